@@ -43,7 +43,7 @@ bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; writes
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz
-	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests/unit tests/contract
+	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests
 
 docs: $(FULL) ## Build the site from docs/ and docstrings, in build/site, and man pages
 	$(BIN)/python -m scripts.cli_reference

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsprep.commands.append import append as append
-    from dsprep.commands.convert import convert as convert
-    from dsprep.commands.create_lists import append_to_list as append_to_list
-    from dsprep.commands.create_lists import create_list as create_list
+    from dsprep.commands.edit_lists import append_to_list as append_to_list
+    from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
     from dsprep.commands.edit_lists import patch_list as patch_list
     from dsprep.commands.edit_lists import relabel_lists as relabel_lists
@@ -18,25 +17,26 @@ if TYPE_CHECKING:
     from dsprep.commands.inspect_lists import list_stats as list_stats
     from dsprep.commands.inspect_lists import merge_lists as merge_lists
     from dsprep.commands.inspect_lists import sample_list as sample_list
-    from dsprep.commands.pack import pack as pack
-    from dsprep.commands.shard import shard as shard
+    from dsprep.commands.split import SplitReport as SplitReport
     from dsprep.commands.split import split as split
     from dsprep.commands.stream import convert_stream as convert_stream
-    from dsprep.commands.write import WriteReport as WriteReport
+    from dsprep.commands.write import convert as convert
+    from dsprep.commands.write import pack as pack
+    from dsprep.commands.write import shard as shard
+    from dsprep.commands.write_report import WriteReport as WriteReport
     from dsprep.errors import DestinationError as DestinationError
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.errors import OptionError as OptionError
     from dsprep.errors import SourceError as SourceError
     from dsprep.errors import StoreError as StoreError
     from dsprep.images.transform import Transform as Transform
+    from dsprep.keywords import Rule as Rule
     from dsprep.progress import Progress as Progress
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
-    from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.storage.s3.config import S3Config as S3Config
-    from dsprep.syncing.plan import Rule as Rule
+    from dsprep.syncing.orphans import clean_uploads as clean_uploads
     from dsprep.syncing.report import SyncReport as SyncReport
-    from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
     from dsprep.verifying.indexing import index as index
     from dsprep.verifying.report import IndexReport as IndexReport
@@ -46,45 +46,31 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "DestinationError": "dsprep.errors",
-    "DsprepError": "dsprep.errors",
-    "IndexReport": "dsprep.verifying.report",
-    "OptionError": "dsprep.errors",
-    "Progress": "dsprep.progress",
-    "Rule": "dsprep.syncing.plan",
-    "S3Config": "dsprep.storage.s3.config",
-    "Source": "dsprep.sources.reading",
-    "SourceError": "dsprep.errors",
-    "SplitReport": "dsprep.splits.report",
-    "StoreError": "dsprep.errors",
-    "SyncReport": "dsprep.syncing.report",
-    "Transform": "dsprep.images.transform",
-    "VerifyReport": "dsprep.verifying.report",
-    "WriteReport": "dsprep.commands.write",
-    "append": "dsprep.commands.append",
-    "append_to_list": "dsprep.commands.create_lists",
-    "check_list": "dsprep.commands.inspect_lists",
-    "clean_uploads": "dsprep.syncing.sync",
-    "convert": "dsprep.commands.convert",
-    "convert_stream": "dsprep.commands.stream",
-    "create_list": "dsprep.commands.create_lists",
-    "diff_lists": "dsprep.commands.inspect_lists",
-    "edit_list": "dsprep.commands.edit_lists",
-    "index": "dsprep.verifying.indexing",
-    "list_stats": "dsprep.commands.inspect_lists",
-    "make_source": "dsprep.sources.reading",
-    "merge_lists": "dsprep.commands.inspect_lists",
-    "pack": "dsprep.commands.pack",
-    "patch_list": "dsprep.commands.edit_lists",
-    "relabel_lists": "dsprep.commands.edit_lists",
-    "sample_list": "dsprep.commands.inspect_lists",
-    "shard": "dsprep.commands.shard",
-    "split": "dsprep.commands.split",
-    "sync": "dsprep.syncing.sync",
-    "verify": "dsprep.verifying.verify",
+    "dsprep.commands.append": "append",
+    "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
+    "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
+    "dsprep.commands.split": "SplitReport split",
+    "dsprep.commands.stream": "convert_stream",
+    "dsprep.commands.write": "convert pack shard",
+    "dsprep.commands.write_report": "WriteReport",
+    "dsprep.errors": "DestinationError DsprepError OptionError SourceError StoreError",
+    "dsprep.images.transform": "Transform",
+    "dsprep.keywords": "Rule",
+    "dsprep.progress": "Progress",
+    "dsprep.sources.reading": "Source make_source",
+    "dsprep.storage.s3.config": "S3Config",
+    "dsprep.syncing.orphans": "clean_uploads",
+    "dsprep.syncing.report": "SyncReport",
+    "dsprep.syncing.sync": "sync",
+    "dsprep.verifying.indexing": "index",
+    "dsprep.verifying.report": "IndexReport VerifyReport",
+    "dsprep.verifying.verify": "verify",
 }
+"""The public names of each module."""
 
-__all__ = list(_PUBLIC)
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+
+__all__ = sorted(_MODULES)
 
 
 def __dir__() -> list[str]:
@@ -94,6 +80,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: workers, and ``--help``, need none of them."""
-    if name not in _PUBLIC:
+    if name not in _MODULES:
         raise AttributeError(f"module 'dsprep' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -12,6 +12,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -23,14 +24,18 @@ from dsprep.storage.files import short_names
 
 # The columns of every catalog, in their order.
 COLUMNS: dict[str, pl.DataType] = {
+    # the sample's id: its number in the order of the source, from 0 (plain sorted paths, for a
+    # folder), or the id in a `.lst`
     "index": pl.Int64(),
-    "path": pl.String(),
-    "size": pl.Int64(),
-    "mtime": pl.Int64(),
+    "path": pl.String(),  # where its image lies: below the root, parts joined by `/`
+    "size": pl.Int64(),  # bytes of that file
+    "mtime": pl.Int64(),  # when that file, or the one it is in, was last changed: ns since 1970
 }
-# Then, if samples lie in files of many, where each lies.
+# Then, if samples lie in files of many: the number of the file that holds a sample, as the reader
+# counts them, where its bytes begin there, and how many they are, compressed or not.
 PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored"), pl.Int64())
-# Then one of these, or none.
+# Then one of these, or none: the class number, where the label is one whole number; or a list of
+# at least one number, for several numbers, a detection label or a fraction.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
 
 _ROWS_PER_HASH = 1 << 16
@@ -38,30 +43,10 @@ _ROWS_PER_HASH = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """The samples of a data set, in an order.
+    """The samples of a data set, in an order."""
 
-    The columns of the table, in this order, without nulls:
-
-    =========  =============  ==============================================================
-    column     type           value
-    =========  =============  ==============================================================
-    ``index``  Int64          the sample's id: its number in the order of the source, from 0
-                              (plain sorted paths, for a folder), or the id in a ``.lst``
-    ``path``   String         where its image lies: below the root, parts joined by ``/``
-    ``size``   Int64          bytes of that file
-    ``mtime``  Int64          when that file, or the one it is in, was last changed: ns since 1970
-    ``file``   Int64          optional: the file that holds its bytes, as the reader counts them
-    ``offset`` Int64          with that: where in that file they begin
-    ``stored`` Int64          with that: how many bytes they take there, compressed or not
-    ``cls``    Int64          optional: the class number, where the label is one whole number
-    ``label``  List(Float64)  optional: several numbers, a detection label or a fraction;
-                              at least one number each
-    =========  =============  ==============================================================
-
-    A catalog has ``cls``, or ``label``, or neither.
-    """
-
-    table: pl.DataFrame  # the samples
+    # the samples, with the columns above and without nulls
+    table: pl.DataFrame
     root: str  # the directory that the paths start from, or what else the source is called
     classes: tuple[str, ...] | None  # the class names, by number; None if there are none
     reader: Reader  # how workers read the samples
@@ -74,18 +59,16 @@ class Catalog:
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
-        columns = dict(self.table.schema)
-        label = [name for name in LABEL_COLUMNS if name in columns][:1]
-        wanted = dict(COLUMNS)
-        wanted |= {name: kind for name, kind in PLACE_COLUMNS.items() if name in columns}
-        wanted |= {name: LABEL_COLUMNS[name] for name in label}
+        columns, label = dict(self.table.schema), self.label_column
+        known = COLUMNS | PLACE_COLUMNS | ({label: LABEL_COLUMNS[label]} if label else {})
+        wanted = {name: kind for name, kind in known.items() if name in (*COLUMNS, *columns)}
         if list(columns.items()) != list(wanted.items()):
             raise ValueError(f"a catalog cannot have the columns {columns}")
         if sum(self.table.null_count().row(0)):
             raise ValueError("a catalog cannot hold nulls")
-        if label == ["label"] and self.table["label"].list.len().min() == 0:
+        if label == "label" and self.table["label"].list.len().min() == 0:
             raise ValueError("a catalog cannot hold an empty label")
-        if label == ["cls"] and self.classes is not None:
+        if label == "cls" and self.classes is not None:
             outside = ~self.table["cls"].is_between(0, len(self.classes) - 1)
             if outside.any():
                 raise ValueError(f"a catalog of {len(self.classes)} classes has others in it")
@@ -132,17 +115,12 @@ class Catalog:
 
     def rows(self) -> Rows:
         """Return the samples as the plain lists that workers take."""
-        labels: list[Any] | None = None
-        if self.label_column:
-            labels = self.table[self.label_column].to_list()
-            if self.label_column == "label":
-                labels = [tuple(label) for label in labels]
-        ids, paths, sizes = (self.table[name].to_list() for name in ("index", "path", "size"))
-        files, offsets, stored = (
-            self.table[name].to_list() if name in self.table.columns else None
-            for name in ("file", "offset", "stored")
-        )
-        return Rows(ids, paths, sizes, labels, files, offsets, stored)
+        columns: dict[str, list[Any]] = self.table.drop("mtime").to_dict(as_series=False)
+        labels = columns.get("cls")
+        if "label" in columns:
+            labels = [tuple(label) for label in columns["label"]]
+        ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
+        return Rows(ids, paths, sizes, labels, *map(columns.get, PLACE_COLUMNS))
 
     def with_ids_from(self, first: int) -> Catalog:
         """Add ``first`` to all ids."""
@@ -156,8 +134,16 @@ class Catalog:
         which belongs to sample ``i``. The generator's state starts as the number that ``seed``
         (modulo 2^64) mixes to. All numbers are different.
         """
-        order = self.table.select(_random_numbers(seed).arg_sort()).to_series()
-        return replace(self, table=self.table[order])
+
+        def mix(z: pl.Expr) -> pl.Expr:  # in UInt64 arithmetic, which wraps
+            z = (z ^ (z // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
+            return z ^ (z // _u64(1 << 31))
+
+        start = _u64(pl.select(mix(_u64(seed % 2**64))).item())
+        steps = pl.int_range(pl.len(), dtype=pl.UInt64) + _u64(1)
+        numbers = mix(start + steps * _u64(0x9E3779B97F4A7C15))
+        return replace(self, table=self.table[self.table.select(numbers.arg_sort()).to_series()])
 
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
         """Count the samples of each class."""
@@ -197,16 +183,12 @@ class Catalog:
         rows = self.table.select("file", "path", prefix=files.gather(self.table["file"]) + "/")
         path, prefix = pl.col("path"), pl.col("prefix")
         number = pl.int_range(pl.len()).over("file", "path")
-        return rows.select(
-            pl.when(path.str.starts_with(prefix)).then(path).otherwise(prefix + path)
-            + pl.when(number > 0).then(pl.lit("~") + number.cast(pl.String)).otherwise(pl.lit(""))
-        ).to_series()
+        name = pl.when(path.str.starts_with(prefix)).then(path).otherwise(prefix + path)
+        again = pl.when(number > 0).then(pl.lit("~") + number.cast(pl.String)).otherwise(pl.lit(""))
+        return rows.select(name + again).to_series()
 
     def collisions(self) -> list[tuple[str, list[str]]]:
         """Find keys that several samples would have, with the names of these samples."""
-        if "copy" in self.table.columns:
-            table = self.table.filter(pl.col("copy") == 0).drop("copy")
-            return replace(self, table=table).collisions()
         hashes = self._stream(key_expr().hash())  # equal keys have equal hashes
         if hashes.n_unique() == len(hashes):
             return []
@@ -234,33 +216,14 @@ class Catalog:
         # The header makes it clear where in the rest a column ends.
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
-        columns = self.table.select(*COLUMNS).drop("mtime").get_columns()
-        if self.label_column:
-            columns.append(self.table[self.label_column])
-        for column in columns:
-            for content in _content(column):
-                sha.update(content)
+        columns = self.table.drop("mtime", *PLACE_COLUMNS, strict=False).get_columns()
+        for content in chain.from_iterable(map(_content, columns)):
+            sha.update(content)
         return sha.hexdigest()
 
     def mtimes_digest(self) -> str:
         """Identify the times at which the files were last changed: a SHA-256 in hexadecimal."""
-        sha = hashlib.sha256()
-        for content in _content(self.table["mtime"]):
-            sha.update(content)
-        return sha.hexdigest()
-
-
-def _random_numbers(seed: int) -> pl.Expr:
-    """Return the first numbers of SplitMix64, one for each row, in wrapping UInt64 arithmetic."""
-    start = pl.select(_mix(_u64(seed % 2**64))).item()
-    steps = pl.int_range(pl.len(), dtype=pl.UInt64) + _u64(1)
-    return _mix(_u64(start) + steps * _u64(0x9E3779B97F4A7C15))
-
-
-def _mix(z: pl.Expr) -> pl.Expr:
-    z = (z ^ (z // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
-    return z ^ (z // _u64(1 << 31))
+        return hashlib.sha256(b"".join(_content(self.table["mtime"]))).hexdigest()
 
 
 def _u64(number: int) -> pl.Expr:

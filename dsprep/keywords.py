@@ -17,6 +17,7 @@ from inspect import signature
 from typing import (
     TYPE_CHECKING,
     Any,
+    NamedTuple,
     ParamSpec,
     TypeVar,
     dataclass_transform,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from dsprep.images.transform import Transform
     from dsprep.progress import Progress
     from dsprep.schema import Schema
+    from dsprep.storage.s3.config import S3Config
+    from dsprep.storage.transfer import Events
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -448,6 +451,55 @@ class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
     overwrite: bool = _option("Output", "Replace lists and classes.txt.", default=False)
 
 
+_files = partial(_option, "Files")
+_transfers = partial(_option, "Transfers")
+
+
+class Rule(NamedTuple):
+    """One ``--include`` or ``--exclude``.
+
+    Attributes:
+        include: Which of the two.
+        pattern: ``*`` is anything, slashes included; ``?`` one character; ``[ab]`` one of these.
+    """
+
+    include: bool
+    pattern: str
+
+
+@_options
+class SyncOptions:
+    """The options of ``sync``."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by their names on the command line."""
+        return given_options(vars(self))
+
+    source: AnyPath = field(kw_only=False)
+    destination: AnyPath = field(kw_only=False)
+    rules: Sequence[Rule] = ()  # the command line has --include and --exclude
+    size_only: bool = _files("Treat files of the same size as equal.", default=False)
+    delete: bool = _files("Delete files that SRC lacks, if all else succeeded.", default=False)
+    max_delete: int | None = _files(
+        "Do nothing if more than N files would go.", metavar="N", least=0
+    )
+    verify: bool = _files(
+        "Prove all files by their checksums on S3, also those not sent now.", default=False
+    )
+    follow_links: bool = _files("Follow links in SRC (default), or exclude them.", default=True)
+    concurrency: int | None = _transfers("Requests at once.  [default: 8]")
+    part_size: int | str | None = _transfers("Size of parts.  [default: 32MiB, or what it takes]")
+    bandwidth: float | None = _transfers("Maximum total speed, such as 50MB/s.")
+    abort_on_exit: bool = _transfers(
+        "Abort unfinished transfers when stopped, instead of keeping them to resume.",
+        default=False,
+    )
+    dry_run: bool = _run("Print what would be done, write nothing.", default=False)
+    config: S3Config | None = None  # how S3 is reached, and how objects are kept there
+    events: Events | None = None  # receives the progress
+
+
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Let callers give the fields of an option object to a function as plain arguments.
 
@@ -461,7 +513,7 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                 values = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
-            hints, choices = _checks(kind)
+            hints, choices = _checks(kind, function)
             for name, value in values.items():
                 values[name] = accept(f"{function.__name__}: {name}", hints[name], value)
                 if name in choices and value is not None and value not in choices[name]:
@@ -488,13 +540,19 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
 
 
 @cache
-def _checks(kind: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
+def _checks(
+    kind: Callable[..., Any], function: Callable[..., Any]
+) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
     """Return the types of the fields of an option object, and their choices."""
     from dsprep.images.transform import Transform
     from dsprep.progress import Progress
     from dsprep.schema import Schema
+    from dsprep.storage.s3.config import S3Config
+    from dsprep.storage.transfer import Events
 
-    names = {"Transform": Transform, "Progress": Progress, "Schema": Schema}
+    known = (Events, Progress, S3Config, Schema, Transform)
+    # with the types that only the function's module may import
+    names = function.__globals__ | {each.__name__: each for each in known}
     hints = get_type_hints(kind, localns=names)
     declared = {each.name: each.metadata for each in fields(kind)}  # type: ignore[arg-type]
     return hints, {name: each["choices"] for name, each in declared.items() if each.get("choices")}

@@ -41,12 +41,20 @@ FACTS = {
 
 _NAMES = {
     "format": "--to",
+    "follow_links": "--follow-symlinks",
     "kind": "--from",
     "kinds": "--kind",
     "list_file": "--list",
     "label_columns": "--label-column",
     "pairs": "--pair",
     "ratios": "--ratio",
+    "out": "--output",
+    "paths": "--path",
+    "ids": "--id",
+    "chosen": "--class",
+    "map_file": "--map",
+    "roots": "--root",
+    "reader": "--for",
 }
 """Options whose names are not those of the parameters of functions."""
 
@@ -426,8 +434,8 @@ def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    if name in ("shuffle", "stratify"):  # False is given as --no-…; --stratify is the default
-        return name == "stratify" and value is not False
+    if name in ("follow_links", "shuffle", "stratify"):  # False is given as --no-…
+        return name != "shuffle" and value is not False  # the others are on by default
     return value is None or value is False or (isinstance(value, Sized) and not len(value))
 
 

@@ -13,18 +13,18 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.values import is_detection_label, is_sized_header
-from dsprep.images.check import make_check, require_readable
-from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.images.decode import DEFAULT_MAX_PIXELS, make_check, require_readable
 from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
-from dsprep.schema import FACTS, IMAGE, TYPES, Field, Schema
+from dsprep.schema import FACTS, IMAGE, TYPES, Schema
 
 _REPORT_EVERY = 8
 
@@ -112,28 +112,31 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     make_image = image_maker(pipeline)
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
+    layout = pipeline.layout
     by_index, whole = pipeline.key == "index", pipeline.reader.whole
     keeps_id = "id" in pipeline.told or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
     looks = pipeline.looks or not whole
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
+        key = sample.key
         if by_index:
             sample.key, sample.path = f"{sample.id:09d}", ""
-        elif not keeps_id:
-            sample.id = _own_id(sample)
+        elif not keeps_id and key.isascii() and key.isdecimal() and len(key) < 20:
+            sample.id = int(key) if key == str(int(key)) else sample.id
         if not looks or sample.image is None:
             return sample
-        data = _bytes_of(sample.fields[sample.image])
+        value: Any = sample.fields[sample.image]
+        value = value["bytes"] if isinstance(value, dict) else value
+        data: bytes = value[0] if isinstance(value, Blobs) else value
         try:
             image = make_image(path, data)
+            if (spoiled := why_spoiled(sample, data)) is not None:
+                return spoiled
+            if image.data is not data:
+                _replace_image(sample, image, layout)
         except BadSample as error:
             return error
-        spoiled = why_spoiled(sample, data)
-        if spoiled is not None:
-            return spoiled
-        if image.data is not data:
-            _replace_image(sample, image, pipeline.layout)
         sample.lost_frames = image.lost_frames
         renew(sample, image)
         return sample
@@ -144,11 +147,10 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
 def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     """Return a function from a path and the file's bytes to the image to write."""
     images, readable = pipeline.images, pipeline.readable
-    transform, max_pixels = images.transform, images.max_pixels
     # To write the width of an image, dsprep reads its header even if nothing is checked.
     level = images.check or "header"
     level = "header" if level == "none" and pipeline.typed_facts else level
-    check = make_check(level, readable=readable, max_pixels=max_pixels)
+    check = make_check(level, readable=readable, max_pixels=images.max_pixels)
 
     def unchecked(path: str, data: bytes) -> Encoded:
         return Encoded(image_kind_of(path) or UNKNOWN_IMAGE, data, 0, 0)
@@ -158,85 +160,64 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
         return Encoded(header.kind, data, header.width, header.height)
 
     def transformed(path: str, data: bytes) -> Encoded:
-        assert transform is not None
-        image = transform.apply(data, max_pixels)
+        assert images.transform is not None
+        image = images.transform.apply(data, images.max_pixels)
         require_readable(image.kind, readable)
         return image
 
-    if transform is not None:
+    if images.transform is not None:
         return transformed
     return unchecked if level == "none" else checked
 
 
 def _replace_image(sample: Sample, image: Encoded, layout: Format) -> None:
-    """Put the new image in the place of the old one."""
-    assert sample.image is not None
-    before = sample.image
+    """Put the new image in the place of the old one, typed or raw."""
+    before = str(sample.image)
     after = before if layout.schema is not None else layout.renamed_image(before, image.kind)
-    value = _with_bytes(sample.fields[before], image.data)
+    if after != before and after in sample.fields:
+        raise BadSample(f"its new image would replace its field {after}: give --drop {after}")
+    value = sample.fields[before]
+    if isinstance(value, dict):
+        value = value | {"bytes": image.data}
+    else:
+        value = Blobs((image.data,)) if isinstance(value, Blobs) else image.data
     if after == before:
         sample.fields[before] = value
     else:
-        sample.fields = {
-            (after if name == before else name): (value if name == before else other)
-            for name, other in sample.fields.items()
-        }
+        items = sample.fields.items()
+        sample.fields = dict((after, value) if item[0] == before else item for item in items)
         sample.image = after
-
-
-def _bytes_of(value: Value) -> bytes:
-    """Return the bytes of an image, typed or raw."""
-    if isinstance(value, dict):
-        value = value["bytes"]
-    data: bytes = value[0] if isinstance(value, Blobs) else value
-    return data
-
-
-def _with_bytes(value: Value, data: bytes) -> Value:
-    """Return a value like another one that holds other bytes."""
-    if isinstance(value, dict):
-        return value | {"bytes": data}
-    return Blobs((data,)) if isinstance(value, Blobs) else data
 
 
 def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
     """Return a function that sets facts of an image: after a transform all, else those missing."""
     layout, is_new = pipeline.layout, pipeline.images.transform is not None
-    typed = pipeline.typed_facts
-    if layout.schema is None and not is_new:
-        return lambda sample, image: None
+    typed, known = pipeline.typed_facts, pipeline.schema.by_name
 
-    def renew(sample: Sample, image: Encoded) -> None:
-        if layout.schema is not None:
-            for name in typed:
-                if is_new or name not in sample.fields:
-                    value = FACTS_OF[name](image)
-                    own = pipeline.schema.by_name.get(name)
-                    if value is not None and (own is None or name in sample.fields):
-                        sample.fields[name] = value
-            return
-        for raw, value in sample.fields.items():
+    def renew_typed(sample: Sample, image: Encoded) -> None:
+        for name in typed:
+            if (is_new or name not in sample.fields) and (
+                (value := FACTS_OF[name](image)) is not None
+                and (name not in known or name in sample.fields)
+            ):
+                sample.fields[name] = value
+
+    def renew_raw(sample: Sample, image: Encoded) -> None:
+        for raw, before in sample.fields.items():
             name = layout.fact_of(raw)
-            if name and (fact := FACTS_OF[name](image)) is not None:
-                sample.fields[raw] = _as_raw(fact, value)
+            if not name or (fact := FACTS_OF[name](image)) is None:
+                continue
+            if isinstance(before, Ints) and isinstance(fact, int):
+                sample.fields[raw] = Ints((fact,))
+            elif isinstance(before, Blobs | bytes):
+                data = str(fact).encode()
+                sample.fields[raw] = Blobs((data,)) if isinstance(before, Blobs) else data
+            else:
+                sample.fields[raw] = fact
 
-    return renew
-
-
-def _as_raw(fact: int | str, before: Value) -> Value:
-    """Return a fact as a raw value of the kind that was there before."""
-    if isinstance(before, Ints) and isinstance(fact, int):
-        return Ints((fact,))
-    if isinstance(before, Blobs):
-        return Blobs((str(fact).encode(),))
-    return str(fact).encode() if isinstance(before, bytes) else fact
-
-
-def _own_id(sample: Sample) -> int:
-    """Return the id that is the sample's key; else the one that it was given."""
-    key = sample.key
-    is_id = key.isascii() and key.isdecimal() and key == str(int(key[:20])) and len(key) < 20
-    return int(key) if is_id else sample.id
+    if layout.schema is not None:
+        return renew_typed
+    return renew_raw if is_new else lambda sample, image: None
 
 
 # Measuring a few samples before anything is written
@@ -255,20 +236,18 @@ class Measured(NamedTuple):
 def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     """Make some samples, write nothing."""
     pipeline, rows = task
-    began = time.perf_counter()
+    began, reason = time.perf_counter(), ""
     sizes: list[int | None] = []
-    reported = 0
-    reason = ""
     for sample in make_samples(pipeline, rows):
         try:
             sizes.append(_encoded_size(pipeline, sample))
         except BadSample as error:
             sizes.append(None)
             reason = reason or str(error)
-        if len(sizes) - reported == _REPORT_EVERY:
-            report(_REPORT_EVERY, sum(filter(None, sizes[reported:])))
-            reported = len(sizes)
-    report(len(sizes) - reported, sum(filter(None, sizes[reported:])))
+        if len(sizes) % _REPORT_EVERY == 0:
+            report(_REPORT_EVERY, sum(filter(None, sizes[-_REPORT_EVERY:])))
+    rest = len(sizes) % _REPORT_EVERY
+    report(rest, sum(filter(None, sizes[len(sizes) - rest :])))
     return Measured(sizes, time.perf_counter() - began, reason)
 
 
@@ -376,20 +355,15 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
     def dependents(sample: Sample) -> list[str]:
         fields = [name for raw in dependent_fields(sample) if (name := name_of(raw)) not in judged]
         if label is not None and label.name not in kept:
-            values = (value for raw, value in sample.fields.items() if name_of(raw) == label.name)
-            if any(label_depends(_label_of(label, value)) for value in values):
-                fields.append(label.name)
+            for raw, value in sample.fields.items():
+                with suppress(ValueError, TypeError):  # writing it finds that out
+                    if name_of(raw) == label.name and label_depends(
+                        TYPES[label.type].convert(value)
+                    ):
+                        return [*fields, label.name]
         return fields
 
     return dependents
-
-
-def _label_of(label: Field, value: Value) -> Value | None:
-    """Return a label as its type has it; None if it has none, which writing it finds out."""
-    try:
-        return TYPES[label.type].convert(value)
-    except (ValueError, TypeError):
-        return None
 
 
 def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | None]:
@@ -405,8 +379,7 @@ def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | N
     dependents = _dependents_finder(pipeline)
 
     def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
-        fields = dependents(sample)
-        if not fields:
+        if not (fields := dependents(sample)):
             return None
         if transform.moves:
             where = f"as in the sample {sample.key!r}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from dsprep.units import format_duration, format_size
@@ -34,6 +35,15 @@ class Progress:
 
     def end(self) -> None:
         """End the task, finished or not."""
+
+    @contextmanager
+    def task(self, task: str, samples: int, size: int = 0) -> Iterator[None]:
+        """Begin a task, and end it after the block."""
+        self.begin(task, samples, size)
+        try:
+            yield
+        finally:
+            self.end()
 
 
 class LogProgress(Progress):

@@ -18,11 +18,15 @@ Problem = Callable[[dict[str, Any]], str]
 
 def read_text(path: str, limit: int = LARGEST_TABLE) -> str:
     """Read a file of UTF-8 text, from a disk or from S3."""
+    return decode_text(read_data(path, limit), path)
+
+
+def read_data(path: str, limit: int = LARGEST_TABLE) -> bytes:
+    """Read a file, from a disk or from S3."""
     try:
-        data = read_bytes(path, limit)
+        return read_bytes(path, limit)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-    return decode_text(data, path)
 
 
 def read_stdin() -> bytes:

@@ -25,7 +25,7 @@ from tests.conftest import Finished
 
 USERS = (
     *("dsprep.commands.write", "dsprep.commands.append", "dsprep.verifying.indexing"),
-    *("dsprep.verifying.verify", "dsprep.commands.create_lists"),
+    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""
 
@@ -71,7 +71,7 @@ class Here:
     ) -> Finished:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
-            bucket._connect.cache_clear()
+            bucket._stores.clear()
             target._connect.cache_clear()
         with (
             # Workers that last follow neither another directory nor another environment.

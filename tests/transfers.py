@@ -7,9 +7,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3 import copy as copying
+from dsprep.storage.s3 import download as downloading
+from dsprep.storage.s3 import upload as uploading
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries, S3Config
-from dsprep.storage.transfer import Events
+from dsprep.storage.store import Stored
+from dsprep.storage.transfer import Events, TransferOptions, Transferred
 from tests.servers.bucket import Bucket
 
 MIB = 1 << 20
@@ -30,6 +35,35 @@ def store_of(
         on_retry=told.retry,
         on_fallback=told.fallback,
     )
+
+
+def upload(
+    path: Path, store: S3Store, key: str, *, crc32c: int | None = None, **options: Any
+) -> Transferred:
+    """Upload a file with these options, some threads by default."""
+    return uploading.upload(path, store, key, _options(**options), crc32c)
+
+
+def download(
+    store: S3Store,
+    key: str,
+    path: Path,
+    *,
+    listed: Stored | None = None,
+    crc32c: int | None = None,
+    **options: Any,
+) -> Transferred:
+    """Download an object with these options, some threads by default."""
+    return downloading.download(store, key, path, _options(**options), listed, crc32c)
+
+
+def copy(source: S3Store, key: str, target: S3Store, new_key: str) -> Transferred:
+    """Copy an object."""
+    return copying.copy(source, key, target, new_key, _options())
+
+
+def _options(pace: Pace | None = None, **options: Any) -> TransferOptions:
+    return TransferOptions(pace or Pace(), **options)
 
 
 def data_of(size: int, seed: int = 0) -> bytes:

@@ -50,7 +50,7 @@ def convert(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **o
 
         return convert_stdin(sources, dest, quiet, options | {"transform": transform})
     from dsprep.cli.report import end
-    from dsprep.commands import convert as command
+    from dsprep.commands import write as command
     from dsprep.progress import progress_for
 
     progress = progress_for(sys.stderr, quiet)

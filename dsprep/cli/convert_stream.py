@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +18,7 @@ from dsprep.commands.stream import StreamOptions, convert_stream
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
-from dsprep.formats.compressed import Readable
+from dsprep.formats.stream import Readable
 from dsprep.keywords import names_of
 from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file
@@ -57,7 +57,7 @@ def convert_stdin(
         "on_reject": on_reject,
         "on_note": on_note,
     }
-    with _source(sources[0]) as source, _destination(dest, options["overwrite"]) as output:
+    with _open_source(sources[0]) as source, _destination(dest, options["overwrite"]) as output:
         for block in convert_stream(source, **taken):
             with destination_errors("stdout" if dest == STREAM else dest):
                 try:
@@ -71,30 +71,25 @@ def convert_stdin(
 
 
 def _format(path: str, given: str | None, option: str) -> str:
-    told = None if path == STREAM else format_of_file(path)
-    name = given or (told.name if told else None)
-    if option == "--to" and told and name != told.name:
-        raise OptionError(f"{path}: is a name for {told.name}, but --to says {name}")
+    found = None if path == STREAM else format_of_file(path)
+    if found and option == "--to" and given not in (None, found.name):
+        raise OptionError(f"{path}: is a name for {found.name}, but --to says {given}")
+    name = given or (found.name if found else None)
     if name is None:
-        choices = ", ".join(CONCATENATIVE)
-        raise OptionError(f"{path}: give its format with {option}: {choices}")
+        raise OptionError(f"{path}: give its format with {option}: {', '.join(CONCATENATIVE)}")
     return name
 
 
-@contextmanager
-def _source(path: str) -> Iterator[Readable]:
+def _open_source(path: str) -> AbstractContextManager[Readable]:
     if path == STREAM:
         # Unbuffered: what has come is worked on, whether or not more follows soon.
-        yield io.FileIO(sys.stdin.fileno(), closefd=False)
-        return
+        return io.FileIO(sys.stdin.fileno(), closefd=False)
     if is_dir(path):
         raise OptionError(f"{path}: is a directory; a stream is made of one shard")
     try:
-        file = open_file(path)
+        return open_file(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-    with file:
-        yield file
 
 
 @contextmanager

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LAST = "Run"
 """The group of ``--help``, which click itself adds as the last option."""
 
-_ORDER = ("Fields", "Shards", "Images", "Samples", _LAST)
+_ORDER = ("List", "Fields", "Shards", "Images", "Samples", _LAST)
 """The order of groups of options; others come before them."""
 
 HELP_ALL = "dsprep.help_all"

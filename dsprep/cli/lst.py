@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from dsprep.cli.help import GroupedCommand, LazyGroup, option_group
 from dsprep.cli.options import (
-    Count,
-    dry_run_option,
+    options_of,
     output_options,
     source_options,
     take_source,
@@ -20,8 +19,7 @@ from dsprep.cli.options import (
 )
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
-
-F = TypeVar("F", bound=Callable[..., Any])
+from dsprep.lists import options as of
 
 # Each command with its public function, and what `dsprep lst --help` says about it.
 COMMANDS = {
@@ -42,54 +40,23 @@ COMMANDS = {
 DIFFERENT_EXIT_CODE = 1
 """As with diff(1): the lists differ. As with merge(1): there are conflicts to decide."""
 
-_rows = option_group("Rows")
-_change = option_group("Change")
-_compare = option_group("Compare")
-_conflicts = option_group("Conflicts")
-_check = option_group("Check")
-_list = option_group("List")
-_run = option_group("Run")
-
-_list_argument = click.argument("lst", metavar="LIST")
-_json_option = _run("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-_overwrite_option = _run(
-    "--overwrite", is_flag=True, help="Replace the file of -o, and classes.txt beside it."
-)
+_conflicts, _IN_FAVOR = option_group("Conflicts"), "Resolve conflicts in favor of "
+_ROWS, _CHANGES = ("paths", "ids", "chosen"), ("label", "new_path")
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _classes_option(
-    default: str = "LIST", names: str = "Names of the classes."
-) -> Callable[[F], F]:
-    return _list(
-        "--classes", metavar="FILE", help=f"{names}  [default: classes.txt beside {default}]"
-    )
-
-
-def _output_option(default: str = "LIST", where: str = "Write here") -> Callable[[F], F]:
-    value = {"default": "-"} if default == "-" else {}
-    text = f'{where}; "-" is stdout.  [default: {default}]'
-    return _list("-o", "--output", "out", metavar="FILE", help=text, **value)
-
-
-_selection_options = together(
-    _rows(
-        "--path",
-        "paths",
-        multiple=True,
-        metavar="GLOB",
-        help="Rows whose path matches; * and ? do not match /, ** does. A pattern without / is "
-        "compared with the file name; repeatable.",
-    ),
-    _rows("--id", "ids", multiple=True, metavar="N[-N]", help="Rows with these ids; repeatable."),
-    _rows(
-        "--class",
-        "chosen",
-        multiple=True,
-        metavar="CLASS",
-        help="Rows of this class, a name or a number; repeatable.",
-    ),
-)
-_edit_options = together(_output_option(), _classes_option(), dry_run_option, output_options)
+def _command(
+    arguments: str, *options: Decorator, name: str | None = None
+) -> Callable[[Callable[..., Any]], GroupedCommand]:
+    """Declare a command with arguments of these metavars, its options and those of its report."""
+    named = [
+        click.argument(word.rstrip(".").lower(), metavar=word, nargs=-1, required=True)
+        if word.endswith("...")
+        else click.argument(word.lower(), metavar=word)
+        for word in arguments.split()
+    ]
+    declared = together(*named, *options, output_options)
+    return lambda function: click.command(name, cls=GroupedCommand)(declared(function))
 
 
 def _call(
@@ -129,26 +96,16 @@ def lst() -> None:
     """
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
-@source_options
-@_list("-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.')
-@_list("--under", default="", metavar="DIR", help="Only samples in this directory of ROOT.")
-@_list("--shuffle/--no-shuffle", default=True, help="Shuffle the rows.  [default: shuffle]")
-@_list("--seed", type=int, default=0, show_default=True, help="Seed of the order.")
-@_list("--chunks", type=Count(), default=1, help="Number of lists to cut it into: _0.lst, ….")
-@_list(
-    "--train-ratio",
-    type=float,
-    default=1.0,
-    help="Share of training samples: writes _train.lst, and _val.lst with the remaining ones.",
+@_command(
+    "ROOT...",
+    source_options,
+    option_group("List")(
+        "-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.'
+    ),
+    options_of(of.CreateOptions),
+    workers_option,
 )
-@_list("--test-ratio", type=float, default=0.0, help="Share of test samples: writes _test.lst.")
-@_run("--overwrite", is_flag=True, help="Replace lists and classes.txt.")
-@dry_run_option
-@workers_option
-@output_options
-def create(roots: tuple[str, ...], output: str, shuffle: bool, seed: int, **options: Any) -> int:
+def create(root: tuple[str, ...], output: str, **options: Any) -> int:
     """Make the list of the images in ROOT.
 
     ROOT is a directory or an archive of images, or anything else that convert reads. Each directory
@@ -165,20 +122,12 @@ def create(roots: tuple[str, ...], output: str, shuffle: bool, seed: int, **opti
       dsprep lst create photos/ -o data.lst --train-ratio 0.8 --test-ratio 0.1
       dsprep lst create photos/ -o - --labels train.csv --no-shuffle
     """
-    options["seed"] = seed if shuffle else None
-    report = _call("create", take_source(options, *roots), output, **options)
+    report = _call("create", take_source(options, *root), output, **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
-@source_options
-@_list("--label", help="Label of all new rows: a class, or numbers separated by commas.")
-@dry_run_option
-@workers_option
-@output_options
-def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
+@_command("LIST ROOT...", source_options, options_of(of.AppendOptions), workers_option)
+def append(list: str, root: tuple[str, ...], **options: Any) -> int:
     """Add to LIST the images in ROOT that it does not name.
 
     They get the ids that follow its largest, and stand at its end. The classes are those of
@@ -191,19 +140,14 @@ def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
       dsprep lst append train.lst photos/ --labels new.csv
       dsprep lst append train.lst inbox/ --label unknown
     """
-    if lst == "-":
+    if list == "-":
         raise OptionError("append edits a list in place; name its file")
-    report = _call("append", lst, take_source(options, *roots), **options)
+    report = _call("append", list, take_source(options, *root), **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@click.command("set", cls=GroupedCommand)
-@_list_argument
-@_selection_options
-@_change("--label", help="The new label: a class, or numbers separated by commas.")
-@_change("--new-path", metavar="PATH", help="The new path, of one row.")
-@_edit_options
-def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> None:
+@_command("LIST", options_of(of.EditOptions), name="set")
+def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> None:
     """Change the label or the path of the rows that meet all conditions.
 
     \b
@@ -214,14 +158,11 @@ def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> N
     """
     if label is None and new_path is None:
         raise OptionError("no change is given: give --label or --new-path")
-    _call("set", lst, label=label, new_path=new_path, **options)
+    _call("set", list, label=label, new_path=new_path, **options)
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@_selection_options
-@_edit_options
-def remove(lst: str, **options: Any) -> None:
+@_command("LIST", options_of(of.EditOptions, without=_CHANGES))
+def remove(list: str, **options: Any) -> None:
     """Remove the rows that meet all conditions.
 
     \b
@@ -230,15 +171,11 @@ def remove(lst: str, **options: Any) -> None:
       dsprep lst remove train.lst --class 3 --id 100-199
       dsprep lst remove - --path '*.gif' < train.lst > still.lst
     """
-    _call("remove", lst, **options)
+    _call("remove", list, **options)
 
 
-@click.command("replace", cls=GroupedCommand)
-@_list_argument
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW")
-@_edit_options
-def replace_(lst: str, old: str, new: str, **options: Any) -> None:
+@_command("LIST OLD NEW", options_of(of.EditOptions, without=_CHANGES + _ROWS), name="replace")
+def replace_(list: str, old: str, new: str, **options: Any) -> None:
     """Replace the prefix OLD of paths by NEW.
 
     \b
@@ -246,30 +183,22 @@ def replace_(lst: str, old: str, new: str, **options: Any) -> None:
       dsprep lst replace train.lst v1/ v2/
       dsprep lst replace train.lst images/ ''
     """
-    _call("replace", lst, prefix=(old, new), **options)
+    _call("replace", list, prefix=(old, new), **options)
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("lists", metavar="LIST...", nargs=-1, required=True)
-@_change(
-    "--map",
-    "map_file",
-    required=True,
-    metavar="FILE",
-    help="A line per change: the old class or a pattern of paths, a tab or a comma, and the new "
-    "class.",
+@_command(
+    "LIST...",
+    option_group("Change")(
+        "--map",
+        "map_file",
+        required=True,
+        metavar="FILE",
+        help="A line per change: the old class or a pattern of paths, a tab or a comma, and the "
+        "new class.",
+    ),
+    options_of(of.RelabelOptions),
 )
-@_change("--new-classes", metavar="FILE", help="The new classes in order.  [default: sorted]")
-@_change(
-    "--keep-unmatched", is_flag=True, help="Rows that the map does not match keep their class."
-)
-@_change("--renumber", is_flag=True, help="Close gaps between class numbers without names.")
-@_output_option()
-@_classes_option(names="Names of the old classes.")
-@_overwrite_option
-@dry_run_option
-@output_options
-def relabel(lists: tuple[str, ...], **options: Any) -> None:
+def relabel(list: tuple[str, ...], **options: Any) -> None:
     """Rename, merge and refine the classes of lists.
 
     Two old classes with one new name are merged; a pattern of paths such as dog/poodle/** refines a
@@ -281,30 +210,17 @@ def relabel(lists: tuple[str, ...], **options: Any) -> None:
       dsprep lst relabel train.lst val.lst --map merge.tsv
       dsprep lst relabel train.lst --map fine.tsv -o fine/train.lst --keep-unmatched
     """
-    _call("relabel", lists, **options)
+    _call("relabel", list, **options)
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
-@_compare("--ignore-ids", is_flag=True, help="Ignore ids; rows keep those of A.")
-@_compare("--ignore-order", is_flag=True, help="Ignore the order of rows.")
-@_compare(
-    "--content",
-    is_flag=True,
-    help="Compare the files of rows that no path pairs: those with equal bytes were moved.",
+@_command(
+    "A B",
+    options_of(of.DiffOptions),
+    option_group("Compare")(
+        "--summary", is_flag=True, help="Print only the summary, without the rows."
+    ),
 )
-@_compare(
-    "--root",
-    "roots",
-    multiple=True,
-    metavar="DIR",
-    help="Directory of the files, for --content; given twice, that of A and that of B.",
-)
-@_compare("--summary", is_flag=True, help="Print only the summary, without the rows.")
-@_classes_option("each list")
-@output_options
-def diff(a: str, b: str, ignore_ids: bool, ignore_order: bool, **options: Any) -> int:
+def diff(a: str, b: str, **options: Any) -> int:
     """Show what differs between the lists A and B, as a patch that turns A into B.
 
     Rows are of one sample if they have the same path, or else the same id: then the file was moved.
@@ -325,17 +241,12 @@ def diff(a: str, b: str, ignore_ids: bool, ignore_order: bool, **options: Any) -
       dsprep lst diff monday.lst train.lst > week.patch
       dsprep lst diff old.lst new.lst --content --root photos/ --summary
     """
-    report = _call("diff", a, b, ids=not ignore_ids, order=not ignore_order, **options)
+    report = _call("diff", a, b, **options)
     return 0 if report.diff.is_empty else DIFFERENT_EXIT_CODE
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@click.argument("patch", metavar="PATCH")
-@_output_option()
-@dry_run_option
-@output_options
-def patch(lst: str, patch: str, **options: Any) -> None:
+@_command("LIST PATCH", options_of(of.PatchOptions))
+def patch(list: str, patch: str, **options: Any) -> None:
     """Apply PATCH, which dsprep lst diff printed, to LIST.
 
     LIST must have the rows that the patch removes or changes as the patch has them: a patch that
@@ -346,18 +257,17 @@ def patch(lst: str, patch: str, **options: Any) -> None:
       dsprep lst patch monday.lst week.patch -o train.lst
       dsprep lst diff old.lst new.lst | dsprep lst patch old.lst - -o new-again.lst
     """
-    _call("patch", lst, patch, **options)
+    _call("patch", list, patch, **options)
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("base", metavar="BASE")
-@click.argument("ours", metavar="OURS")
-@click.argument("theirs", metavar="THEIRS")
-@_conflicts("--ours", "take_ours", is_flag=True, help="Resolve conflicts in favor of OURS.")
-@_conflicts("--theirs", "take_theirs", is_flag=True, help="Resolve conflicts in favor of THEIRS.")
-@_output_option("-", "Write here, also over one of the lists")
-@_classes_option("each list")
-@output_options
+@_command(
+    "BASE OURS THEIRS",
+    _conflicts("--ours", "take_ours", is_flag=True, help=_IN_FAVOR + "OURS."),
+    _conflicts(
+        "--theirs", "take_theirs", is_flag=True, help="Resolve conflicts in favor of THEIRS."
+    ),
+    options_of(of.MergeOptions),
+)
 def merge(
     base: str, ours: str, theirs: str, take_ours: bool, take_theirs: bool, **options: Any
 ) -> int:
@@ -381,23 +291,8 @@ def merge(
     return DIFFERENT_EXIT_CODE if report.undecided else 0
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@_check(
-    "--root",
-    metavar="DIR",
-    help="Look up the files below this directory, or the samples in these shards: missing ones and "
-    "empty files are faults.",
-)
-@_check(
-    "--for",
-    "reader",
-    type=click.Choice(["sagemaker", "mxnet"]),
-    help="Check the requirements of SageMaker's image classification, or of MXNet's readers.",
-)
-@_classes_option()
-@output_options
-def check(lst: str, **options: Any) -> int:
+@_command("LIST", options_of(of.CheckOptions))
+def check(list: str, **options: Any) -> int:
     """Find everything that is wrong with LIST, line by line.
 
     Faults are lines that cannot be read; repeated ids and paths; paths that lead out of the root,
@@ -410,15 +305,15 @@ def check(lst: str, **options: Any) -> int:
       dsprep lst check train.lst --root photos/ --for mxnet
       dsprep lst check - --for sagemaker --json < train.lst
     """
-    report = _call("check", lst, **options)
+    report = _call("check", list, **options)
     return REJECTS_EXIT_CODE if report.faults else 0
 
 
 @click.command(cls=GroupedCommand)
-@_list_argument
-@_classes_option()
-@_json_option
-def stats(lst: str, **options: Any) -> None:
+@click.argument("list", metavar="LIST")
+@options_of(of.StatsOptions)
+@option_group("Run")("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def stats(list: str, **options: Any) -> None:
     """Count the rows and the classes of LIST, and draw how many rows each class has.
 
     In a list for detection, the objects are counted as well.
@@ -428,23 +323,11 @@ def stats(lst: str, **options: Any) -> None:
       dsprep lst stats train.lst
       dsprep lst sample train.lst --fraction 0.1 | dsprep lst stats - --classes classes.txt
     """
-    _call("stats", lst, **options)
+    _call("stats", list, **options)
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@_rows("--fraction", type=float, metavar="F", help="About this share of the rows, 0 to 1.")
-@_rows("--count", type=Count(), help="Number of rows.")
-@_rows("--per-class", type=Count(), help="Number of rows of each class, or all if it has fewer.")
-@_rows("--balanced", is_flag=True, help="As many rows of each class as the smallest has.")
-@_rows("--seed", type=int, default=0, show_default=True, help="A different seed takes other rows.")
-@_rows("--strict", is_flag=True, help="Fail if there are fewer rows than asked for.")
-@_output_option("-", "Write here, with classes.txt beside it")
-@_classes_option()
-@_overwrite_option
-@dry_run_option
-@output_options
-def sample(lst: str, **options: Any) -> None:
+@_command("LIST", options_of(of.SampleOptions))
+def sample(list: str, **options: Any) -> None:
     """Take some of the rows of LIST; ids, labels and order stay.
 
     A row's chance depends only on the seed and its path, so a sample is stable when the list grows:
@@ -458,4 +341,4 @@ def sample(lst: str, **options: Any) -> None:
       dsprep lst sample train.lst --balanced --seed 1 -o even/train.lst
     """
     with until_nobody_reads(sys.stdout):
-        _call("sample", lst, **options)
+        _call("sample", list, **options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from dsprep.cli.bars import Page, draw_bars, page_of, width_of
-from dsprep.cli.records import print_json
+from dsprep.cli.records import print_json, to_json
 from dsprep.cli.report import skipped_text
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.lists.diff import format_diff
@@ -17,8 +17,7 @@ from dsprep.lists.store import write_text
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.create_lists import CreateReport
-    from dsprep.commands.edit_lists import EditReport, RelabelReport
+    from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
     from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
     from dsprep.lists.diff import ClassChange, Move
     from dsprep.lists.merge import Conflict
@@ -28,23 +27,6 @@ _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _PATCH = Page(80, "utf-8")
 """A patch is UTF-8 whatever the terminal is, as the list is."""
 
-# The names in the JSON of each kind of record, in their order.
-_RECORDS = {
-    "ListWritten": "path rows",
-    "Finding": "kind path detail",
-    "Reject": "path reason",
-    "MisfitReject": "path reason",
-    "Move": "old new moved",
-    "Change": "line old new",
-    "ClassChange": "number name before after added removed gained lost",
-    "OtherName": "number before after",
-    "Edits": "added removed changed",
-    "Renumbered": "path old new",
-    "Conflict": "what base ours theirs",
-    "Fault": "line kind message",
-    "ClassCount": "number name rows objects",
-    "Spread": "least mean most",
-}
 _TABLES = ("removed", "added", "changed", "reordered")
 _COLUMNS = {"index": "id", "new_index": "new_id"}
 
@@ -56,13 +38,12 @@ def print_report(
     function: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
 ) -> None:
     """Print what a function did; ``summary`` leaves out the rows that differ."""
-    names, lines = _REPORTS[function]
     paths = [written.path for written in getattr(report, "lists", ())]
     paths += [getattr(report, "path", ""), getattr(report, "output", "")]
     to_stderr = "-" in paths and getattr(report, "written", True)
     stream = sys.stderr if to_stderr else sys.stdout
     if as_json:
-        found = _to_json(report, names)
+        found = to_json(report)
         if function == "diff_lists" and not summary:
             tables = {name: getattr(report.diff, name) for name in _TABLES}
             for name, rows in tables.items():
@@ -74,18 +55,14 @@ def print_report(
         _print(_conflict_lines(report.conflicts, page_of(sys.stderr)), sys.stderr)
     if quiet and not getattr(report, "faults", None):
         return
-    if function == "diff_lists":
-        _print_diff(report, summary)
-    else:
-        _print(lines(report), stream)
-
-
-def _to_json(value: Any, names: str | None = None) -> Any:
-    if names := names or _RECORDS.get(type(value).__name__):
-        return {name: _to_json(getattr(value, name)) for name in names.split()}
-    if isinstance(value, Mapping):
-        return {str(name): _to_json(item) for name, item in value.items()}
-    return [_to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if function != "diff_lists":
+        _print(_LINES[function](report), stream)
+    elif report.diff.is_empty:
+        _print(_format(_other_names(report, page_of(sys.stderr)), 11), sys.stderr)
+    else:  # a patch, with a summary in its comments
+        text = "".join(f"# {line}".rstrip() + "\n" for line in _diff_lines(report))
+        with until_nobody_reads(sys.stdout):
+            write_text("-", text if summary else text + format_diff(report.diff))
 
 
 def _print(lines: Iterable[str], stream: TextIO) -> None:
@@ -104,35 +81,37 @@ def _name(path: str) -> str:
 
 def _first(name: str, values: Sequence[str], more: str = "more such") -> Rows:
     """Return the first values, and how many more there are."""
-    rows = [(name, value) for value in values[:_SHOWN]]
     left = len(values) - _SHOWN
-    return [*rows, (name, f"{left:,} {more}; --json tells all")] if left > 0 else rows
+    rest = [(name, f"{left:,} {more}; --json tells all")] if left > 0 else []
+    return [*((name, value) for value in values[:_SHOWN]), *rest]
 
 
 def _count(things: Sequence[Any], noun: str, after: str = "") -> str:
     return f"{format_count(len(things), noun)}{after}" if things else ""
 
 
-def _is_written(
-    report: CreateReport | RelabelReport | SampleReport,
-) -> list[str]:
-    done = "  already done, nothing was written" if report.already_done else ""
-    return [] if report.written else [done or "  nothing was written"]
+def _span(numbers: Iterable[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least:,} to {most:,}"
+
+
+def _unwritten(report: CreateReport | RelabelReport | SampleReport) -> list[str]:
+    done = "already done, " if report.already_done else ""
+    return [] if report.written else [f"  {done}nothing was written"]
 
 
 def _lists_lines(report: CreateReport | RelabelReport) -> Iterator[str]:
     for path, rows in report.lists:
         yield f"{_name(path)}: {format_count(rows, 'row')}"
-    yield from _is_written(report)
+    yield from _unwritten(report)
 
 
 def _create_lines(report: CreateReport) -> Iterator[str]:
     yield from _lists_lines(report)
-    if sizes := list(report.per_class.values()):
-        span = f"{min(sizes):,} to {max(sizes):,} samples"
-        yield from _format([("classes", f"{len(sizes):,}, of {span}")])
+    sizes = report.per_class.values()
+    classes = f"{len(sizes):,}, of {_span(sizes)} samples" if sizes else ""
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
-    yield from _format([("order", order), *_noticed(report)])
+    yield from _format([("classes", classes), ("order", order), *_noticed(report)])
 
 
 def _append_lines(report: CreateReport) -> Iterator[str]:
@@ -170,19 +149,16 @@ def _edit_lines(report: EditReport) -> Iterator[str]:
 
 def _relabel_lines(report: RelabelReport) -> Iterator[str]:
     yield from _lists_lines(report)
-    moves = [move for move in report.moves if move.old != move.new]
+    moves = [_say_move(move, report.unit) for move in report.moves if move.old != move.new]
     same = sum(move.moved for move in report.moves if move.old == move.new)
-    kept = f"{format_count(same, report.unit)} of the same class"
     idle = format_some([f"{change.old} (line {change.line})" for change in report.idle])
+    dropped = f" without rows: {format_some(report.dropped)}"
     yield from _format(
         [
             ("classes", "" if report.classes is None else f"{len(report.classes):,}"),
-            *_first("moved", [_say_move(move, report.unit) for move in moves]),
-            ("kept", report.moves and kept),
-            (
-                "dropped",
-                _count(report.dropped, "class", f" without rows: {format_some(report.dropped)}"),
-            ),
+            *_first("moved", moves),
+            ("kept", report.moves and f"{format_count(same, report.unit)} of the same class"),
+            ("dropped", _count(report.dropped, "class", dropped)),
             ("note", report.idle and f"no row matches {idle}"),
         ]
     )
@@ -190,16 +166,6 @@ def _relabel_lines(report: RelabelReport) -> Iterator[str]:
 
 def _say_move(move: Move, unit: str) -> str:
     return f"{format_count(move.moved, unit)} from {move.old} to {move.new}"
-
-
-def _print_diff(report: DiffReport, summary: bool) -> None:
-    """Print a patch, with a summary in its comments."""
-    if report.diff.is_empty:
-        _print(_format(_other_names(report, page_of(sys.stderr)), 11), sys.stderr)
-        return
-    text = "".join(f"# {line}".rstrip() + "\n" for line in _diff_lines(report))
-    with until_nobody_reads(sys.stdout):
-        write_text("-", text if summary else text + format_diff(report.diff))
 
 
 def _diff_lines(report: DiffReport) -> Iterator[str]:
@@ -296,12 +262,13 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
         report.root and f"files below {report.root}",
         report.reader and f"what {READERS[report.reader].title} requires",
     ]
-    yield from _format(
-        [("rows", f"{report.rows:,}"), ("checked", ", ".join(filter(None, checked)))]
-    )
     kinds = [f"{count:,} {kind}" for kind, count in report.kinds.items()]
     yield from _format(
-        [("faults", kind) for kind in kinds[:1]] + [("", kind) for kind in kinds[1:]]
+        [
+            ("rows", f"{report.rows:,}"),
+            ("checked", ", ".join(filter(None, checked))),
+            *(("" if at else "faults", kind) for at, kind in enumerate(kinds)),
+        ]
     )
     if faults:
         yield ""
@@ -318,9 +285,8 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
         return f"{one.number}" if one.name is None else f"{one.number} {page.shown(one.name)}"
 
     yield f"{report.list}: {format_count(report.rows, 'row')}"
-    widths = sorted(report.widths)
-    span = f"{widths[0]:,} to {widths[-1]:,} numbers"
-    size = format_count(widths[0], "number") if len(widths) == 1 else span
+    span = f"{_span(report.widths)} numbers"
+    size = format_count(min(report.widths), "number") if len(report.widths) == 1 else span
     labels = {
         "classes": "one class each",
         "detection": f"objects for detection, {span}",
@@ -329,7 +295,7 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
     rows: list[tuple[str, object]] = [("labels", labels[report.kind])]
     if report.objects is not None and report.objects_per_row is not None:
         least, mean, most = report.objects_per_row
-        per_row = f"{least:,} to {most:,} a row, {mean:.1f} on average"
+        per_row = f"{_span((least, most))} a row, {mean:.1f} on average"
         rows.append(("objects", f"{report.objects:,}; {per_row}"))
     if report.largest is not None and report.smallest is not None:
         rows.append(("classes", f"{len(report.classes):,}"))
@@ -364,52 +330,31 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
     share = 100 * report.kept / report.rows
     rows = format_count(report.rows, "row")
     yield f"{_name(report.output)}: {report.kept:,} of {rows}, {share:.3g}%"
-    yield from _is_written(report)
-    classes = ""
-    if sizes := report.classes.values():
-        span = f"{min(sizes):,} to {max(sizes):,} rows"
-        size = format_count(max(sizes), "row") if min(sizes) == max(sizes) else span
-        classes = f"{len(sizes):,}, {size} each"
-    is_short = not sizes and report.kept < (report.wanted or 0)
+    yield from _unwritten(report)
+    sizes, wanted = report.classes.values(), report.wanted or 0
+    size = ""
+    if sizes:
+        is_one = min(sizes) == max(sizes)
+        size = format_count(max(sizes), "row") if is_one else f"{_span(sizes)} rows"
     some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
-    fewer = f" of fewer than {report.wanted or 0:,} rows: {some}"
     yield from _format(
         [
             ("seed", f"{report.seed}"),
-            ("classes", classes),
-            ("short", is_short and f"{report.wanted:,} were asked for"),
-            ("short", _count(list(report.short), "class", fewer)),
+            ("classes", sizes and f"{len(sizes):,}, {size} each"),
+            ("short", not sizes and report.kept < wanted and f"{wanted:,} were asked for"),
+            ("short", _count([*report.short], "class", f" of fewer than {wanted:,} rows: {some}")),
         ]
     )
 
 
-_CREATED = (
-    "lists added known classes per_class rejects skipped skipped_counts duplicates seed written "
-    "notes already_done"
-)
-_COUNTED = (
-    "list rows kind widths distinct classes largest smallest imbalance unused objects "
-    "objects_per_row"
-)
-# For each function: the names in its JSON, in their order, and the lines of its report.
-_REPORTS: Mapping[str, tuple[str, Callable[[Any], Iterator[str]]]] = {
-    "create_list": (_CREATED, _create_lines),
-    "append_to_list": (_CREATED, _append_lines),
-    "edit_list": ("path rows changed removed written already_done", _edit_lines),
-    "patch_list": (
-        "path rows added removed changed reordered written already_done",
-        _edit_lines,
-    ),
-    "relabel_lists": ("lists unit moves classes dropped idle written already_done", _relabel_lines),
-    "diff_lists": ("a b rows counts classes relabelings other_names unread", _diff_lines),
-    "merge_lists": (
-        "path rows ours theirs order renumbered conflicts decided new_classes",
-        _merge_lines,
-    ),
-    "check_list": ("list rows classes root reader kinds faults", _check_lines),
-    "list_stats": (_COUNTED, _stats_lines),
-    "sample_list": (
-        "list output rows kept wanted classes short seed written already_done",
-        _sample_lines,
-    ),
+_LINES: Mapping[str, Callable[[Any], Iterator[str]]] = {
+    "create_list": _create_lines,
+    "append_to_list": _append_lines,
+    "edit_list": _edit_lines,
+    "patch_list": _edit_lines,
+    "relabel_lists": _relabel_lines,
+    "merge_lists": _merge_lines,
+    "check_list": _check_lines,
+    "list_stats": _stats_lines,
+    "sample_list": _sample_lines,
 }

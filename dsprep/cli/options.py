@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
-class Size(click.ParamType[int]):
-    """A byte count such as ``200MB``."""
+class Parsed(click.ParamType[T]):
+    """A value that a function reads, such as ``200MB``."""
 
-    name = "size"
+    def __init__(self, name: str, read: Callable[[str], T]) -> None:
+        """Take what the help calls it, and what reads it or raises an OptionError."""
+        self.name, self._read = name, read
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
         """Read it, or fail as click does."""
         try:
-            return parse_size(value)
+            return self._read(str(value))
         except OptionError as error:
             self.fail(str(error), param, ctx)
 
@@ -132,9 +135,10 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def options_of(*kinds: type) -> Callable[[F], F]:
+def options_of(*kinds: type, without: Sequence[str] = ()) -> Callable[[F], F]:
     """Declare the options that are fields of classes in :mod:`dsprep.keywords`."""
-    return together(*(_click_option(each) for kind in kinds for each in _declared(kind)))
+    declared = [each for kind in kinds for each in _declared(kind) if each.name not in without]
+    return together(*map(_click_option, declared))
 
 
 def _declared(kind: type) -> list[Field[Any]]:
@@ -158,14 +162,18 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
         about |= {"multiple": True, "callback": _read_pairs}
         del about["default"]
     elif hint.startswith("Sequence"):
-        about["type"] = Names()
+        about |= {"type": Names()} if "," in declared["metavar"] else {"multiple": True}
+    elif hint.startswith("float"):
+        about["type"] = click.FLOAT
     elif hint.startswith("int | str"):
-        about["type"] = Size()
+        about["type"] = Parsed("size", parse_size)
+    elif hint.startswith("float"):
+        about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
     elif hint.startswith("int"):
         about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
-    names = ("-j", name) if name == "--workers" else (name,)
+    short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
     group = option_group(declared["group"])
-    return group(*names, field.name, rare=declared["rare"], **about)
+    return group(*short, name, field.name, rare=declared["rare"], **about)
 
 
 def _read_pairs(
@@ -197,15 +205,11 @@ source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
-    from dsprep.sources.reading import make_choice, make_source
+    from dsprep.sources.reading import make_source
 
-    def popped(*kinds: type) -> dict[str, Any]:
-        return {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-
-    choice = make_choice(**popped(FieldOptions))
-    return make_source(
-        root, others=others, whole=True, choice=choice, **popped(SourceOptions, ClassOptions)
-    )
+    kinds = (SourceOptions, ClassOptions, FieldOptions)
+    given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
+    return make_source(root, others=others, whole=True, **given)
 
 
 _images = option_group("Images")

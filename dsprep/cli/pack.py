@@ -49,7 +49,7 @@ def pack(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **opti
       dsprep pack photos/ shards/ --to webdataset --dry-run
     """
     from dsprep.cli.report import end
-    from dsprep.commands import pack as command
+    from dsprep.commands import write as command
     from dsprep.progress import progress_for
 
     transform, progress = take_transform(options), progress_for(sys.stderr, quiet)

@@ -33,6 +33,29 @@ _NAMES = {
     "Failure": "path message",
     "Requests": "writes reads parts",
     "Orphan": "url id seconds initiator parts bytes aborted",
+    # lists
+    "CreateReport": "lists added known classes per_class rejects skipped skipped_counts duplicates "
+    "seed written notes already_done",
+    "EditReport": "path rows changed removed written already_done",
+    "PatchReport": "path rows added removed changed reordered written already_done",
+    "RelabelReport": "lists unit moves classes dropped idle written already_done",
+    "DiffReport": "a b rows counts classes relabelings other_names unread",
+    "MergeReport": "path rows ours theirs order renumbered conflicts decided new_classes",
+    "CheckReport": "list rows classes root reader kinds faults",
+    "Statistics": "list rows kind widths distinct classes largest smallest imbalance unused "
+    "objects objects_per_row",
+    "SampleReport": "list output rows kept wanted classes short seed written already_done",
+    "ListWritten": "path rows",
+    "Move": "old new moved",
+    "Change": "line old new",
+    "ClassChange": "number name before after added removed gained lost",
+    "OtherName": "number before after",
+    "Edits": "added removed changed",
+    "Renumbered": "path old new",
+    "Conflict": "what base ours theirs",
+    "Fault": "line kind message",
+    "ClassCount": "number name rows objects",
+    "Spread": "least mean most",
 }
 
 

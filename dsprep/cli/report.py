@@ -22,7 +22,7 @@ from dsprep.units import (
 )
 
 if TYPE_CHECKING:
-    from dsprep.commands.write import WriteReport
+    from dsprep.commands.write_report import WriteReport
     from dsprep.findings import Finding
     from dsprep.plan.select import Chosen
     from dsprep.verifying.report import FieldFound, Problem, VerifyReport

@@ -39,7 +39,7 @@ def cut(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **optio
       dsprep shard wds/ cats/ --filter "class LIKE '%cat%' AND size > 10000"
     """
     from dsprep.cli.report import end
-    from dsprep.commands import shard as command
+    from dsprep.commands import write as command
     from dsprep.progress import progress_for
 
     report = command.shard(sources, dest, progress=progress_for(sys.stderr, quiet), **options)

@@ -8,8 +8,6 @@ import click
 
 from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import dry_run_option, output_options, workers_option
-from dsprep.cli.streams import until_nobody_reads
-from dsprep.errors import REJECTS_EXIT_CODE
 
 _index = option_group("Index")
 
@@ -67,8 +65,7 @@ def index(
       dsprep shard index shards/ --kind dali
       dsprep shard index train.rec --check
     """
-    from dsprep.cli.index_report import print_index_report
-    from dsprep.cli.records import print_json
+    from dsprep.cli.check_report import end
     from dsprep.progress import progress_for
     from dsprep.verifying import indexing
 
@@ -81,9 +78,4 @@ def index(
         workers=workers,
         progress=progress_for(sys.stderr, quiet),
     )
-    with until_nobody_reads(sys.stdout):
-        if as_json:
-            print_json(report)
-        elif not quiet or report.problems:
-            print_index_report(report)
-    return REJECTS_EXIT_CODE if report.problems else 0
+    return end(report, as_json, quiet)

@@ -14,8 +14,8 @@ from dsprep.cli.streams import until_nobody_reads
 from dsprep.units import format_count, format_duration, format_some
 
 if TYPE_CHECKING:
+    from dsprep.commands.split import ListFacts, SplitReport
     from dsprep.splits.leaks import Leak
-    from dsprep.splits.report import ListFacts, SplitReport
 
 _SHOWN = 20
 _FAR = 1.0

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TextIO
 
 _MOST_LINES = 20
-_LINE_START, _LINE_END = 800, 400
-"""How much of a long line is shown: what is wrong comes first, what to do last."""
+_LINE_START, _LINE_END = 800, 400  # characters of a long line: what is wrong, and what to do
 
 
 def prepare_streams() -> None:
@@ -43,14 +42,11 @@ def shortened(message: str) -> str:
     if len(lines) > _MOST_LINES:
         rest = len(lines) - _MOST_LINES + 1
         lines = [*lines[: _MOST_LINES - 2], f"… ({rest:,} more lines)", lines[-1]]
-    return "\n".join(map(_shortened_line, lines))
-
-
-def _shortened_line(line: str) -> str:
-    left_out = len(line) - _LINE_START - _LINE_END
-    if left_out <= 0:
-        return line
-    return f"{line[:_LINE_START]}… ({left_out:,} more characters) …{line[-_LINE_END:]}"
+    for number, line in enumerate(lines):
+        if (left_out := len(line) - _LINE_START - _LINE_END) > 0:
+            more = f"… ({left_out:,} more characters) …"
+            lines[number] = line[:_LINE_START] + more + line[-_LINE_END:]
+    return "\n".join(lines)
 
 
 @contextmanager

@@ -9,16 +9,16 @@ from typing import Any
 import click
 
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
-from dsprep.cli.options import Count, Size, dry_run_option, output_options
+from dsprep.cli.options import Parsed, options_of, output_options
 from dsprep.cli.s3_options import object_options, s3_options, take_config
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
+from dsprep.keywords import Rule, SyncOptions
 from dsprep.options import require_effect
 from dsprep.storage.location import is_s3
 from dsprep.units import parse_duration
 
 _files = option_group("Files")
-_transfers = option_group("Transfers")
 _uploads = option_group("Unfinished uploads")
 
 _RULES = {"--include": True, "--exclude": False}
@@ -29,8 +29,6 @@ class _SyncCommand(GroupedCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the order, then parse."""
-        from dsprep.syncing.plan import Rule
-
         rules = []
         for word, following in pairwise([*args, ""]):
             name, equals, value = word.partition("=")
@@ -49,31 +47,8 @@ class _SyncCommand(GroupedCommand):
             if not ctx.params["as_json"]:
                 raise
             code = error.exit_code if isinstance(error, DsprepError) else DsprepError.exit_code
-            JsonEvents(sys.stderr).error(str(error), code)
+            JsonEvents(sys.stderr).write("error", text=str(error), code=code)
             return code
-
-
-class Rate(Size):
-    """Bytes a second such as ``50MB/s``."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse the option."""
-        return super().convert(str(value).removesuffix("/s"), param, ctx)
-
-
-class Duration(click.ParamType[float]):
-    """A time such as ``7d``."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Parse the option."""
-        try:
-            return parse_duration(str(value))
-        except OptionError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command(cls=_SyncCommand)
@@ -91,44 +66,20 @@ class Duration(click.ParamType[float]):
     multiple=True,
     help="Exclude these files; * matches slashes too. The last match wins.",
 )
-@_files("--size-only", is_flag=True, help="Treat files of the same size as equal.")
-@_files(
-    "--delete",
-    is_flag=True,
-    help="Delete files that SRC lacks, if all else succeeded.",
-)
-@_files(
-    "--max-delete", type=Count(0), metavar="N", help="Do nothing if more than N files would go."
-)
-@_files(
-    "--verify",
-    is_flag=True,
-    help="Prove all files by their checksums on S3, also those not sent now.",
-)
-@_files(
-    "--follow-symlinks/--no-follow-symlinks",
-    "follow_links",
-    default=True,
-    help="Follow links in SRC (default), or exclude them.",
-)
-@_transfers("--concurrency", type=Count(), help="Requests at once.  [default: 8]")
-@_transfers("--part-size", type=Size(), help="Size of parts.  [default: 32MiB, or what it takes]")
-@_transfers("--bandwidth", type=Rate(), help="Maximum total speed, such as 50MB/s.")
-@_transfers(
-    "--abort-on-exit",
-    is_flag=True,
-    help="Abort unfinished transfers when stopped, instead of keeping them to resume.",
-)
+@options_of(SyncOptions)
 @_uploads(
     "--clean-uploads",
     is_flag=True,
     help="Abort your own unfinished uploads below SRC, which are billed until then; takes no DST. "
     "Without --older-than, uploads of other runs that are still going are aborted too.",
 )
-@_uploads("--older-than", type=Duration(), help="Only uploads older than this, such as 7d.")
+@_uploads(
+    "--older-than",
+    type=Parsed("time", parse_duration),
+    help="Only uploads older than this, such as 7d.",
+)
 @s3_options
 @object_options
-@dry_run_option
 @output_options
 @click.pass_context
 def sync(
@@ -138,9 +89,6 @@ def sync(
     destination: str | None,
     clean_uploads: bool,
     older_than: float | None,
-    concurrency: int | None,
-    part_size: int | None,
-    bandwidth: int | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -160,36 +108,30 @@ def sync(
       dsprep sync shards/ s3://bucket/train/ --verify
       dsprep sync --clean-uploads s3://bucket/train/ --older-than 7d
     """
-    from dsprep.cli.sync_report import events_for, print_orphans, print_sync_report
-    from dsprep.storage.pool import DEFAULT_CONCURRENCY
-    from dsprep.syncing import sync as syncing
+    from dsprep.cli.sync_events import events_for
+    from dsprep.cli.sync_report import print_orphans, print_sync_report
 
     for name in ("include", "exclude"):
         options.pop(name)
     config = take_config(options)
     if clean_uploads:
+        from dsprep.syncing import orphans
+
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        orphans = syncing.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
+        found = orphans.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
         with until_nobody_reads(sys.stdout):
-            print_orphans(source, orphans, as_json, quiet)
+            print_orphans(source, found, as_json, quiet)
         return 0
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
     facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
     require_effect("sync", given_on_the_command_line(context), **facts)
+    from dsprep.syncing import sync as syncing
+
     with events_for(sys.stderr, as_json, quiet) as events:
-        report = syncing.sync(
-            source,
-            destination,
-            rules=context.meta["rules"],
-            concurrency=concurrency or DEFAULT_CONCURRENCY,
-            part_size=part_size or 0,
-            bandwidth=float(bandwidth or 0),
-            config=config,
-            events=events,
-            **options,
-        )
+        options |= {"rules": context.meta["rules"], "config": config, "events": events}
+        report = syncing.sync(source, destination, **options)
     with until_nobody_reads(sys.stdout):
         print_sync_report(report, as_json, quiet)
     return REJECTS_EXIT_CODE if report.failures else 0

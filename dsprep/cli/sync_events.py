@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dsprep.cli.streams import visible
@@ -22,179 +24,160 @@ _RETRY_EVERY = 1.0  # seconds between two lines about what is tried again
 _PATIENCE = 2.0  # seconds before a bar is drawn: what is over sooner needs none
 _LONGEST_NAME = 30
 
+_FACTS = {
+    "plan": ("files", "bytes"),
+    "begin": ("name", "bytes", "parts"),
+    "found": ("name", "bytes", "parts"),
+    "part": ("name", "number"),
+    "end": ("name", "bytes", "proof"),
+    "fallback": ("text",),
+    "waiting": ("text",),
+}
+"""What the arguments of methods of :class:`Events` are called in JSON."""
+
+
+@contextmanager
+def events_for(stream: TextIO, as_json: bool, quiet: bool) -> Iterator[Events]:
+    """What listens to a sync: nobody, a program, or what suits a stream that people read."""
+    if quiet or as_json:
+        yield JsonEvents(stream) if as_json and not quiet else Events()
+        return
+    with closing((Bars if stream.isatty() else Lines)(stream)) as events:
+        yield events
+
 
 class JsonEvents(Events):
     """Writes ``{"event": "part", "name": "s3://…", "number": 3}`` and its like."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to a stream."""
-        self._stream = stream
-        self._writing = threading.Lock()
+        self._stream, self._writing = stream, threading.Lock()
+        for event in _FACTS:
+            setattr(self, event, partial(self._write, event))
 
-    def plan(self, files: int, size: int) -> None:
-        """How much is to go."""
-        self._write("plan", files=files, bytes=size)
-
-    def begin(self, name: str, size: int, parts: int) -> None:
-        """A file begins."""
-        self._write("begin", name=name, bytes=size, parts=parts)
-
-    def found(self, name: str, size: int, parts: int) -> None:
-        """What an earlier run has left."""
-        self._write("found", name=name, bytes=size, parts=parts)
-
-    def part(self, name: str, number: int) -> None:
-        """A part is whole."""
-        self._write("part", name=name, number=number)
-
-    def end(self, name: str, size: int, proof: str) -> None:
-        """A file is whole."""
-        self._write("end", name=name, bytes=size, proof=proof)
+    def _write(self, event: str, *values: Any) -> None:
+        self.write(event, **dict(zip(_FACTS[event], values, strict=True)))
 
     def retry(self, error: StoreError, delay: float) -> None:
-        """A request is made again."""
-        self._write("retry", error=str(error), kind=error.kind, seconds=round(delay, 3))
+        """Write why a request is made again, and when."""
+        self.write("retry", error=str(error), kind=error.kind, seconds=round(delay, 3))
 
-    def fallback(self, text: str) -> None:
-        """Something is done without."""
-        self._write("fallback", text=text)
-
-    def waiting(self, what: str) -> None:
-        """Nothing can be done now."""
-        self._write("waiting", text=what)
-
-    def error(self, text: str, code: int) -> None:
-        """It ends, with this exit code."""
-        self._write("error", text=text, code=code)
-
-    def close(self) -> None:
-        """Nothing is left to be written."""
-
-    def _write(self, event: str, **facts: Any) -> None:
+    def write(self, event: str, **facts: Any) -> None:
+        """Write an event."""
         with self._writing, suppress(OSError):  # nobody may be reading any more
             print(json.dumps({"event": event, **facts}), file=self._stream, flush=True)
 
 
 class Lines(Events):
-    """Writes lines."""
+    """Writes a line from time to time, and at once what has to be known at once."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to a stream."""
-        self.stream = stream
-        self._writing = threading.RLock()
+        self._stream, self._lock = stream, threading.RLock()
         self._said = self._start = time.monotonic()
         self._retried = -_RETRY_EVERY
-        self._sent = self._size = 0
+        self._size = self._sent = self._files = 0
+        for event in ("fallback", "waiting"):
+            setattr(self, event, self.say)
 
     def plan(self, files: int, size: int) -> None:
         """Add files and bytes to the total."""
-        with self._writing:
+        with self._lock:
+            self._files += files
             self._size += size
 
     def found(self, name: str, size: int, parts: int) -> None:
-        """Bytes that are there already count as done."""
+        """Count bytes that are there already."""
         self.moved(name, size)
 
     def moved(self, name: str, size: int) -> None:
-        """Write a line when one is due."""
-        with self._writing:
+        """Count bytes, and show that."""
+        with self._lock:
             self._sent += size
-            now = time.monotonic()
-            if now - self._said < _LINE_EVERY:
-                return
-            self._said = now
-            rate = self._sent / (now - self._start)
-            left = (self._size - self._sent) / rate if rate > 0 else 0.0
-            self.say(
-                f"sent {format_size(self._sent)} of {format_size(self._size)}, "
-                f"{format_size(rate)}/s, {format_duration(left)} left"
-            )
+            self._show(name, size)
+
+    def _show(self, name: str, size: int) -> None:
+        """Write a line when one is due."""
+        now = time.monotonic()
+        if now - self._said < _LINE_EVERY:
+            return
+        self._said = now
+        rate = self._sent / (now - self._start)
+        left = (self._size - self._sent) / rate if rate > 0 else 0.0
+        self.say(
+            f"sent {format_size(self._sent)} of {format_size(self._size)}, "
+            f"{format_size(rate)}/s, {format_duration(left)} left"
+        )
 
     def retry(self, error: StoreError, delay: float) -> None:
-        """A request failed, and will be made again; of many that fail at once, some are told."""
+        """Write that a request is made again; of many that fail at once, only some are told."""
         now = time.monotonic()
         if now - self._retried >= _RETRY_EVERY:
             self._retried = now
             self.say(retry_line(error, delay))
 
-    def fallback(self, text: str) -> None:
-        """Something is done without."""
-        self.say(text)
-
-    def waiting(self, what: str) -> None:
-        """Nothing can be done now."""
-        self.say(what)
-
     def say(self, text: str) -> None:
         """Write a line; nobody may be reading any more."""
-        with self._writing, suppress(OSError):
-            print(visible(text), file=self.stream, flush=True)
+        with self._lock, suppress(OSError):
+            print(visible(text), file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing is left to be written."""
 
 
 class Bars(Lines):
-    """Draws how far a sync is, and writes what has to be known at once above that."""
+    """Draws the progress, and writes lines above it."""
 
     def __init__(self, stream: TextIO) -> None:
+        """Draw on a terminal."""
         super().__init__(stream)
-        self._began = time.monotonic()
-        self._drawing = threading.RLock()
-        self._total = self._files = self._done = self._done_files = 0
+        self._ended = 0
         self._all: Any = None
         self._bars: dict[str, Any] = {}
 
     def plan(self, files: int, size: int) -> None:
         """Add files and bytes to the total."""
-        with self._drawing:
-            self._files += files
-            self._total += size
+        with self._lock:
+            super().plan(files, size)
             if self._all is not None:
-                self._all.total = self._total
+                self._all.total = self._size
 
     def begin(self, name: str, size: int, parts: int) -> None:
         """Draw a bar for a file of several parts."""
-        with self._drawing:
+        with self._lock:
             if parts > 1 and self._is_time():
                 label = visible(name.rpartition("/")[2])[-_LONGEST_NAME:]
                 self._bars[name] = self._bar(label, size, len(self._bars) + 1)
 
-    def found(self, name: str, size: int, parts: int) -> None:
-        """Bytes that are there already count as done."""
-        self.moved(name, size)
-
-    def moved(self, name: str, size: int) -> None:
-        """Draw it."""
-        with self._drawing:
-            self._done += size
-            if not self._is_time():
-                return
-            if self._all is None:
-                self._all = self._bar("all", self._total, 0)
-            self._all.set_postfix_str(f"{self._done_files:,}/{self._files:,} files", refresh=False)
-            self._all.update(self._done - self._all.n)
-            if name in self._bars:
-                self._bars[name].update(size)
+    def _show(self, name: str, size: int) -> None:
+        """Draw the bar of all files, and that of this one."""
+        if not self._is_time():
+            return
+        if self._all is None:
+            self._all = self._bar("all", self._size, 0)
+        self._all.set_postfix_str(f"{self._ended:,}/{self._files:,} files", refresh=False)
+        self._all.update(self._sent - self._all.n)
+        if name in self._bars:
+            self._bars[name].update(size)
 
     def end(self, name: str, size: int, proof: str) -> None:
-        """Remove the bar of a file."""
-        with self._drawing:
-            self._done_files += 1
+        """Count a file, and remove its bar."""
+        with self._lock:
+            self._ended += 1
             if name in self._bars:
                 self._bars.pop(name).close()
 
     def say(self, text: str) -> None:
         """Write a line above the bars."""
-        with self._drawing:
+        with self._lock:
             if self._all is None:
                 super().say(text)
             else:
-                self._all.write(visible(text), file=self.stream)
+                self._all.write(visible(text), file=self._stream)
 
     def close(self) -> None:
         """Remove all bars."""
-        with self._drawing:
+        with self._lock:
             for bar in (*self._bars.values(), self._all):
                 if bar is not None:
                     bar.close()
@@ -202,7 +185,7 @@ class Bars(Lines):
             self._all = None
 
     def _is_time(self) -> bool:
-        return time.monotonic() - self._began >= _PATIENCE
+        return time.monotonic() - self._start >= _PATIENCE
 
     def _bar(self, label: str, total: int, position: int) -> Any:
         from tqdm import tqdm
@@ -212,8 +195,8 @@ class Bars(Lines):
             total=total,
             unit="B",
             unit_scale=True,
-            **bar_size(self.stream),
-            file=self.stream,
+            **bar_size(self._stream),
+            file=self._stream,
             leave=False,
             position=position,
             bar_format="{desc:<30} {percentage:3.0f}% |{bar}| {rate_fmt}{postfix} {remaining} left",

@@ -1,17 +1,14 @@
-"""What ``dsprep sync`` says: how far it is, and what it did."""
+"""What ``dsprep sync`` reports: what it did, or would do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from dsprep.cli.records import print_json
 from dsprep.cli.streams import visible
-from dsprep.cli.sync_events import Bars, JsonEvents, Lines
-from dsprep.storage.transfer import Events
 from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
@@ -46,17 +43,6 @@ _TOLD = {
 """What tells that a file is there, or proves it."""
 
 
-@contextmanager
-def events_for(stream: TextIO, as_json: bool, quiet: bool) -> Iterator[Events]:
-    """What listens to a sync: nobody, a program, or what suits a stream that people read."""
-    if quiet:
-        yield Events()
-        return
-    listening = JsonEvents if as_json else Bars if stream.isatty() else Lines
-    with closing(listening(stream)) as events:
-        yield events
-
-
 def print_sync_report(report: SyncReport, as_json: bool, quiet: bool) -> None:
     """Print what a sync did, or would do."""
     if as_json:
@@ -73,22 +59,22 @@ def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: b
         return
     if quiet:
         return
-    said = format_count(len(orphans), "unfinished upload")
-    size = format_size(sum(each.bytes for each in orphans))
+    count = format_count(len(orphans), "unfinished upload")
+    size = format_size(sum(orphan.bytes for orphan in orphans))
     if not orphans:
         click.echo(f"{place}: no unfinished uploads of your own")
-    elif all(each.aborted for each in orphans):
-        click.echo(f"{place}: {said} of your own, {size}, aborted")
+    elif all(orphan.aborted for orphan in orphans):
+        click.echo(f"{place}: {count} of your own, {size}, aborted")
     else:
-        click.echo(f"{place}: {said}, {size}; those that you began would be aborted")
-    texts = [
-        f"{each.url}: begun {format_duration(each.seconds)} ago"
-        f"{f' by {each.initiator}' if each.initiator else ''}, "
-        f"{format_count(each.parts, 'part')}, {format_size(each.bytes)}"
-        for each in orphans
-    ]
-    for line in _some(texts):
+        click.echo(f"{place}: {count}, {size}; those that you began would be aborted")
+    for line in _some(map(_orphan_line, orphans)):
         click.echo(visible(line))
+
+
+def _orphan_line(orphan: Orphan) -> str:
+    by = f" by {orphan.initiator}" if orphan.initiator else ""
+    parts, size = format_count(orphan.parts, "part"), format_size(orphan.bytes)
+    return f"{orphan.url}: begun {format_duration(orphan.seconds)} ago{by}, {parts}, {size}"
 
 
 def _lines(report: SyncReport) -> Iterator[str]:
@@ -97,32 +83,34 @@ def _lines(report: SyncReport) -> Iterator[str]:
     yield f"{report.source} → {report.destination}: {report.state}"
     if report.sent or not report.same:
         files = format_count(len(report.sent), "file")
-        parts = sum(each.parts for each in report.sent)
+        parts = sum(send.parts for send in report.sent)
         several = f" in {parts:,} parts" if parts > len(report.sent) else ""
         yield _row(f"{would}sent", f"{files}, {format_size(report.bytes)}{several}")
     if planned:
-        yield from _some([f"{each.path}: {_WORDS[each.by]}" for each in report.sent])
+        yield from _some(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
         count = report.requests.writes + report.requests.reads
         yield _row("requests", f"about {count:,}")
     if report.resumed:
         yield _row("resumed", f"{format_size(report.resumed)} were there from an earlier run")
     if report.same:
         yield _row("there already", _by(report.same))
-    if report.deleted:
-        yield _row(f"{would}deleted", format_count(len(report.deleted), "file"))
-        yield from _some(report.deleted)
+    yield from _files(f"{would}deleted", report.deleted)
     if report.verified:
         yield _row("verified", _by(report.verified))
-    if report.left:
-        yield _row("left out", format_count(len(report.left), "file"))
-        yield from _some([f"{each.path}: {each.why}" for each in report.left])
-    if report.failures:
-        yield _row("failed", format_count(len(report.failures), "file"))
-        yield from _some([f"{each.path}: {each.message}" for each in report.failures])
+    yield from _files("left out", map(": ".join, report.left))
+    yield from _files("failed", map(": ".join, report.failures))
     yield from (_row("note", note) for note in report.notes)
     if not planned:
         rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
         yield _row("time", f"{format_duration(report.seconds)}{rate}")
+
+
+def _files(name: str, texts: Iterable[str]) -> Iterator[str]:
+    """Return how many files there are, and some of them; nothing if there are none."""
+    texts = list(texts)
+    if texts:
+        yield _row(name, format_count(len(texts), "file"))
+        yield from _some(texts)
 
 
 def _row(name: str, text: str) -> str:
@@ -137,7 +125,8 @@ def _by(counts: Counter[str]) -> str:
     return f"{files} ({', '.join(f'{n:,} by {_TOLD[by]}' for by, n in counts.most_common())})"
 
 
-def _some(texts: Sequence[str]) -> Iterator[str]:
+def _some(texts: Iterable[str]) -> Iterator[str]:
+    texts = list(texts)
     yield from (f"    {text}" for text in texts[:_SHOWN])
     if len(texts) > _SHOWN:
         yield f"    and {len(texts) - _SHOWN:,} more (--json names all)"

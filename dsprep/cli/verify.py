@@ -15,8 +15,6 @@ from dsprep.cli.options import (
     take_source,
     workers_option,
 )
-from dsprep.cli.streams import until_nobody_reads
-from dsprep.errors import REJECTS_EXIT_CODE
 
 _check = option_group("Check")
 
@@ -82,8 +80,7 @@ def verify(
       dsprep verify train.rec --loader mxnet
       dsprep verify s3://bucket/shards/
     """
-    from dsprep.cli.records import print_json
-    from dsprep.cli.report import print_verify_report
+    from dsprep.cli.check_report import end
     from dsprep.progress import progress_for
     from dsprep.verifying import verify as verifying
 
@@ -99,9 +96,4 @@ def verify(
         workers=workers,
         progress=progress_for(sys.stderr, quiet),
     )
-    with until_nobody_reads(sys.stdout):
-        if as_json:
-            print_json(report)
-        elif not quiet or report.problems:
-            print_verify_report(report)
-    return REJECTS_EXIT_CODE if report.problems else 0
+    return end(report, as_json, quiet)

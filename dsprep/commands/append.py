@@ -8,15 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsprep.commands.write import (
-    WriteReport,
-    carry_out,
-    final_report,
-    held,
-    planned_report,
-    size_of,
-    source_with,
-)
+from dsprep.commands.write import carry_out, planned_report, size_of, source_with
+from dsprep.commands.write_report import WriteReport, report_of
 from dsprep.dataset.manifest import Manifest
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import DestinationError, OptionError, SourceError
@@ -27,12 +20,11 @@ from dsprep.pipeline import Images
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.plan.job import Job
-from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.weigh import seconds
+from dsprep.plan.plan import make_plan, require_distinct_keys
 from dsprep.progress import Progress
-from dsprep.run.commit import begin, finished_manifest, identity_of
-from dsprep.run.state import RunState, remove_leftovers
+from dsprep.run.state import finished_manifest, identity_of, remove_leftovers
 from dsprep.run.target import target_of
+from dsprep.sources.reading import Source
 from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
@@ -59,17 +51,56 @@ def append(options: AppendOptions) -> WriteReport:
         DestinationError: If there is no data set that can be added to.
         RunStopped: If it ended early; calling again continues.
     """
-    began = time.monotonic()
-    progress = options.progress or Progress()
+    began, progress = time.monotonic(), options.progress or Progress()
     require_disk(options.dest)
     destination = Destination(Path(options.dest))
     source = source_with(options)
     base, made = _base(destination)
-    given = options.given
-    require_effect("shard append", given, made=made.transform is not None)
+    require_effect("shard append", options.given, made=made.transform is not None)
     if not options.dry_run:
         remove_leftovers(destination, base)
-    asked, choice, fields = size_of(options), source.choice, made.fields
+    job = _job(options, source, destination, base, made)
+    is_merged = job.layout.equal_keys == "merged"
+    with Pool(available_cores() if options.workers is None else options.workers) as pool:
+        there = _there(destination, base, job.layout, pool)
+        first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
+        plan = make_plan(replace(job, first_id=first_id), pool, progress)
+        digest = plan.catalog.with_ids_from(-first_id).digest()
+        added = base.options.get("appended", [])
+        if any(isinstance(each, dict) and each.get("source") == digest for each in added):
+            report = report_of(plan, base, [], "already appended")
+            return replace(report, per_class={}, seconds=time.monotonic() - began)
+        keys = plan.catalog.keys()
+        twice = keys.filter(keys.is_in(there.keys().implode())).to_list()
+        if twice and is_merged and job.key == "path":
+            raise SourceError(
+                f"{source.root}: {len(twice):,} samples have keys of samples that are there "
+                f"already, {format_some(twice)}; rename the files"
+            )
+        if options.dry_run:
+            return planned_report(plan, pool, progress)
+        require_distinct_keys(plan)
+        before = [shard.name for shard in base.shards]
+        identity = {**identity_of(plan), "source": digest, "appended to": before}
+        report = carry_out(plan, identity, options, pool, base=base)
+    samples = report.samples - base.samples
+    shards = format_count(len(report.shards) - len(before), "new shard")
+    verb = "is" if samples == 1 else "are"
+    notes = [*report.notes, f"{samples:,} of the samples {verb} new, in {shards}"]
+    if not is_merged:
+        notes.append(f"{job.layout.name}: samples that exist already are not looked for")
+    return replace(report, notes=notes, per_class={}, seconds=time.monotonic() - began)
+
+
+def _job(
+    options: AppendOptions, source: Source, destination: Destination, base: Manifest, made: Recorded
+) -> Job:
+    """Return the job that makes new shards as the existing ones were made."""
+    size, choice, fields = size_of(options), source.choice, made.fields
+    if size == ShardSize():  # the one that the existing shards were cut to
+        known = base.options.get("size") or {}
+        target, samples = known.get("target"), known.get("samples")
+        size = ShardSize(target=target, samples=samples if target is None else None)
     choice = replace(
         choice,
         only=choice.only or fields.only,
@@ -82,59 +113,20 @@ def append(options: AppendOptions) -> WriteReport:
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         whole=made.layout.class_names_in == "header",
     )
-    images = Images(
-        made.transform,
-        base.options.get("check"),
-        made.max_pixels,
-        made.keep_fields.union(options.keep_fields),
+    keep_fields = made.keep_fields.union(options.keep_fields)
+    return Job(
+        "shard append",
+        options.given,
+        source,
+        destination,
+        made.layout,
+        Images(made.transform, base.options.get("check"), made.max_pixels, keep_fields),
+        size,
+        base.name,
+        made.key,
+        seed=(options.seed or 0) if options.shuffle else None,
+        first_shard=len(base.shards),
     )
-    with Pool(available_cores() if options.workers is None else options.workers) as pool:
-        there = _there(destination, base, made.layout, pool)
-        job = Job(
-            "shard append",
-            given,
-            source,
-            destination,
-            made.layout,
-            images,
-            _size(base) if asked == ShardSize() else asked,
-            base.name,
-            made.key,
-            seed=(options.seed or 0) if options.shuffle else None,
-            first_shard=len(base.shards),
-            first_id=int(there.table["index"].max() or 0) + 1,  # type: ignore[arg-type]
-        )
-        plan = make_plan(job, pool, progress)
-        source_digest = plan.catalog.with_ids_from(-job.first_id).digest()
-        if _was_appended(base, source_digest):
-            report = final_report(plan, base, [], "already appended")
-        else:
-            _require_new(plan, there)
-            if options.dry_run:
-                return planned_report(plan, seconds(plan.job, plan.catalog, pool, progress))
-            require_distinct_keys(plan)
-            identity = {
-                **identity_of(plan),
-                "source": source_digest,
-                "appended to": [shard.name for shard in base.shards],
-            }
-            state = RunState(target_of(destination), identity, list(plan.files()), progress)
-            with held(plan, state, pool):
-                begin(plan, state, base=base)
-                report = carry_out(plan, state, options, pool, identity, base)
-            notes = [*report.notes, _added(base, report)]
-            if made.layout.equal_keys != "merged":
-                notes.append(f"{made.layout.name}: samples that exist already are not looked for")
-            state_name = "continued" if state.resumed else "appended"
-            report = replace(report, notes=notes, state=state_name)
-        return replace(report, per_class={}, seconds=time.monotonic() - began)
-
-
-def _added(base: Manifest, report: WriteReport) -> str:
-    """Return the note on what is new."""
-    samples = report.samples - base.samples
-    shards = format_count(len(report.shards) - len(base.shards), "new shard")
-    return f"{samples:,} of the samples {'is' if samples == 1 else 'are'} new, in {shards}"
 
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
@@ -158,16 +150,9 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     if manifest.options.get("single_file"):
         raise OptionError(f"{destination}: is a single file; shards are added to a directory")
     try:
-        return manifest, recorded_options(manifest)
+        return manifest, recorded_options(manifest, str(destination.manifest))
     except SourceError as error:
-        raise DestinationError(f"{destination.manifest}: {error}") from None
-
-
-def _size(base: Manifest) -> ShardSize:
-    """Return the size that the existing shards were cut to, if it is one for new shards as well."""
-    known = base.options.get("size") or {}
-    target, samples = known.get("target"), known.get("samples")
-    return ShardSize(target=target, samples=samples if target is None else None)
+        raise DestinationError(str(error)) from None
 
 
 def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool) -> Catalog:
@@ -182,21 +167,3 @@ def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool)
             f"{damaged[0].path}: {damaged[0].detail}; see dsprep verify {destination}"
         )
     return catalog
-
-
-def _was_appended(base: Manifest, source_digest: str) -> bool:
-    """Return whether the same samples were added before."""
-    added = base.options.get("appended", [])
-    return any(isinstance(each, dict) and each.get("source") == source_digest for each in added)
-
-
-def _require_new(plan: Plan, there: Catalog) -> None:
-    """Refuse samples with the keys of existing ones."""
-    if plan.job.layout.equal_keys == "merged" and plan.job.key == "path":
-        keys = plan.catalog.keys()
-        twice = keys.filter(keys.is_in(there.keys().implode()))
-        if len(twice):
-            raise SourceError(
-                f"{plan.job.source.root}: {len(twice):,} samples have keys of samples that are "
-                f"there already, {format_some(twice.to_list())}; rename the files"
-            )

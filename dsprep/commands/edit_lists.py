@@ -1,28 +1,61 @@
-"""Edits of lists: edit, patch and relabel."""
+"""Lists written: create, append, edit, patch and relabel."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
-from dsprep.arguments import AnyPath, public
+from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
+from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
+from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
+from dsprep.lists import rows as tables
 from dsprep.lists.diff import Edits, Move
+from dsprep.lists.options import (
+    AppendOptions,
+    CreateOptions,
+    EditOptions,
+    PatchOptions,
+    RelabelOptions,
+)
 from dsprep.lists.relabel import Change, parse_map, relabel
-from dsprep.lists.rows import format_rows, require_list
+from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
+from dsprep.options import require_effect
+from dsprep.sources.reading import Source, read_source, source_of
+from dsprep.storage.location import require_disk
 from dsprep.text import read_text
+from dsprep.workers.pool import Pool, available_cores
+
+
+@dataclass(frozen=True)
+class CreateReport:
+    """What creating lists, or appending to one, did."""
+
+    lists: Sequence[ListWritten]  # those written
+    added: int  # samples that are new in them
+    known: int  # samples of the source that the list had already
+    classes: Sequence[str] | None  # class names, if there are any
+    per_class: Mapping[int, int]  # samples of the source by class number
+    rejects: Sequence[Reject]  # samples that are not in the lists, and why
+    skipped: Sequence[Finding]  # files in the source that are no samples
+    skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
+    duplicates: Sequence[Finding]  # paths that the source names more than once
+    seed: int | None  # the seed of the order; None if it is the source's
+    written: bool  # whether anything was; not so for a dry run
+    notes: Sequence[str]  # other remarks
+    already_done: bool = False  # whether new lists were not written because they exist, equal
 
 
 @dataclass(frozen=True)
 class EditReport:
-    """What an edit of a list, or a patch, did."""
+    """What an edit of a list did."""
 
     path: str  # the list that was written
     rows: int  # its rows now
@@ -32,6 +65,10 @@ class EditReport:
     reordered: int = 0  # rows that were put elsewhere
     written: bool = False  # whether it was; not so for a dry run, or if an edit changes nothing
     already_done: bool = False  # whether the edit fits no more because it was the last one
+
+
+class PatchReport(EditReport):
+    """What a patch did to a list."""
 
 
 @dataclass(frozen=True)
@@ -48,48 +85,147 @@ class RelabelReport:
     already_done: bool = False  # whether the same command did it before
 
 
-@public
-def edit_list(
-    path: AnyPath,
-    out: AnyPath | None = None,
-    *,
-    paths: Sequence[str] = (),
-    ids: Sequence[str | int] = (),
-    chosen: Sequence[str] = (),
-    label: str | int | float | None = None,
-    new_path: str | None = None,
-    prefix: tuple[str, str] | None = None,
-    classes: AnyPath | None = None,
-    dry_run: bool = False,
-) -> EditReport:
+@called_with(CreateOptions)
+def create_list(options: CreateOptions) -> CreateReport:
+    """Make the list of a source, and ``classes.txt`` beside it.
+
+    ``source`` are the images and their labels. ``out`` is the ``.lst``, or ``-`` for stdout. Ids
+    number the samples in the order of the source.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the source cannot be listed.
+        DestinationError: If a list exists already, or cannot be written.
+    """
+    out, under = options.out, options.under
+    require_disk(out)
+    source = source_of(options.source)
+    catalog, findings = _read(source, options.workers)
+    require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
+    catalog, rejects = tables.listable(catalog)
+    if under:
+        below = pl.col("path").str.starts_with(os.path.normpath(under) + "/")
+        catalog = replace(catalog, table=catalog.table.filter(below))
+        if catalog.table.is_empty():
+            raise SourceError(f"{catalog.root}: holds no images under {under!r}")
+    seed = options.seed if options.shuffle else None
+    rows = tables.rows_of(catalog if seed is None else catalog.shuffle(seed))
+    parts = edit.cut_parts(rows.height, options.chunks, options.train_ratio, options.test_ratio)
+    if out == STREAM and len(parts) > 1:
+        raise OptionError("-o -: several lists do not fit into one stream")
+    stem = out.removesuffix(".lst")
+    lists = {
+        (f"{stem}{part.name}.lst" if part.name else out): rows[part.start : part.stop]
+        for part in parts
+    }
+    advice = "--classes {} to number these as there, --overwrite to replace it, or another"
+    advice += " directory"
+    with editing(*([] if options.dry_run else lists), new=True):
+        is_new = store.write_new(lists, catalog.classes, options.overwrite, advice, options.dry_run)
+    return CreateReport(
+        lists=[ListWritten(path, table.height) for path, table in lists.items()],
+        added=rows.height,
+        known=0,
+        classes=catalog.classes,
+        per_class=catalog.samples_per_class(),
+        seed=seed,
+        written=is_new and not options.dry_run,
+        already_done=not is_new,
+        **_noticed(findings, rejects, None if catalog.label_column else len(catalog)),
+    )
+
+
+@called_with(AppendOptions)
+def append_to_list(options: AppendOptions) -> CreateReport:
+    """Add the samples of a source that a list does not have; its classes stay as they are.
+
+    ``path`` is the ``.lst``. ``source`` are the images; by default, the classes are those beside
+    the list.
+
+    Raises:
+        SourceError: If the source cannot be read, or has a class that the list does not know.
+        DestinationError: If the list cannot be written.
+    """
+    path, source = options.path, source_of(options.source)
+    label = None if options.label is None else str(options.label)
+    with editing(path):
+        old = read_list(path, source.classes)
+        if label is not None:
+            source = replace(source, classes=None)
+        elif source.classes is None and old.classes is not None:
+            source = replace(source, classes=store.classes_path(path))
+        catalog, findings = _read(source, options.workers)
+        if label is None and source.classes is None and catalog.classes is not None:
+            raise SourceError(
+                f"{path}: no file tells which class has which number: give --classes FILE, or "
+                f"put {store.CLASSES} beside the list"
+            )
+        catalog, rejects = tables.listable(catalog)
+        if label is None:
+            new = tables.rows_of(catalog)
+        else:
+            same = pl.lit(edit.parse_label(label, old.classes)).alias("label")
+            new = catalog.table.select("index", same, "path")
+        rows = edit.append_rows(old.table, new)
+        require_one_kind(old.table, new, path)
+        added = rows.height - old.table.height
+        written = bool(added) and not options.dry_run
+        if written:
+            write_text(path, format_rows(rows))
+    is_labeled = label is not None or catalog.label_column is not None
+    return CreateReport(
+        lists=[ListWritten(path, rows.height)],
+        added=added,
+        known=new.height - added,
+        classes=old.classes,
+        per_class=catalog.samples_per_class() if label is None else {},
+        seed=None,
+        written=written,
+        **_noticed(findings, rejects, None if is_labeled else len(catalog)),
+    )
+
+
+def _read(source: Source, workers: int | None) -> tuple[Catalog, list[Finding]]:
+    with Pool(available_cores() if workers is None else workers) as pool:
+        return read_source(source, pool.map)
+
+
+def _noticed(
+    findings: Sequence[Finding], rejects: Sequence[Reject], unlabeled: int | None
+) -> dict[str, Any]:
+    """Return the fields of a report about the samples and files of a source."""
+    notes = notes_of(findings) + ([] if unlabeled is None else [tables.note_unlabeled(unlabeled)])
+    return {
+        "rejects": [*lost(findings), *rejects],
+        "skipped": [finding for finding in findings if finding.kind in SKIP_KINDS],
+        "skipped_counts": count_skipped(findings),
+        "duplicates": [finding for finding in findings if finding.kind == "duplicate"],
+        "notes": notes,
+    }
+
+
+@called_with(EditOptions)
+def edit_list(options: EditOptions) -> EditReport:
     """Change the selected rows of a list, or remove them if no change is given.
 
-    Args:
-        path: The ``.lst``, or ``-`` for stdin.
-        out: Where it goes: a file, ``-`` for stdout, or None for where it came from.
-        paths: Globs of the rows' paths.
-        ids: Their ids, or ranges of them.
-        chosen: Their classes, by name or number.
-        label: Their new label: a class name or numbers.
-        new_path: Their new path.
-        prefix: Instead of all these, the prefix of paths to replace, and the new one.
-        classes: The file of class names; by default ``classes.txt`` beside the list.
-        dry_run: Write nothing.
+    ``path`` is the ``.lst``, or ``-`` for stdin. ``prefix``, instead of conditions and changes, is
+    the prefix of paths to replace, and the new one.
 
     Raises:
         OptionError: If the arguments make no sense.
         SourceError: If the list cannot be read, or no row is selected.
         DestinationError: If the list cannot be written.
     """
-    label = None if label is None else str(label)
+    label = None if options.label is None else str(options.label)
+    new_path, prefix = options.new_path, options.prefix
 
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
-        numbers = [edit.class_number(name, old.classes) for name in chosen]
+        numbers = [edit.class_number(name, old.classes) for name in options.chosen]
         rows, count = old.table, old.table.height
         if prefix is not None:
             where = pl.col("path").str.starts_with(prefix[0])
         else:
-            where = edit.selected(paths, [str(index) for index in ids], numbers)
+            where = edit.selected(options.paths, [str(each) for each in options.ids], numbers)
         if not (matches := rows.select(where.sum()).item()):
             raise SourceError(f"{old.path}: no row matches")
         if prefix is not None:
@@ -106,29 +242,23 @@ def edit_list(
         same = (pl.col("label") == pl.col("label_new")) & (pl.col("path") == pl.col("path_new"))
         return rows, Edits(changed=both.filter(~same).height, removed=count - rows.height)
 
-    words = ("edit", paths, ids, chosen, label, new_path, prefix)
-    return _rewrite(path, out, words, change, classes, dry_run)
+    words = ("edit", options.paths, options.ids, options.chosen, label, new_path, prefix)
+    return _rewrite(options, options.classes, words, change)
 
 
-@public
-def patch_list(
-    path: AnyPath, patch: AnyPath, out: AnyPath | None = None, *, dry_run: bool = False
-) -> EditReport:
+@called_with(PatchOptions)
+def patch_list(options: PatchOptions) -> EditReport:
     """Apply a patch, which :func:`diff_lists` made, to a list.
 
-    Args:
-        path: The ``.lst`` that the patch was made for, or ``-`` for stdin.
-        patch: The patch, or ``-`` for stdin.
-        out: Where the list goes: a file, ``-`` for stdout, or None for where it came from.
-        dry_run: Write nothing.
+    ``path`` is the ``.lst`` that the patch was made for. It or ``patch`` may be ``-`` for stdin.
 
     Raises:
         OptionError: If both are to come from stdin.
         SourceError: If one cannot be read, or the patch does not fit.
         DestinationError: If the list cannot be written.
     """
-    store.require_one_stream(path, patch)
-    text, source = store.read_input(patch)
+    store.require_one_stream(options.path, options.patch)
+    text, source = store.read_input(options.patch)
     diff = diffs.parse_patch(text, source)
 
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
@@ -136,22 +266,21 @@ def patch_list(
         require_list(rows, source)
         return rows, diff.edits
 
-    return _rewrite(path, out, ("patch", text), change, None, dry_run, always=True)
+    return _rewrite(options, None, ("patch", text), change, PatchReport)
 
 
 def _rewrite(
-    path: str,
-    out: str | None,
+    options: EditOptions | PatchOptions,
+    classes: str | None,
     words: Sequence[object],
     change: Callable[[ListFile], tuple[pl.DataFrame, Edits]],
-    classes: str | None,
-    dry_run: bool,
-    always: bool = False,
+    report: type[EditReport] = EditReport,
 ) -> EditReport:
     """Read a list, change it, and write it; ``words`` identify the change."""
-    out = path if out is None else out
+    path = options.path
+    out = path if options.out is None else options.out
     in_place = out == path != STREAM
-    with editing(STREAM if dry_run else out, new=out != path):
+    with editing(*([] if options.dry_run else [out]), new=out != path):
         old = read_list(path, classes)
         command = store.command_text(*words, old.classes) if in_place else ""
         try:
@@ -159,64 +288,48 @@ def _rewrite(
         except SourceError:
             if not store.was_done(path, command):
                 raise
-            return EditReport(out, old.table.height, already_done=True)
-        written = not dry_run and (always or any(edits) or not in_place)
+            return report(out, old.table.height, already_done=True)
+        is_needed = any(edits) or not in_place or report is PatchReport
+        written = is_needed and not options.dry_run
         if written:
             write_text(out, format_rows(rows), command)
-    return EditReport(out, rows.height, *edits, written=written)
+    return report(out, rows.height, *edits, written=written)
 
 
-@public
-def relabel_lists(
-    paths: Sequence[AnyPath],
-    map_file: AnyPath,
-    out: AnyPath | None = None,
-    *,
-    classes: AnyPath | None = None,
-    new_classes: AnyPath | None = None,
-    keep_unmatched: bool = False,
-    renumber: bool = False,
-    overwrite: bool = False,
-    dry_run: bool = False,
-) -> RelabelReport:
+@called_with(RelabelOptions)
+def relabel_lists(options: RelabelOptions) -> RelabelReport:
     """Give rows new classes, and write the names of these beside the lists.
 
-    Args:
-        paths: The lists, which share their classes.
-        map_file: The changes; see :mod:`dsprep.lists.relabel`.
-        out: A new list, for one list; None replaces the lists, all together.
-        classes: The file of class names; by default ``classes.txt`` beside the lists.
-        new_classes: A file that fixes the new classes and their order.
-        keep_unmatched: Whether rows that the map does not match keep their class.
-        renumber: Whether class numbers without names become 0, 1, … .
-        overwrite: Whether ``out`` may replace files.
-        dry_run: Write nothing.
+    ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
+    :mod:`dsprep.lists.relabel`. ``out`` goes with one list; several are replaced, all together.
 
     Raises:
         OptionError: If the arguments make no sense.
         SourceError: If the map does not fit, or other lists have the same classes.
         DestinationError: If files cannot be written.
     """
+    paths, out, keep, renumber = (
+        *(options.paths, options.out, options.keep_unmatched, options.renumber),
+    )
     if out is not None and len(paths) > 1:
         raise OptionError("-o goes with one list; several are relabeled where they are")
-    map_text = read_text(map_file)
-    changes = parse_map(map_text, map_file)
-    order = store.read_classes(new_classes) if new_classes else None
-    with ExitStack() as stack:
-        for path in sorted({out or path for path in paths}, key=os.path.realpath):
-            stack.enter_context(editing(STREAM if dry_run else path, new=out is not None))
-        lists = [read_list(path, classes) for path in paths]
+    map_text = read_text(options.map_file)
+    changes = parse_map(map_text, options.map_file)
+    order = store.read_classes(options.new_classes) if options.new_classes else None
+    targets = paths if out is None else [out]
+    with editing(*([] if options.dry_run else targets), new=out is not None):
+        lists = [read_list(path, options.classes) for path in paths]
         names = [str(store.real_path(path)) for path in paths]
-        given = classes and lists[0].classes
-        words = ("relabel", names, map_text, given, order, keep_unmatched, renumber)
+        given = options.classes and lists[0].classes
+        words = ("relabel", names, map_text, given, order, keep, renumber)
         in_place = out is None and STREAM not in paths
         try:
             done = relabel(
                 pl.concat([found.table for found in lists]),
                 lists[0].classes,
                 changes,
-                map_file,
-                keep=keep_unmatched,
+                options.map_file,
+                keep=keep,
                 renumber=renumber,
                 order=order,
             )
@@ -230,22 +343,20 @@ def relabel_lists(
             _require_all_of_directory(paths, lists[0].classes)
         made: dict[str, pl.DataFrame] = {}
         start = 0
-        for path, found in zip(paths, lists, strict=True):
-            made[out or path] = done.rows[start : start + found.table.height]
+        for path, found in zip(targets, lists, strict=True):
+            made[path] = done.rows[start : start + found.table.height]
             start += found.table.height
         is_new = True
-        if dry_run:
+        if options.dry_run:
             pass
-        elif STREAM in (out, paths[0] if out is None else None):
-            write_text(STREAM, format_rows(done.rows))
-        elif out is not None:
+        elif not in_place:
             advice = "--overwrite to replace it, or -o with another directory"
-            is_new = store.write_new(made, done.classes, overwrite, advice)
+            is_new = store.write_new(made, done.classes, options.overwrite, advice)
         else:
             files = {store.real_path(path).name: format_rows(rows) for path, rows in made.items()}
             if done.classes is not None and store.classes_of(paths[0]) != done.classes:
                 files[store.CLASSES] = store.format_classes(done.classes)
-            command = store.command_text(*words, done.classes) if in_place else ""
+            command = store.command_text(*words, done.classes)
             store.write_files(
                 paths[0], {name: text.encode() for name, text in files.items()}, command
             )
@@ -256,7 +367,7 @@ def relabel_lists(
         done.classes,
         done.dropped,
         done.idle,
-        written=is_new and not dry_run,
+        written=is_new and not options.dry_run,
         already_done=not is_new,
     )
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError, SourceError
+from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import rows as tables
 from dsprep.lists import stats, store
@@ -18,12 +18,17 @@ from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
 from dsprep.lists.diff import ClassChange, Diff, Edits, Move, OtherName
 from dsprep.lists.files import compare_contents, find_missing
 from dsprep.lists.merge import Conflict, Renumbered, Side, format_merged, merge_rows
+from dsprep.lists.options import (
+    CheckOptions,
+    DiffOptions,
+    MergeOptions,
+    SampleOptions,
+    StatsOptions,
+)
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
-from dsprep.lists.store import STREAM, editing, read_list, write_text
-from dsprep.storage.files import is_dir, read_bytes
-from dsprep.storage.local import LARGEST_TABLE
-from dsprep.text import read_stdin
+from dsprep.lists.store import editing, read_list, write_text
+from dsprep.storage.files import is_dir
 from dsprep.units import format_count
 
 
@@ -103,38 +108,23 @@ class SampleReport:
     already_done: bool = False  # whether it was not written because it exists, equal
 
 
-@public
-def diff_lists(
-    a: AnyPath,
-    b: AnyPath,
-    *,
-    ids: bool = True,
-    order: bool = True,
-    content: bool = False,
-    roots: Sequence[AnyPath] = (),
-    classes: AnyPath | None = None,
-) -> DiffReport:
+@called_with(DiffOptions)
+def diff_lists(options: DiffOptions) -> DiffReport:
     """Compare two lists.
 
-    Args:
-        a: The old ``.lst``, or ``-`` for stdin.
-        b: The new one, or ``-`` for stdin.
-        ids: Whether ids count.
-        order: Whether the order of rows counts.
-        content: Whether to compare the contents of files, to find those that were moved.
-        roots: The directory that paths start from, or that of each list.
-        classes: The file of class names; by default ``classes.txt`` beside each list.
+    ``a`` is the old ``.lst``, ``b`` the new one; one of them may be ``-`` for stdin.
 
     Raises:
         OptionError: If the arguments make no sense.
         SourceError: If a list cannot be read.
     """
+    a, b, roots = options.a, options.b, options.roots
     store.require_one_stream(a, b)
-    if content != bool(roots):
+    if options.content != bool(roots):
         raise OptionError("--content needs --root, where the files are, and --root --content")
     if len(roots) > 2:
         raise OptionError("--root: give the directory of both lists, or one of each")
-    old, new = read_list(a, classes), read_list(b, classes)
+    old, new = read_list(a, options.classes), read_list(b, options.classes)
     unread = 0
 
     def contents(paths: pl.Series, others: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -144,7 +134,11 @@ def diff_lists(
         return found
 
     diff = diffs.diff_rows(
-        old.table, new.table, ids=ids, order=order, contents=contents if content else None
+        old.table,
+        new.table,
+        ids=not options.ignore_ids,
+        order=not options.ignore_order,
+        contents=contents if options.content else None,
     )
     names = new.classes or old.classes
     return DiffReport(
@@ -156,44 +150,33 @@ def diff_lists(
         relabelings=diffs.relabelings(diff, names),
         other_names=diffs.other_names(old.classes, new.classes),
         unread=unread,
-        ids=ids,
-        order=order,
+        ids=not options.ignore_ids,
+        order=not options.ignore_order,
     )
 
 
-@public
-def merge_lists(
-    base: AnyPath,
-    ours: AnyPath,
-    theirs: AnyPath,
-    out: AnyPath = STREAM,
-    *,
-    decide: Side | None = None,
-    classes: AnyPath | None = None,
-) -> MergeReport:
+@called_with(MergeOptions)
+def merge_lists(options: MergeOptions) -> MergeReport:
     """Merge two people's edits of a list.
 
-    Args:
-        base: The ``.lst`` that both began with, or an empty file if there was none.
-        ours: Our edit of it.
-        theirs: Their edit of it. One of the three may be ``-`` for stdin.
-        out: Where the merged list goes: a file, which may be one of these, or ``-`` for stdout.
-        decide: The side that decides conflicts; None writes both sides between markers.
-        classes: The file of class names; by default ``classes.txt`` beside each list.
+    ``base`` is the ``.lst`` that both began with, or an empty file if there was none. ``ours`` and
+    ``theirs`` are the edits of it. One of the three may be ``-`` for stdin. ``decide`` is the side
+    that decides conflicts; without it, both sides are written, between markers.
 
     Raises:
         OptionError: If two lists are to come from stdin.
         SourceError: If a list cannot be read, or the edits cannot be of one list.
         DestinationError: If the list cannot be written.
     """
-    store.require_one_stream(base, ours, theirs)
+    base, out, decide, classes = options.base, options.out, options.decide, options.classes
+    store.require_one_stream(base, options.ours, options.theirs)
     with editing(out, new=True):
         # git gives an empty file as the base if both sides added the list.
         if base == os.devnull or (os.path.isfile(base) and not os.path.getsize(base)):
             first = ROWS.to_frame()
         else:
             first = read_list(base, classes).table
-        one, other = read_list(ours, classes), read_list(theirs, classes)
+        one, other = read_list(options.ours, classes), read_list(options.theirs, classes)
         for number, name, another in diffs.other_names(one.classes, other.classes):
             if name and another:
                 raise SourceError(
@@ -221,30 +204,17 @@ def merge_lists(
     )
 
 
-@public
-def check_list(
-    path: AnyPath,
-    *,
-    root: AnyPath | None = None,
-    classes: AnyPath | None = None,
-    reader: str | None = None,
-) -> CheckReport:
-    """Find everything that is wrong with a list.
-
-    Args:
-        path: The ``.lst``, or ``-`` for stdin.
-        root: The directory that its paths start from, or shards: its files or samples are looked up
-            there.
-        classes: The file of class names; by default ``classes.txt`` beside the list.
-        reader: The reader whose requirements to check, a key of
-            :data:`~dsprep.lists.check.READERS`.
+@called_with(CheckOptions)
+def check_list(options: CheckOptions) -> CheckReport:
+    """Find everything that is wrong with a list; ``path`` is the ``.lst``, or ``-`` for stdin.
 
     Raises:
         SourceError: If the list, the classes or the directory cannot be read.
     """
-    name = "<stdin>" if path == STREAM else path
-    names = store.classes_of(path, classes)
-    rows, faults = read_leniently(read_stdin() if path == STREAM else _read_bytes(path))
+    root, reader = options.root, options.reader
+    names = store.classes_of(options.path, options.classes)
+    data, name = store.read_bytes_of(options.path)
+    rows, faults = read_leniently(data)
     wanted = READERS[reader] if reader is not None else None
     faults += check_rows(rows, names, numbered=wanted is not None and wanted.numbered)
     if wanted is not None:
@@ -256,13 +226,6 @@ def check_list(
     faults = sorted(first.values())
     kinds = dict(Counter(fault.kind for fault in faults).most_common())
     return CheckReport(name, rows.height, names, root, reader, kinds, faults)
-
-
-def _read_bytes(path: str) -> bytes:
-    try:
-        return read_bytes(path, LARGEST_TABLE)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
@@ -288,90 +251,59 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
         yield Fault(line, "missing", f"{path!r}: {root} has no such sample")
 
 
-@public
-def list_stats(path: AnyPath, *, classes: AnyPath | None = None) -> Statistics:
-    """Count what is in a list.
-
-    Args:
-        path: The ``.lst``, or ``-`` for stdin.
-        classes: The file of class names; by default ``classes.txt`` beside the list.
+@called_with(StatsOptions)
+def list_stats(options: StatsOptions) -> Statistics:
+    """Count what is in a list; ``path`` is the ``.lst``, or ``-`` for stdin.
 
     Raises:
         SourceError: If the list or the classes cannot be read.
     """
-    found = read_list(path, classes)
+    found = read_list(options.path, options.classes)
     return stats.count_list(found.table, found.classes, found.path)
 
 
-@public
-def sample_list(
-    path: AnyPath,
-    out: AnyPath = STREAM,
-    *,
-    fraction: float | None = None,
-    count: int | None = None,
-    per_class: int | None = None,
-    balanced: bool = False,
-    seed: int = 0,
-    classes: AnyPath | None = None,
-    strict: bool = False,
-    overwrite: bool = False,
-    dry_run: bool = False,
-) -> SampleReport:
+@called_with(SampleOptions)
+def sample_list(options: SampleOptions) -> SampleReport:
     """Take some rows of a list; ids, labels and order stay. See :mod:`dsprep.lists.stats`.
 
-    One of ``fraction``, ``count``, ``per_class`` and ``balanced`` says how many.
-
-    Args:
-        path: The ``.lst``, or ``-`` for stdin.
-        out: Where the sample goes: a new list, with ``classes.txt`` beside it if the classes have
-            names; or ``-`` for stdout.
-        fraction: The share of the rows, above 0 and at most 1.
-        count: Number of rows.
-        per_class: Number of rows of each class.
-        balanced: Take as many rows of each class as the smallest has.
-        seed: Random seed; a different seed takes other rows.
-        classes: The file of class names; by default ``classes.txt`` beside the list.
-        strict: Refuse to take fewer rows than were asked for.
-        overwrite: Whether ``out`` may replace files.
-        dry_run: Write nothing.
+    ``path`` is the ``.lst``, or ``-`` for stdin. One of ``fraction``, ``count``, ``per_class`` and
+    ``balanced`` says how many rows are taken.
 
     Raises:
         OptionError: If the arguments make no sense.
         SourceError: If the list cannot be read, no row would be taken, or too few.
         DestinationError: If the sample cannot be written.
     """
-    if sum((fraction is not None, count is not None, per_class is not None, balanced)) != 1:
+    out, dry_run, per_class = options.out, options.dry_run, options.per_class
+    numbers = (options.fraction, options.count, per_class, options.balanced or None)
+    if sum(number is not None for number in numbers) != 1:
         raise OptionError("give one of --fraction, --count, --per-class and --balanced")
-    with editing(STREAM if dry_run else out, new=True):
-        found = read_list(path, classes)
+    with editing(*([] if dry_run else [out]), new=True):
+        found = read_list(options.path, options.classes)
         table = found.table
-        if fraction is not None:
-            rows = stats.sample_fraction(table, fraction, seed)
-        elif count is not None:
-            rows = stats.sample_count(table, count, seed)
+        if options.fraction is not None:
+            rows = stats.sample_fraction(table, options.fraction, options.seed)
+        elif options.count is not None:
+            rows = stats.sample_count(table, options.count, options.seed)
         else:
-            rows = stats.sample_per_class(table, per_class, seed)
+            rows = stats.sample_per_class(table, per_class, options.seed)
         sizes = class_sizes(table) if per_class is not None else {}
         report = SampleReport(
             list=found.path,
             output=out,
             rows=table.height,
             kept=rows.height,
-            wanted=count if per_class is None else per_class,
-            classes=class_sizes(rows) if balanced or per_class is not None else {},
+            wanted=options.count if per_class is None else per_class,
+            classes=class_sizes(rows) if options.balanced or per_class is not None else {},
             short={label: size for label, size in sizes.items() if size < (per_class or 0)},
-            seed=seed,
+            seed=options.seed,
             written=not dry_run,
         )
-        _require_enough(report, strict)
+        _require_enough(report, options.strict)
         if dry_run:
             return report
-        if out == STREAM:
-            write_text(out, format_rows(rows))
-            return report
         advice = "--overwrite to replace it, or another directory"
-        is_new = store.write_new({out: rows}, found.classes, overwrite, advice)
+        is_new = store.write_new({out: rows}, found.classes, options.overwrite, advice)
     return replace(report, written=is_new, already_done=not is_new)
 
 

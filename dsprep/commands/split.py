@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from dsprep.errors import OptionError
+from dsprep.findings import Finding, Reject, count_skipped
 from dsprep.keywords import SplitOptions, called_with
-from dsprep.lists.rows import format_rows, require_fitting
+from dsprep.lists.rows import format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import require_effect
 from dsprep.plan.destination import require_local
 from dsprep.progress import Progress
-from dsprep.splits.leaks import Copies, find_copies, find_leaks
+from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
 from dsprep.splits.materialize import (
-    Place,
     materialize_tree,
     only_writer,
     plan_tree,
@@ -29,12 +30,74 @@ from dsprep.splits.materialize import (
     write_lists,
 )
 from dsprep.splits.near import require_imagehash
-from dsprep.splits.report import SplitReport, lists_of, planned_report
+from dsprep.splits.ratios import Ratios
 from dsprep.splits.samples import Samples, read_samples, require_sense, source_of_split
-from dsprep.splits.sides import Sides, choose_sides, given_sides
+from dsprep.splits.sides import Sides, choose_sides, given_sides, stratum_numbers
 from dsprep.storage.location import is_s3, require_disk
-from dsprep.units import format_some
+from dsprep.units import format_count, format_some
 from dsprep.workers.pool import available_cores
+
+
+class ListFacts(NamedTuple):
+    """A list of a split."""
+
+    name: str  # of the side, or of the fold and its part
+    path: str  # where the list is
+    samples: int  # how many it has
+    wanted: float | None  # how many its share is exactly; None where no shares were asked for
+
+
+class ClassFacts(NamedTuple):
+    """A class on the sides of a split."""
+
+    name: str  # its name, or its number
+    counts: tuple[int, ...]  # its samples on each side
+    # by how many samples the count that is farthest from its exact share is off; 0 where no shares
+    # were asked for
+    off: float
+
+
+@dataclass
+class SplitReport:
+    """What splitting did or, for a dry run, would do.
+
+    Attributes:
+        destination: As it was given.
+        state: ``split``, ``already split`` (the lists were there) or ``planned``.
+        method: How sides were chosen, in words.
+        samples: Number of samples on all sides.
+        lists: The lists.
+        parts: Names of the sides; for folds, their numbers.
+        classes: The samples of each class on these; empty if labels are not classes.
+        off: By how many samples the side that is farthest from its exact share is off.
+        groups: Number of groups; None if none were asked for.
+        seed: The random seed.
+        leaks: Samples that show the same and are on different sides.
+        rejects: Samples of the source that are on no side, and why.
+        skipped: Files of the source that are not samples.
+        skipped_counts: Number of these files, by kind and extension.
+        materialized: How files were placed in directories of the sides; None if they were not.
+        notes: Further remarks.
+        seconds: How long it took.
+    """
+
+    destination: str
+    state: str
+    method: str
+    samples: int
+    lists: Sequence[ListFacts]
+    parts: Sequence[str]
+    classes: Sequence[ClassFacts]
+    off: float
+    groups: int | None
+    seed: int
+    leaks: Sequence[Leak]
+    rejects: Sequence[Reject]
+    skipped: Sequence[Finding]
+    skipped_counts: Mapping[str, Mapping[str, int]]
+    materialized: str | None
+    notes: list[str]
+    seconds: float
 
 
 @called_with(SplitOptions)
@@ -62,7 +125,7 @@ def split(options: SplitOptions) -> SplitReport:
     if options.near:
         require_imagehash()
     workers = available_cores() if options.workers is None else options.workers
-    progress, materialize = options.progress or Progress(), options.materialize
+    progress = options.progress or Progress()
     samples, values = read_samples(source, options, workers)
     if values is not None:
         require_effect("split", options.given, assigned=options.assign)
@@ -79,30 +142,40 @@ def split(options: SplitOptions) -> SplitReport:
         sides = choose_sides(options, samples, copies if options.leaks == "together" else [])
     else:
         sides = given_sides(options, values)
-    found = find_leaks(copies, sides.of_samples(), samples.rows["path"]) if copies else []
-    report = planned_report(options, out, samples, sides, found, notes)
-    places = _places(out, samples, sides) if materialize else []
-    rows = samples.rows
-    if materialize:
-        rows = rows.with_columns(path=pl.Series([target for _, target in places]))
+    report = _planned(options, samples, sides, notes)
+    if copies:
+        report.leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
+    rows, places = samples.rows, []
+    if options.materialize and samples.root:
+        if samples.in_folders or samples.table:
+            require_apart(out, samples.root)
+        tree = plan_tree(rows, sides.of_samples(), samples.classes, samples.in_folders)
+        places = list(tree.iter_rows())
+        require_clean(out, sides.names, places)
+        rows = rows.with_columns(path=tree["target"])
         require_fitting(rows, samples.name)
     if not options.dry_run:
         named = (*source.files(), source.root, options.assign, *source.others)
         inputs = [path for path in named if path and path != STREAM]
+
+        def content(numbers: Sequence[int]) -> bytes:
+            return format_rows(rows.filter(sides.numbers.is_in(numbers))).encode()
+
+        lists = _lists_of(sides, options)
+        files: dict[str, Callable[[], bytes]] = {
+            f"{name}.lst": partial(content, numbers) for name, numbers in lists.items()
+        }
+        if samples.classes is not None:
+            files[CLASSES] = format_classes(samples.classes).encode
         with only_writer(out):
-            if materialize and samples.root:
+            if options.materialize and samples.root:
                 # The lists come last: where they are, the tree is whole.
-                materialize_tree(materialize, samples.root, out, places, progress)
-            files = _lists(rows, sides, options.folds is not None)
-            if samples.classes is not None:
-                files[CLASSES] = format_classes(samples.classes).encode
+                materialize_tree(options.materialize, samples.root, out, places, progress)
             written = write_lists(out, files, overwrite=options.overwrite, inputs=inputs)
-            report = replace(
-                report,
-                state="split" if written else "already split",
-                notes=[*report.notes, *_strangers(out, {*files}, inputs)],
-            )
-    return replace(report, destination=options.out, seconds=time.monotonic() - began)
+        report.state = "split" if written else "already split"
+        report.notes += _strangers(out, {*files}, inputs)
+    report.seconds = time.monotonic() - began
+    return report
 
 
 def _require_files(samples: Samples, options: SplitOptions) -> None:
@@ -119,23 +192,83 @@ def _require_files(samples: Samples, options: SplitOptions) -> None:
             )
 
 
-def _places(out: Path, samples: Samples, sides: Sides) -> list[Place]:
-    """Choose where each file goes in the tree."""
-    assert samples.root is not None
-    if samples.in_folders or samples.table:
-        require_apart(out, samples.root)
-    tree = plan_tree(samples.rows, sides.of_samples(), samples.classes, samples.in_folders)
-    places = list(tree.iter_rows())
-    require_clean(out, sides.names, places)
-    return places
+def _planned(
+    options: SplitOptions, samples: Samples, sides: Sides, notes: Sequence[str]
+) -> SplitReport:
+    """Return the report of a split that has been planned."""
+    counts, classes = sides.counts(), _class_facts(samples, sides)
+    unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
+    small = [facts.name for facts in classes if 0 in facts.counts]
+    if small:
+        where = "on all sides" if options.folds is None else "in all folds"
+        what = format_count(len(small), "class")
+        notes = [*notes, f"{what} too small to be {where}: {format_some(small)}"]
+    lists = []
+    for name, numbers in _lists_of(sides, options).items():
+        wanted = None
+        if sides.ratios is not None:
+            share = sum(sides.ratios.parts[side] for side in numbers)
+            wanted = sum(counts) * share / sides.ratios.whole
+        path = str(Path(options.out, f"{name}.lst"))
+        lists.append(ListFacts(name, path, sum(counts[side] for side in numbers), wanted))
+    return SplitReport(
+        destination=options.out,
+        state="planned",
+        method=sides.method,
+        samples=sum(counts),
+        lists=lists,
+        parts=sides.names,
+        classes=classes,
+        off=_how_far_off(counts, sides.ratios),
+        groups=sides.groups,
+        seed=options.seed or 0,
+        leaks=[],
+        rejects=samples.rejects,
+        skipped=samples.skipped,
+        skipped_counts=count_skipped(samples.skipped),
+        materialized=options.materialize,
+        notes=[*samples.notes, *unlabeled, *sides.notes, *notes],
+        seconds=0.0,
+    )
 
 
-def _lists(rows: pl.DataFrame, sides: Sides, in_folds: bool) -> dict[str, Callable[[], bytes]]:
-    def content(numbers: Sequence[int]) -> bytes:
-        return format_rows(rows.filter(sides.numbers.is_in(numbers))).encode()
+def _lists_of(sides: Sides, options: SplitOptions) -> dict[str, Sequence[int]]:
+    """Return the numbers of the sides in each list: one for each side, or two for each fold."""
+    if options.folds is None:
+        return {name: [side] for side, name in enumerate(sides.names)}
+    lists: dict[str, Sequence[int]] = {}
+    for fold, name in enumerate(sides.names):
+        lists[f"fold-{name}-train"] = [side for side in range(len(sides.names)) if side != fold]
+        lists[f"fold-{name}-val"] = [fold]
+    return lists
 
-    lists = lists_of(sides, in_folds)
-    return {f"{name}.lst": partial(content, numbers) for name, numbers in lists.items()}
+
+def _class_facts(samples: Samples, sides: Sides) -> list[ClassFacts]:
+    """Count the samples of each class on each side."""
+    numbers, names = stratum_numbers(samples), samples.classes or ()
+    if numbers is None:
+        return []
+    table = pl.DataFrame({"number": numbers, "side": sides.numbers})
+    counted = table.group_by("number").agg(
+        (pl.col("side") == side).sum().alias(str(side)) for side in range(len(sides.names))
+    )
+    return [
+        ClassFacts(
+            names[number] if 0 <= number < len(names) else str(number),
+            tuple(counts),
+            _how_far_off(counts, sides.ratios),
+        )
+        for number, *counts in counted.sort("number").iter_rows()
+    ]
+
+
+def _how_far_off(counts: Sequence[int], ratios: Ratios | None) -> float:
+    """Return by how much the count that is farthest from its exact share is off."""
+    if ratios is None:
+        return 0.0
+    total, whole = sum(counts), ratios.whole
+    pairs = zip(counts, ratios.parts, strict=True)
+    return max(abs(count * whole - total * part) for count, part in pairs) / whole
 
 
 def _strangers(out: Path, files: set[str], inputs: Sequence[str]) -> list[str]:

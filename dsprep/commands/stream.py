@@ -17,8 +17,7 @@ from dsprep.findings import (
 )
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.compressed import Readable
-from dsprep.formats.stream import ShardStream, why_no_shard
+from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.keywords import (
     FieldOptions,
     FormatOptions,
@@ -28,12 +27,12 @@ from dsprep.keywords import (
 )
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
-from dsprep.plan.job import images_of, make_layout
+from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error
+from dsprep.run.shard import same_key
 from dsprep.sample import Sample
-from dsprep.schema import LABEL, Choice, Reading, Schema, observe, select, settle
+from dsprep.schema import Reading, Schema, observe, select, settle
 from dsprep.sources.reading import choice_of
 from dsprep.sources.shards import ShardReader
-from dsprep.units import format_some
 
 _LOOKED_AT = 64  # samples that are read before the first block, to find the schema
 _MOST_BYTES = 16_000_000  # bytes of these
@@ -56,23 +55,13 @@ class Converted(Iterator[bytes]):
 
     def read(self, count: int = -1) -> bytes:
         """Read ``count`` bytes, or fewer at the end; all if it is negative."""
-        parts = [self._left]
-        size = len(self._left)
-        while count < 0 or size < count:
-            block = next(self._blocks, b"")
-            if not block:
-                break
+        parts, size = [self._left], len(self._left)
+        while (count < 0 or size < count) and (block := next(self._blocks, b"")):
             parts.append(block)
             size += len(block)
         data = b"".join(parts)
         self._left = b"" if count < 0 else data[count:]
         return data if count < 0 else data[:count]
-
-
-class TooManyRejects(DsprepError):
-    """A sample could not be converted, and that was not to be."""
-
-    exit_code = 6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -110,10 +99,9 @@ def convert_stream(options: StreamOptions) -> Converted:
 
     Raises:
         OptionError: If the arguments make no sense.
-        TooManyRejects: Out of what is returned, if a sample cannot be converted and ``on_reject``
-            is not given.
-        RunStopped: Likewise, if more than 1 % of all samples, or 1,000, do not fit the schema, or
-            if more samples than ``max_errors`` are rejected.
+        RunStopped: Out of what is returned, if a sample cannot be converted and ``on_reject`` is
+            not given, if more than 1 % of all samples, or 1,000, do not fit the schema, or if more
+            samples than ``max_errors`` are rejected.
     """
     source, to = options.source, options.to
     if source not in CONCATENATIVE:
@@ -123,25 +111,22 @@ def convert_stream(options: StreamOptions) -> Converted:
     if not layout.concatenative:
         raise OptionError(f"{to}: cannot be streamed; convert files instead")
     preset = options.features if to != source else None
-    source_layout = CONCATENATIVE[source]().with_options(preset=preset)
+    table = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
         images = replace(images, check="none" if layout.readable_images is None else "decode")
-    reader = ShardReader((), source_layout)
-    pipeline = Pipeline(reader, Schema(()), layout, images, options.key)
+    pipeline = Pipeline(ShardReader((), table), Schema(()), layout, images, options.key)
     given = given_options(vars(options))
     require_effect("convert", given, format=to, tfrecords=source == "tfrecord")
-    return Converted(_Stream(options, pipeline, source_layout, choice_of(options)).blocks())
+    return Converted(_Stream(options, table, pipeline).blocks())
 
 
 class _Stream:
     """A shard that is converted while it is read."""
 
-    def __init__(
-        self, options: StreamOptions, pipeline: Pipeline, layout: Format, choice: Choice
-    ) -> None:
-        self._options, self._pipeline, self._choice = options, pipeline, choice
-        self._layout, self._name = layout, options.name
+    def __init__(self, options: StreamOptions, table: Format, pipeline: Pipeline) -> None:
+        self._options, self._table, self._pipeline = options, table, pipeline
+        self._name, self._note = options.name, options.on_note or (lambda note: None)
         self._rejects = self._misfits = 0
 
     def blocks(self) -> Iterator[bytes]:
@@ -150,26 +135,27 @@ class _Stream:
         samples = pending = total = members = lost_frames = 0
         before = None
         with ShardStream(self._name, self._options.reader) as stream:
-            entries = self._layout.read(stream)
+            entries = self._table.read(stream)
             first, error = _take(entries)
             try:
                 if first or error is None:
                     self._settle([replace(entry.sample) for entry in first], stream)
-                read = self._pipeline.reader.typed
+                layout, read = self._pipeline.layout, self._pipeline.reader.typed
                 finish = sample_finisher(self._pipeline)
-                for entry in chain(first, _then(entries, error)):
+                for entry in chain(first, entries):
                     samples += 1
                     members += len(entry.sample.fields)
                     raw = entry.sample
-                    if not raw.key:
-                        raw.key = f"{_STEM}-{raw.id:07d}"
-                    path = raw.key
+                    path = raw.key = raw.key or f"{_STEM}-{raw.id:07d}"
                     try:
-                        typed = read(raw)
-                        if isinstance(typed, BadSample):
-                            raise typed
-                        sample = _checked(finish(typed, path), self._pipeline.layout, before)
-                        encoded = self._pipeline.layout.encode(sample)
+                        sample = read(raw)
+                        if not isinstance(sample, BadSample):
+                            sample = finish(sample, path)
+                        if isinstance(sample, BadSample):
+                            raise sample
+                        if sample.key == before and layout.equal_keys == "merged":
+                            raise same_key(sample.key, "the sample before")
+                        encoded = layout.encode(sample)
                     except BadSample as bad:
                         self._reject(reject_of(path, bad))
                         continue
@@ -181,6 +167,8 @@ class _Stream:
                         yield b"".join(parts)
                         total += pending
                         parts, pending = [], 0
+                if error is not None:
+                    raise error
                 if why := why_no_shard(stream.passed_over, members):
                     raise SourceError(f"{self._name}: {why}")
                 # The number of samples is known only now, so that of misfits is judged again.
@@ -189,14 +177,14 @@ class _Stream:
                 if parts:
                     yield b"".join(parts)
                 raise
-        yield b"".join((*parts, self._pipeline.layout.trailer(total + pending)))
+        yield b"".join((*parts, layout.trailer(total + pending)))
         if lost_frames:
             self._note(frames_note(lost_frames))
 
     def _reject(self, reject: Reject) -> None:
         options = self._options
         if options.on_reject is None:
-            raise TooManyRejects(f"{reject.path}: {reject.reason}")
+            raise RunStopped(f"{reject.path}: {reject.reason}")
         options.on_reject(reject)
         self._rejects += 1
         if isinstance(reject, MisfitReject):
@@ -211,43 +199,33 @@ class _Stream:
         if self._options.max_errors is None and self._misfits > most:
             raise misfits_error(self._misfits, self._last_misfit)
 
-    def _note(self, note: str) -> None:
-        if self._options.on_note is not None:
-            self._options.on_note(note)
-
     def _settle(self, samples: Sequence[Sample], stream: ShardStream) -> None:
         """Settle the schema by the first samples."""
-        pipeline, choice, given = self._pipeline, self._choice, given_options(vars(self._options))
-        table, layout = self._layout, pipeline.layout
+        options, table, layout = self._options, self._table, self._pipeline.layout
+        choice, given = choice_of(options), given_options(vars(options))
         observed = observe(samples, table, choice)
         settled, idle = select(settle(observed, table, choice, self._name), choice)
         schema = settled.schema
         if samples and schema.image is None and not choice.no_image:
             if why := why_no_shard(stream.passed_over, sum(len(each.fields) for each in samples)):
                 raise SourceError(f"{self._name}: {why}")
-            raise SourceError(
-                f"{self._name}: its samples have no image; fields are "
-                f"{format_some(list(schema.by_name))}: give --image-field NAME, or --no-image to "
-                "accept samples without an image"
-            )
+            raise no_image_error(self._name, schema)
         changes = {"--features", "--metadata", "--rename", "--schema"}
         changes |= {"--label-field", "--label-type"}
         raw = table.name == layout.name and not changes.intersection(given)
         notes: list[str] = []
         if not raw:
             layout, notes = layout.arranged(schema)
-            if LABEL in layout.required and schema.label is None and samples:
+            if layout.placeholders(schema) and samples:
                 raise OptionError(
                     f"{self._name}: its samples have no label, and {layout.name} needs one: a "
                     "manifest can say that there is none, a stream cannot"
                 )
-        reader = replace(pipeline.reader, reading=Reading(schema, table, settled.ignored, raw))
-        self._pipeline = replace(pipeline, layout=layout, schema=schema, reader=reader)
+        reading = Reading(schema, table, settled.ignored, raw)
+        reader = replace(self._pipeline.reader, reading=reading)
+        self._pipeline = replace(self._pipeline, layout=layout, schema=schema, reader=reader)
         require_effect("convert", given, looks=self._pipeline.looks)
-        unknown = [each for each in self._options.keep_fields if schema.named(each) is None]
-        if unknown:
-            idle.append(f"--keep-fields {','.join(unknown)}: no sample has it")
-        for note in (*settled.notes, *notes, *idle):
+        for note in (*settled.notes, *notes, *idle, *idle_keep_fields(options.keep_fields, schema)):
             self._note(note)
 
 
@@ -264,20 +242,3 @@ def _take(entries: Iterator[Entry]) -> tuple[list[Entry], DsprepError | None]:
     except DsprepError as error:
         return taken, error
     return taken, None
-
-
-def _then(entries: Iterator[Entry], error: DsprepError | None) -> Iterator[Entry]:
-    if error is not None:
-        raise error
-    yield from entries
-
-
-def _checked(sample: Sample | BadSample, layout: Format, before: str | None) -> Sample:
-    """Return the sample, if it can follow the one whose key is ``before``."""
-    if isinstance(sample, BadSample):
-        raise sample
-    if sample.key == before and layout.equal_keys == "merged":
-        raise BadSample(
-            f"its key {before!r} is that of the sample before; --key index makes new keys"
-        )
-    return sample

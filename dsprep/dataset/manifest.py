@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +14,8 @@ from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
 from dsprep.schema import Schema
 from dsprep.storage.checksums import crc32c as extend
-from dsprep.storage.files import read_bytes
-from dsprep.storage.local import LONGEST_NAME, open_regular, read_whole
+from dsprep.storage.files import exists, read_bytes
+from dsprep.storage.local import LONGEST_NAME, open_regular
 
 VERSION = 2
 
@@ -178,13 +179,35 @@ def single_of(manifest: str) -> str | None:
     return manifest.removesuffix(MANIFEST).removesuffix(".") or None
 
 
+def manifest_of(
+    files: Sequence[str],
+    on_error: Callable[[str, SourceError], None],
+    format_name: str | None = None,
+    single: bool = True,
+) -> tuple[str, Manifest] | None:
+    """Return the manifest that names all of some files of a directory, and its path.
+
+    It is the first one's own, if that may be a single file, or that of the directory.
+    """
+    own = [f"{files[0]}.{MANIFEST}"] if single else []
+    for path in (*own, os.path.join(os.path.dirname(files[0]), MANIFEST)):
+        if not exists(path):
+            continue
+        try:
+            manifest = read_manifest(path)
+        except SourceError as error:
+            on_error(path, error)
+            continue
+        named = {shard.name for shard in manifest.shards}
+        is_same = format_name in (None, manifest.format)
+        if is_same and named.issuperset(map(os.path.basename, files)):
+            return path, manifest
+    return None
+
+
 def read_manifest(path: str | Path) -> Manifest:
     """Read a manifest, which may come from anywhere."""
-    try:
-        data = read_bytes(str(path))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-    return parse_manifest(data, str(path))
+    return parse_manifest(_read(path), str(path))
 
 
 def parse_manifest(data: bytes, name: str) -> Manifest:
@@ -205,11 +228,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
 
 def read_rejects(path: Path) -> list[Reject]:
     """Read ``rejects.jsonl``, which may come from anywhere, too."""
-    try:
-        data = read_whole(path)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-    return parse_rejects(data, str(path))
+    return parse_rejects(_read(path), str(path))
 
 
 def parse_rejects(data: bytes, name: str) -> list[Reject]:
@@ -217,22 +236,26 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
     try:
         # Not by splitlines, as paths may hold what that takes for the end of a line.
         lines = data.decode().removesuffix("\n").split("\n")
-        entries = [json.loads(line) for line in lines]
-        rejects = [
-            Reject(_get(str, entry, "path"), _get(str, entry, "reason")) for entry in entries
-        ]
+        entries = map(json.loads, lines)
+        rejects = [Reject(_get(str, it, "path"), _get(str, it, "reason")) for it in entries]
         "".join(text for reject in rejects for text in reject).encode()  # no half characters
         return rejects
     except (ValueError, RecursionError):
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
 
 
+def _read(path: str | Path) -> bytes:
+    try:
+        return read_bytes(str(path))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def _file_name(name: str) -> str:
     """Accept the name of a file that can only lie in the directory of the manifest."""
-    data = name.encode("utf-8", "replace")
-    has_halves = data.decode() != name  # of characters
+    data = name.encode("utf-8", "replace")  # half characters become others
     leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
-    if has_halves or leads_out or len(data) > LONGEST_NAME:
+    if leads_out or data.decode() != name or len(data) > LONGEST_NAME:
         raise ValueError(f"{name!r:.100} names no file in its directory")
     return name
 

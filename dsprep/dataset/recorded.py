@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dsprep.dataset.manifest import Manifest
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS, Format
-from dsprep.images.check import DEFAULT_MAX_PIXELS
+from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.schema import Choice
 
@@ -35,33 +34,33 @@ def options_of_others(layout: Format, single_file: bool) -> dict[str, Any]:
     return {"format": {"name": layout.name}, "indexed": True, "single_file": single_file}
 
 
-def _chosen(told: Mapping[str, Any]) -> Choice:
-    """Return the choice of fields that a manifest records."""
-    only, drop = (tuple(map(str, told.get(name, ()))) for name in ("only", "drop"))
-    return Choice(only=only, drop=drop, rename=dict(told.get("rename", {})))
-
-
-def recorded_options(manifest: Manifest) -> Recorded:
-    """Read the options of a manifest, which may come from anywhere."""
+def recorded_options(manifest: Manifest, path: str) -> Recorded:
+    """Read the options of the manifest at a path, which may come from anywhere."""
     if manifest.format not in FORMATS:
-        raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
+        raise SourceError(
+            f"{path}: the format {manifest.format!r:.40} is not one that dsprep knows"
+        )
     try:
         options = manifest.options
         if options.get("indexed") is True:
             return Recorded(FORMATS[manifest.format](), known=False)
+        fields = options.get("fields", {})
+        only, drop = (tuple(map(str, fields.get(name, ()))) for name in ("only", "drop"))
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
-            FORMATS[manifest.format].from_options(layout),
+            FORMATS[manifest.format](**layout),
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),
             frozenset(map(str, options.get("keep_fields", ()))),
-            _chosen(options.get("fields", {})),
+            Choice(only=only, drop=drop, rename=dict(fields.get("rename", {}))),
         )
         # What was converted to the right type, or left out, is not what was recorded.
         told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))
         if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
             return replace(made, layout=replace(made.layout, schema=manifest.schema))
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
         pass
-    raise SourceError("its options are not those of this version of dsprep")
+    raise SourceError(f"{path}: its options are not those of this version of dsprep")

@@ -303,10 +303,6 @@ class Columns(NamedTuple):
     classes: tuple[str, ...] = ()  # the names of those numbers
 
 
-_Part: TypeAlias = tuple[str, list[Cell], list[Cell] | None]
-"""The name and the values of a column; of a column of files, with their paths."""
-
-
 def plain_batch(batch: Any, names: tuple[str, ...]) -> Any:
     """Return rows with some of their columns, as far as there are such, of plain types."""
     found = [name for name in names if batch.schema.get_field_index(name) >= 0]
@@ -351,10 +347,19 @@ def decode(
     batch: Any, columns: Columns, folder: str, raw: bool = False
 ) -> Iterator[Sample | BadSample]:
     """Make raw samples, without keys, of rows."""
-    parts = [
-        _part(name, column, columns, raw)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    ]
+    parts: list[tuple[str, list[Cell], list[Cell] | None]] = []  # of files, with their paths
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if is_file(column.type):
+            data, paths = map(cells_of, file_parts(column))
+            parts.append((name, data, paths))
+            continue
+        cells = cells_of(column)
+        if name == columns.label:
+            known = range(len(columns.classes))
+            cells = [columns.classes[each] if each in known else each for each in cells]
+        elif not raw and is_file(getattr(column.type, "value_type", None)):
+            cells = [each and [item and item["bytes"] for item in each] for each in cells]
+        parts.append((name, cells, None))
     for row in range(len(batch)):
         try:
             yield _sample(parts, row, columns.image, folder, raw)
@@ -362,20 +367,13 @@ def decode(
             yield error
 
 
-def _part(name: str, column: Any, columns: Columns, raw: bool) -> _Part:
-    if is_file(column.type):
-        data, paths = map(cells_of, file_parts(column))
-        return name, data, paths
-    cells = cells_of(column)
-    if name == columns.label:
-        known = range(len(columns.classes))
-        cells = [columns.classes[each] if each in known else each for each in cells]
-    elif not raw and is_file(getattr(column.type, "value_type", None)):
-        cells = [each and [item and item["bytes"] for item in each] for each in cells]
-    return name, cells, None
-
-
-def _sample(parts: list[_Part], row: int, image: str | None, folder: str, raw: bool) -> Sample:
+def _sample(
+    parts: list[tuple[str, list[Cell], list[Cell] | None]],
+    row: int,
+    image: str | None,
+    folder: str,
+    raw: bool,
+) -> Sample:
     sample = Sample("", {})
     for name, cells, paths in parts:
         value = cells[row]
@@ -384,7 +382,11 @@ def _sample(parts: list[_Part], row: int, image: str | None, folder: str, raw: b
             if isinstance(path, bytes):
                 raise BadSample(f"the path in its column {name!r} is not UTF-8")
             if value is None and path:
-                value = read_beside(folder, path)
+                full, size = find_beside(folder, path)
+                try:
+                    value = read_bytes(full, size)
+                except OSError as error:
+                    raise BadSample(f"{path!r} cannot be read ({error.strerror})") from None
             if name == image:
                 sample.path = (path if raw else plain_path(path)) or ""
             elif raw and value is not None:
@@ -403,18 +405,18 @@ def file_parts(column: Any) -> tuple[Any, Any]:
 
 def cells_of(column: Any) -> list[Cell]:
     """Return the values of a column; bytes for text that is not UTF-8, which no text type takes."""
+
+    def cell(scalar: Any) -> Cell:
+        try:
+            return scalar.as_py()
+        except ValueError:
+            return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else b"\xff"
+
     try:
         cells: list[Cell] = column.to_pylist()
     except ValueError:
-        return [_cell(each) for each in column]
+        return list(map(cell, column))
     return cells
-
-
-def _cell(scalar: Any) -> Cell:
-    try:
-        return scalar.as_py()
-    except ValueError:
-        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else b"\xff"
 
 
 def plain_path(path: str | None) -> str | None:
@@ -448,12 +450,3 @@ def find_beside(folder: str, path: str) -> tuple[str, int]:
     if not full.startswith(root.rstrip("/") + "/") or not stat.S_ISREG(found.st_mode):
         raise BadSample(f"{problem} is no file in its folder")
     return full, found.st_size
-
-
-def read_beside(folder: str, path: str) -> bytes:
-    """Read an image that a file names and does not hold."""
-    full, size = find_beside(folder, path)
-    try:
-        return read_bytes(full, size)
-    except OSError as error:
-        raise BadSample(f"{path!r} cannot be read ({error.strerror})") from None

@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
@@ -68,7 +69,7 @@ def parse_augmented(text: str, source: str, attribute: str | None = None) -> Ite
             values = _parse(line)
             if kind is None:
                 attribute = find_attribute(values) if attribute is None else attribute
-            found = _annotated(number, values, attribute)._replace(others=_others(values))
+            found = _annotated(number, values, attribute)
             if kind is not None and found.kind != kind:
                 raise _Wrong(
                     f"the label is {_KINDS[found.kind]}, but that of the first line {_KINDS[kind]}"
@@ -90,10 +91,6 @@ def find_attribute(values: dict[str, Any]) -> str | None:
     return names[0] if names else None
 
 
-def _others(values: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
-
-
 def _parse(line: str) -> dict[str, Any]:
     try:
         values: Any = json.loads(line)
@@ -113,48 +110,40 @@ def _is_text(value: Any) -> bool:
 
 def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Annotated:
     ref = values[SOURCE]
+    others = tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
     if attribute is None:
         if find_attribute(values) is not None:
             raise _Wrong("has a label, but the first line has none")
-        return Annotated(number, ref, None, "", {})
+        return Annotated(number, ref, None, "", {}, others)
     if attribute not in values:
         raise _Wrong(f"has no label {attribute!r}")
-    metadata = values.get(attribute + METADATA)
+    value, metadata = values[attribute], values.get(attribute + METADATA)
     metadata = metadata if isinstance(metadata, dict) else {}
-    value = values[attribute]
-    names = _class_map(metadata.get("class-map"))
+    class_map = metadata.get("class-map")
+    names = {
+        int(key): name
+        for key, name in (class_map.items() if isinstance(class_map, dict) else ())
+        if _is_text(name) and key.isascii() and key.isdecimal() and len(key) < 16
+    }
     if isinstance(value, dict):
-        return Annotated(number, ref, _boxes(value), "boxes", names)
+        return Annotated(number, ref, _boxes(value), "boxes", names, others)
     if isinstance(value, str) and value.strip().startswith("["):
-        value = _parse_list(value)
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise _Wrong(f"the label {value!r:.80} is no list of numbers") from None
     if isinstance(value, list):
         lists_classes = metadata.get("type") == MULTILABEL
         if not value and not lists_classes:
             raise _Wrong(f"the label {attribute!r} is empty")
-        numbers = tuple(map(_number, value))
-        return Annotated(number, ref, numbers, "list", names, lists_classes=lists_classes)
+        return Annotated(
+            number, ref, tuple(map(_number, value)), "list", names, others, lists_classes
+        )
     label = _number(value)
     name: Any = metadata.get("class-name")
     if _is_text(name) and label.is_integer() and label >= 0:
         names[int(label)] = name
-    return Annotated(number, ref, (label,), "number", names)
-
-
-def _parse_list(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise _Wrong(f"the label {text!r:.80} is no list of numbers") from None
-
-
-def _class_map(values: Any) -> dict[int, str]:
-    if not isinstance(values, dict):
-        return {}
-    return {
-        int(number): name
-        for number, name in values.items()
-        if _is_text(name) and number.isascii() and number.isdecimal() and len(number) < 16
-    }
+    return Annotated(number, ref, (label,), "number", names, others)
 
 
 def _boxes(value: dict[str, Any]) -> tuple[float, ...]:
@@ -185,10 +174,8 @@ def _number(value: Any) -> float:
     number = math.nan
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)):
-        try:
+        with suppress(ValueError, OverflowError):
             number = float(value)
-        except (ValueError, OverflowError):
-            number = math.nan
     if not math.isfinite(number):
         raise _Wrong(f"{_shown(value)} is no number, as a label has to be")
     if number.is_integer() and abs(number) >= _LARGEST:
@@ -205,10 +192,11 @@ def _shown(value: Any) -> str:
 
 # Writing
 
+Label: TypeAlias = int | tuple[float, ...]
 Row: TypeAlias = (
-    tuple[str, int | tuple[float, ...] | None, str | None]
-    | tuple[str, int | tuple[float, ...] | None, str | None, Mapping[str, str]]
+    tuple[str, Label | None, str | None] | tuple[str, Label | None, str | None, Mapping[str, str]]
 )
+"""The path of an image, its label, the name of its class, and the paths of its other files."""
 
 _TYPE = "groundtruth/"
 _WHOLE_PIXEL = 1e-3
@@ -229,10 +217,7 @@ def format_augmented(
     rows = list(rows)
     start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
     labels = [label for _, label, *_ in rows if label is not None]
-    has_boxes = _are_boxes(labels)
-    has_flags = bool(classes) and all(_are_flags(label, len(classes or ())) for label in labels)
-    # A list that has a number twice is none of classes.
-    are_sets = all(isinstance(label, int) or len(set(label)) == len(label) for label in labels)
+    kind = _kind_of(labels, len(classes or ()))
     lines = []
     for path, label, name, *others in rows:
         values: dict[str, Any] = {SOURCE: start + path}
@@ -240,16 +225,34 @@ def format_augmented(
             values[other] = start + place
         if label is not None:
             try:
-                if has_flags and isinstance(label, tuple):
-                    numbers = [number for number, flag in enumerate(label) if flag]
-                    values |= _several(attribute, numbers, classes or ())
-                else:
-                    told = _attribute(attribute, label, name, classes or (), has_boxes, are_sets)
-                    values |= told
+                value, metadata = _attribute(label, name, classes or (), kind)
             except BadSample as error:
                 raise BadSample(f"{path}: {error}") from None
+            values[attribute] = value
+            values[attribute + METADATA] = {"human-annotated": "yes"} | metadata
         lines.append(json.dumps(values, ensure_ascii=False) + "\n")
     return "".join(lines)
+
+
+def _kind_of(labels: Sequence[Label], count: int) -> str:
+    """Return what labels are: boxes, a flag for each class, sets of classes, or other lists."""
+    tuples = [label for label in labels if isinstance(label, tuple)]
+    is_flags = all(len(each) == count and {0.0, 1.0}.issuperset(each) for each in tuples)
+    if count and is_flags and len(tuples) == len(labels):
+        return "flags"
+    full = [label for label in tuples if not is_sized_header(label)]
+    if full and len(tuples) == len(labels) and all(map(_is_boxes, full)):
+        return "boxes"
+    # A list that has a number twice is none of classes.
+    return "sets" if all(len(set(label)) == len(label) for label in tuples) else ""
+
+
+def _is_boxes(label: tuple[float, ...]) -> bool:
+    return is_detection_label(tuple(map(float, label))) and all(
+        -1 <= side <= 2
+        for start in range(int(label[0]), len(label), int(label[1]))
+        for side in label[start + 1 : start + 5]
+    )
 
 
 def _references(others: Mapping[str, str]) -> dict[str, str]:
@@ -265,49 +268,31 @@ def _references(others: Mapping[str, str]) -> dict[str, str]:
 
 
 def _attribute(
-    name: str,
-    label: int | tuple[float, ...],
-    class_name: str | None,
-    classes: Sequence[str],
-    has_boxes: bool,
-    are_sets: bool,
-) -> dict[str, Any]:
-    """The attribute that tells a label, and its metadata."""
-    if not all(map(math.isfinite, (label,) if isinstance(label, int) else label)):
+    label: Label, class_name: str | None, classes: Sequence[str], kind: str
+) -> tuple[Any, dict[str, Any]]:
+    """Return the value of the attribute of a label, and its metadata."""
+    numbers = label if isinstance(label, tuple) else (label,)
+    if not all(map(math.isfinite, numbers)):
         raise BadSample(f"JSON has no number for a label of {label!r}")
-    metadata: dict[str, Any] = {"human-annotated": "yes"}
-    if has_boxes:
-        assert isinstance(label, tuple)
-        value, numbers = _pixels(label)
-        metadata["type"] = _TYPE + "object-detection"
-        metadata["objects"] = [{"confidence": 1}] * len(numbers)
-        metadata["class-map"] = _named(numbers, classes)
-        return {name: value, name + METADATA: metadata}
-    if isinstance(label, int) or len(label) == 1:
-        number = label if isinstance(label, int) else label[0]
-        if float(number).is_integer():
-            metadata["type"] = _TYPE + "image-classification"
-        if class_name is not None:
-            metadata["class-name"] = class_name
-        return {name: format_number(number), name + METADATA: metadata}
-    if are_sets and all(number >= 0 and float(number).is_integer() for number in label):
-        return _several(name, [int(number) for number in label], classes)
-    return {name: list(map(_plain, label)), name + METADATA: metadata}
-
-
-def _several(name: str, numbers: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
-    """The attribute that lists the classes of an image, and its metadata."""
-    metadata = {
-        "human-annotated": "yes",
-        "type": MULTILABEL,
-        "class-map": _named(numbers, classes),
-    }
-    return {name: list(numbers), name + METADATA: metadata}
-
-
-def _are_flags(label: int | tuple[float, ...], count: int) -> bool:
-    """Whether a label has a 0 or a 1 for each of some classes."""
-    return isinstance(label, tuple) and len(label) == count and {0.0, 1.0}.issuperset(label)
+    if kind == "boxes":
+        boxes, numbers = _pixels(numbers)
+        return boxes, {
+            "type": _TYPE + "object-detection",
+            "objects": [{"confidence": 1}] * len(numbers),
+            "class-map": _named(numbers, classes),
+        }
+    if kind == "flags":
+        numbers = tuple(number for number, flag in enumerate(numbers) if flag)
+    elif len(numbers) == 1:
+        is_class = float(numbers[0]).is_integer()
+        metadata = {"type": _TYPE + "image-classification"} if is_class else {}
+        return format_number(numbers[0]), metadata | (
+            {} if class_name is None else {"class-name": class_name}
+        )
+    if kind and all(number >= 0 and float(number).is_integer() for number in numbers):
+        class_map = _named(numbers, classes)
+        return list(map(int, numbers)), {"type": MULTILABEL, "class-map": class_map}
+    return list(map(_plain, numbers)), {}
 
 
 def _named(numbers: Iterable[float], classes: Sequence[str]) -> dict[str, str]:
@@ -319,26 +304,7 @@ def _plain(number: float) -> int | float:
     return int(number) if float(number).is_integer() else number
 
 
-def _are_boxes(labels: Sequence[int | tuple[float, ...] | None]) -> bool:
-    """Whether all labels that there are are ones for detection, rather than several classes."""
-    tuples = [label for label in labels if isinstance(label, tuple)]
-    if not tuples or any(isinstance(label, int) for label in labels):
-        return False
-    full = [label for label in tuples if not is_sized_header(label)]
-    return bool(full) and all(
-        is_detection_label(tuple(map(float, label)))
-        and all(-1 <= side <= 2 for side in _sides(label))
-        for label in full
-    )
-
-
-def _sides(label: tuple[float, ...]) -> Iterator[float]:
-    head, width = int(label[0]), int(label[1])
-    for start in range(head, len(label), width):
-        yield from label[start + 1 : start + 5]
-
-
-def _pixels(label: tuple[float, ...]) -> tuple[dict[str, Any], list[float]]:
+def _pixels(label: tuple[float, ...]) -> tuple[dict[str, Any], tuple[float, ...]]:
     """The boxes of a detection label in pixels, and the class of each."""
     if label[:2] != (4, 5) or not (label[2] >= 1 and label[3] >= 1):
         raise BadSample(
@@ -359,7 +325,7 @@ def _pixels(label: tuple[float, ...]) -> tuple[dict[str, Any], list[float]]:
             {"class_id": int(number), "left": left, "top": top, "width": across, "height": down}
         )
     image = {"width": _plain(width), "height": _plain(height), "depth": 3}
-    return {"image_size": [image], "annotations": annotations}, list(label[4::5])
+    return {"image_size": [image], "annotations": annotations}, label[4::5]
 
 
 def _pixel(value: float) -> int | float:

@@ -64,22 +64,13 @@ class ShardFacts(NamedTuple):
 
 
 class SampleWriter(Protocol):
-    """Writes samples to a file whose layout is not one sample after another.
+    """Writes samples to a file whose layout is not one sample after another."""
 
-    Attributes:
-        bytes: The file's size on disk, after :meth:`finish`.
-        crc32c: The checksum of its bytes, after :meth:`finish`.
-    """
-
-    bytes: int
-    crc32c: int
+    bytes: int  # the file's size on disk, after :meth:`finish`
+    crc32c: int  # the checksum of its bytes, after :meth:`finish`
 
     def add(self, sample: Sample) -> int:
-        """Take a sample; returns about how many bytes it will take.
-
-        Raises:
-            BadSample: If the format cannot hold it; nothing of it is written.
-        """
+        """Take a sample, or raise BadSample; returns about how many bytes it will take."""
 
     def finish(self) -> None:
         """Write everything."""
@@ -102,6 +93,10 @@ class Format(ABC):
     name: ClassVar[str]
     suffix: ClassVar[str]
     """The end of the names of its shards; empty if it writes a tree of files."""
+    numbering: ClassVar[str] = "{:05d}"
+    """The number of a shard in its name, and how many there are, as its users write them."""
+    meanings: ClassVar[Mapping[str, Meaning]] = {}
+    """What places mean; any other is a field of its own name."""
     other_suffixes: ClassVar[tuple[str, ...]] = ()
     """What the names of shards that others wrote end with."""
     concatenative: ClassVar[bool] = True
@@ -119,8 +114,6 @@ class Format(ABC):
     class_names_in: ClassVar[str] = "companion"
     """Where names of classes are: in ``classes.txt`` beside the shards (``companion``), in each
     ``sample``, or in the ``header`` of a shard, which is written before its first sample."""
-    required: ClassVar[frozenset[str]] = frozenset()
-    """The roles that each sample has. A label is a placeholder if the schema has none."""
     readable_images: ClassVar[frozenset[str] | None] = None
     """The kinds of image that its readers decode, if others end them; None if all are harmless."""
     stop_without_objects: ClassVar[tuple[str, ...]] = ()
@@ -139,18 +132,9 @@ class Format(ABC):
         """Travel to workers without what is compiled."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Return the format that has the options which :meth:`options` made of one.
-
-        Raises:
-            OptionError: If they make no sense.
-        """
-        return cls(**options)
-
     def options(self) -> dict[str, Any]:
-        """Return the options as a manifest records them: all but the schema."""
-        return {}
+        """Return the options as a manifest records them, by the names of the fields."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if not each.kw_only}
 
     def with_options(self, **options: Any) -> Self:
         """Return this format with those of some options that it has and that are given."""
@@ -159,8 +143,8 @@ class Format(ABC):
         return replace(self, **{name: given[name] for name in own & given.keys()})
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """Return the file name of shard ``number`` (from 0) of ``count``, as its users write it."""
-        return f"{name}-{number:05d}{self.file_suffix}"
+        """Return the file name of shard ``number`` (from 0) of ``count``."""
+        return f"{name}-{self.numbering.format(number, count)}{self.file_suffix}"
 
     @property
     def file_suffix(self) -> str:
@@ -176,29 +160,27 @@ class Format(ABC):
         """Return the place that a raw name stands for: several names may be one place."""
         return raw
 
-    @abstractmethod
     def meaning(self, place: str) -> Meaning:
         """Return what a place means in this format."""
+        return self.meanings.get(place) or Meaning(place)
 
     @abstractmethod
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        """Return this format with a schema of samples to write.
+        """Return this format with a schema of samples to write, and notes on what changes.
 
-        Args:
-            schema: The fields, with the places of the source. Where :attr:`Schema.format` is this
-                format, each field keeps its place; a name that the user gave (:attr:`Field.given`)
-                is kept, too.
-
-        Returns:
-            The format, its schema having the places of this format; and what is left out or
-            changed, a line each: facts that do not fit, floats that are rounded.
-
-        Raises:
-            OptionError: If it cannot hold a field; the message names the option that leaves it out.
+        The fields have the places of the source. If :attr:`Schema.format` is this format, each
+        keeps its place; a name that the user gave (:attr:`Field.given`) is kept, too. The notes say
+        which facts do not fit and which floats are rounded. If the format cannot hold a field, the
+        OptionError names the option that leaves it out.
         """
 
+    def laid_out(self, schema: Schema, fields: Iterable[Field]) -> Self:
+        """Return this format with some fields of a schema, whose places are those of the format."""
+        arranged = replace(schema, fields=tuple(fields), format=self.name)
+        return replace(self, schema=arranged)
+
     def placeholders(self, schema: Schema) -> frozenset[str]:
-        """Return the raw names of labels that mean nothing: those of samples without labels."""
+        """Return the raw names of the labels that samples of a schema without a label have."""
         return frozenset()
 
     def fact_of(self, raw: str) -> str:
@@ -214,30 +196,16 @@ class Format(ABC):
         """Return the raw name of an image that has become one of another kind."""
         return raw
 
-    @abstractmethod
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out.
+        """Lay out a sample of the schema, or a raw one, in a format that is concatenative.
 
-        Args:
-            sample: A sample of the schema, or a raw one if there is no schema.
-
-        Returns:
-            Its bytes, in pieces to be written one after another.
-
-        Raises:
-            BadSample: If this format cannot hold the sample.
+        Returns its bytes, in pieces to be written one after another. If the format cannot hold it,
+        the BadSample says why.
         """
+        raise NotImplementedError
 
     def open_writer(self, path: str, tree: str) -> SampleWriter:
-        """Begin a file, in a format that is not concatenative.
-
-        Args:
-            path: The file.
-            tree: The directory for the files of a format that is many files.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Begin a file in any other format; ``tree`` is the directory of one that is many files."""
         raise NotImplementedError
 
     def trailer(self, size: int) -> bytes:
@@ -250,31 +218,21 @@ class Format(ABC):
 
     @abstractmethod
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """Return what each row of a catalog will weigh in a shard, in bytes.
+        """Return the size of each encoded sample, exact if the catalog tells all that is written.
 
-        Args:
-            rows: The catalog's table, with two more columns: ``image``, the bytes of the encoded
-                image, and, where classes have names, ``class``.
-
-        Returns:
-            The size of each encoded sample: exact where the catalog tells all that is written, and
-            never less than the truth.
+        The rows are the catalog's table, with two more columns: ``image``, the bytes of the encoded
+        image, and, where classes have names, ``class``. No size is less than the true one.
         """
 
     @abstractmethod
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the raw samples of a shard from its first byte to its last, checking its structure.
 
-        Raises:
-            DamagedShard: Where the bytes break the format; everything before has been yielded.
+        A DamagedShard is raised where the bytes break the format, everything before being yielded.
         """
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        """Find the samples of a shard, reading no more than headers where the format has such.
-
-        Raises:
-            DamagedShard: Where the bytes break the format; everything before has been yielded.
-        """
+        """Find the samples of a shard like :meth:`read`, by headers if the format has such."""
         for offset, size, sample in self.read(stream):
             yield Span(offset, size, sample.key, sample.id, fields=tuple(sample.fields))
 
@@ -283,12 +241,7 @@ class Format(ABC):
         return None
 
     def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
-        """Return the class names that a shard itself tells, by the raw name of the field.
-
-        Raises:
-            OSError: If it cannot be read.
-            SourceError: If it is damaged.
-        """
+        """Return the class names that a shard itself tells, by the raw name of the field."""
         return {}
 
     def is_intact(self, encoded: bytes) -> bool | None:
@@ -296,12 +249,7 @@ class Format(ABC):
         return None
 
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
-        """Return the files that stand beside a shard, by the suffix that replaces its own.
-
-        Args:
-            rows: The shard's samples, in order.
-            sizes: The size of each encoded sample, in bytes.
-        """
+        """Return the files beside a shard of some samples, by the suffix that replaces its own."""
         return {}
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
@@ -313,11 +261,7 @@ class Format(ABC):
         return iter(())
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:
-        """Return the manifest beside a tree of files that refers to them; None if it has none.
-
-        Raises:
-            BadSample: If a label cannot be in it.
-        """
+        """Return the manifest beside a tree of files that refers to them; None if it has none."""
         return None
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import google_crc32c
 
@@ -141,15 +141,6 @@ def read_listing(listing: Path) -> Iterator[Listed]:
             yield Listed.from_json(line)
 
 
-class Layout(NamedTuple):
-    """What a sample becomes."""
-
-    stem: str  # what the paths of its files begin with
-    files: list[tuple[str, bytes]]  # how each path ends, and the file's bytes; the image first
-    wanted: str | None  # the name that it should have had, where that could not be; or None
-    references: dict[str, str]  # how the path of the image of each further field ends
-
-
 @dataclass(frozen=True)
 class Folder(Format):
     """Files in directories of classes.
@@ -160,18 +151,16 @@ class Folder(Format):
 
     name: ClassVar[str] = "folder"
     suffix: ClassVar[str] = ""
+    meanings: ClassVar[Mapping[str, Meaning]] = {
+        IMAGE: Meaning(IMAGE, "image", IMAGE),
+        LABEL: Meaning(LABEL, None, LABEL),
+    }
     concatenative: ClassVar[bool] = False
     is_tree: ClassVar[bool] = True
     class_names_in: ClassVar[str] = "sample"
     # whether images may be of another kind than their file names say, because they were encoded
     # again: those get the extension of their kind. Else a name is kept as it is.
     reencoded: bool = False
-
-    def options(self) -> dict[str, Any]:
-        return {"reencoded": self.reencoded}
-
-    def meaning(self, place: str) -> Meaning:
-        return Meaning(place, *{IMAGE: (IMAGE, IMAGE), LABEL: (None, LABEL)}.get(place, ()))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         for each in schema.fields:
@@ -193,9 +182,6 @@ class Folder(Format):
         arranged = replace(schema, fields=tuple(kept), format=self.name)
         return replace(self, schema=arranged), [note] if told else []
 
-    def encode(self, sample: Sample) -> list[bytes]:
-        return [data for _, data in self.lay_out(sample).files]
-
     def open_writer(self, path: str, tree: str) -> FolderWriter:
         return FolderWriter(path, tree, self)
 
@@ -205,8 +191,40 @@ class Folder(Format):
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         raise NotImplementedError("a folder is a source, not a shard")
 
-    def lay_out(self, sample: Sample) -> Layout:
-        """Choose the files of a sample.
+    def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
+        """Return what the listing says of a sample, and the bytes of its files."""
+        assert self.schema is not None
+        label, name = self.schema.label_field, self.class_of(sample)
+        value = sample.fields.get(label.name) if label else None
+        told: int | tuple[float, ...] | None = None
+        if label is not None and value is not None:
+            if label.kind.is_integer:
+                told = int(value)
+            elif label.kind.is_number:
+                told = self._with_size(value if isinstance(value, tuple) else (value,), sample)
+        texts = (
+            f"{key}:{write(sample.fields[field])}"
+            for field, key, write in self._columns
+            if field in sample.fields
+        )
+        stem, parts, wanted, references = self._paths(sample, name)
+        listed = Listed(
+            sample.id,
+            sample.key,
+            told,
+            name if name != str(told) else sample.class_name,
+            stem,
+            tuple(File(stem + end, len(data), google_crc32c.value(data)) for end, data in parts),
+            wanted,
+            ",".join(texts),
+            references,
+        )
+        return listed, [data for _, data in parts]
+
+    def _paths(
+        self, sample: Sample, own: str | None
+    ) -> tuple[str, list[tuple[str, bytes]], str | None, tuple[tuple[str, str], ...]]:
+        """Choose the files of a sample of a class, as :class:`Listed` has them.
 
         The image has the sample's file name, or its key and the extension of its kind, in the
         directory of its class. Everything else has that name, with the name of its field for an
@@ -216,13 +234,14 @@ class Folder(Format):
         data: bytes | None = sample.fields.get(self.schema.image or "")
         kind = "" if data is None else sniff(data) or UNKNOWN_IMAGE
         files: list[tuple[str, bytes]] = []
-        references: dict[str, str] = {}
+        references: list[tuple[str, str]] = []
         for name, ending, is_image in self._files:
             if (value := sample.fields.get(name)) is None:
                 continue
             if is_image:
-                references[name] = f"{ending}.{sniff(value) or UNKNOWN_IMAGE}"
-            files.append((references.get(name, ending), value))
+                ending = f"{ending}.{sniff(value) or UNKNOWN_IMAGE}"
+                references.append((name, ending))
+            files.append((ending, value))
         wanted = sample.path or sample.key
         stem = harmless_path(wanted)
         changed, ending = stem != wanted, f".{kind}"
@@ -239,7 +258,6 @@ class Folder(Format):
         elif sample.path:
             files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
         _require_files(stem, [ending for ending, _ in files])
-        own = self.class_of(sample)
         if own is not None and not _is_in_class(stem, own, sample, self.schema):
             directory = harmless_part(own)
             stem, changed = f"{directory}/{stem}", changed or directory != own
@@ -249,7 +267,7 @@ class Folder(Format):
             stem = f"{side[1]}/{stem}"
         fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
         is_told = changed or fitting != stem
-        return Layout(fitting, files, wanted if is_told else None, references)
+        return fitting, files, wanted if is_told else None, tuple(references)
 
     def class_of(self, sample: Sample) -> str | None:
         """Return the name of a sample's class, or its number; None if it has none."""
@@ -261,35 +279,6 @@ class Folder(Format):
             return sample.class_name
         is_named = 0 <= number < len(label.names)
         return label.names[number] if is_named else str(int(number))
-
-    def listed(self, sample: Sample, layout: Layout, files: tuple[File, ...]) -> Listed:
-        """Return what the listing says of a sample."""
-        assert self.schema is not None
-        label = self.schema.label_field
-        value = sample.fields.get(label.name) if label else None
-        told: int | tuple[float, ...] | None = None
-        if label is not None and value is not None:
-            if label.kind.is_integer:
-                told = int(value)
-            elif label.kind.is_number:
-                told = self._with_size(value if isinstance(value, tuple) else (value,), sample)
-        name = self.class_of(sample)
-        texts = [
-            f"{key}:{write(sample.fields[field])}"
-            for field, key, write in self._columns
-            if field in sample.fields
-        ]
-        return Listed(
-            sample.id,
-            sample.key,
-            told,
-            name if name != str(told) else sample.class_name,
-            layout.stem,
-            files,
-            layout.wanted,
-            ",".join(texts),
-            tuple(layout.references.items()),
-        )
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
@@ -326,10 +315,10 @@ class Folder(Format):
         for each in samples():
             is_named = is_named or each.class_name is not None
             has_label.add(each.label is not None)
-            directory = each.stem.rpartition("/")[0].rpartition("/")[2]
             own = each.class_name if each.class_name is not None else str(each.label)
-            lies_apart = is_class and each.label is not None and directory != own
-            is_needed = is_needed or bool(each.fields or each.references) or lies_apart
+            lies_apart = each.label is not None and each.stem.split("/")[-2:-1] != [own]
+            is_needed = is_needed or bool(each.fields or each.references)
+            is_needed = is_needed or (is_class and lies_apart)
         is_needed = is_needed or (is_class and len(has_label) > 1)
         column = self._label_column if label else ""
         for each in samples() if is_needed else ():
@@ -383,9 +372,6 @@ class AugmentedFolder(Folder):
     name: ClassVar[str] = "augmented-manifest"
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
-    def options(self) -> dict[str, Any]:
-        return {"reencoded": self.reencoded, "prefix": self.prefix}
-
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
         rows = (
             (
@@ -415,14 +401,10 @@ class FolderWriter:
 
     def add(self, sample: Sample) -> int:
         """Write the files of a sample; returns their size."""
-        layout = self._folder.lay_out(sample)
-        files = tuple(
-            File(layout.stem + ending, len(data), google_crc32c.value(data))
-            for ending, data in layout.files
-        )
-        line = self._folder.listed(sample, layout, files).to_json()
-        self._make(layout.stem.rpartition("/")[0], sample)
-        for file, (_, data) in zip(files, layout.files, strict=True):
+        listed, parts = self._folder.lay_out(sample)
+        line = listed.to_json()
+        self._make(listed.stem.rpartition("/")[0], sample)
+        for file, data in zip(listed.files, parts, strict=True):
             try:
                 descriptor = os.open(file.path, _FLAGS, 0o666, dir_fd=self._tree)
             except FileExistsError:
@@ -434,7 +416,7 @@ class FolderWriter:
         self._lines.append(line)
         self.bytes += len(line)
         self.crc32c = google_crc32c.extend(self.crc32c, line)
-        return sum(file.bytes for file in files)
+        return sum(map(len, parts))
 
     def finish(self) -> None:
         """Write the listing."""

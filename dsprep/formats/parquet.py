@@ -11,12 +11,10 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
-
-from google_crc32c import extend
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.arrow import (
@@ -52,6 +50,7 @@ from dsprep.schema import (
     shown,
 )
 from dsprep.storage.files import facts, open_file
+from dsprep.storage.local import OutputFile
 from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
@@ -94,6 +93,7 @@ class Parquet(Format):
 
     name: ClassVar[str] = "parquet"
     suffix: ClassVar[str] = ".parquet"
+    numbering: ClassVar[str] = "{:05d}-of-{:05d}"
     concatenative: ClassVar[bool] = False
     class_names_in: ClassVar[str] = "header"
     columns: str = ""  # the columns of raw samples: their Arrow schema, serialized, in base 64
@@ -102,9 +102,6 @@ class Parquet(Format):
     def of(cls, schema: Any) -> Self:
         """Return the format of raw samples that have the columns of an Arrow schema."""
         return cls(base64.b64encode(schema.serialize().to_pybytes()).decode())
-
-    def options(self) -> dict[str, Any]:
-        return {"columns": self.columns}
 
     def like(self, other: Table) -> Self:
         return replace(self, columns=other.columns) if isinstance(other, Parquet) else self
@@ -116,9 +113,6 @@ class Parquet(Format):
             return arrow_schema(self.schema)
         pa = arrow()
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
-
-    def shard_name(self, name: str, number: int, count: int) -> str:
-        return f"{name}-{number:05d}-of-{count:05d}{self.file_suffix}"
 
     def meaning(self, place: str) -> Meaning:
         return Meaning("" if place.startswith(BOOKKEEPING) else place)
@@ -132,25 +126,56 @@ class Parquet(Format):
         return replace(self, schema=replace(schema, fields=fields, format=self.name)), []
 
     @cached_property
-    def _cells(self) -> Callable[[Sample], list[Cell]]:
-        """Makes a row of a sample: a cell for each column."""
-        if self.schema is None:
-            return _raw_cells(self.arrow_schema)
-        return _typed_cells(self.schema, self.arrow_schema)
+    def _plan(self) -> tuple[set[str], list[tuple[str, str, Any, tuple[type, ...] | None]]]:
+        """The fields; and of each column the field, its type, that of Arrow, and what that holds.
+
+        It holds all values of some Python types or, if these are None, all of the field.
+        """
+        plan: list[tuple[str, str, Any, tuple[type, ...] | None]] = []
+        for column in self.arrow_schema:
+            kind, sure = column.type, _SURE.get(str(column.type))
+            if self.schema is None:
+                known = (bytes,) if is_file(kind) else (sure,) if sure else ()
+                plan.append((column.name, "image" if is_file(kind) else "", kind, known))
+            elif (each := self.schema.by_place.get((column.name,))) is None:
+                plan.append(("", "", kind, None))
+            else:
+                is_same = kind == arrow_type(each.kind)
+                what = "" if each.type == "image" and not is_file(kind) else each.type
+                plan.append((each.name, what, kind, None if is_same else ()))
+        return {name for name, *_ in plan}, plan
 
     def row(self, sample: Sample) -> tuple[list[Cell], int]:
-        """Lay a sample out as a row."""
-        cells = self._cells(sample)
+        """Lay a sample out as a row, with about the bytes that it takes."""
+        fields, schema = sample.fields, self.schema
+        known, plan = self._plan
+        if schema is not None and not fields.keys() <= known:
+            (extra, *_) = fields.keys() - known
+            raise BadSample(f"the data set has no column for its field {extra!r}")
+        cells: list[Cell] = []
+        for name, kind, column, held in plan:
+            value = fields.get(name)
+            if value is None:
+                cells.append(None)
+                continue
+            is_held = held is None or type(value) in held
+            if kind == "image" and isinstance(value, bytes):
+                path = sample.path if schema is None else ""
+                if schema is not None and name == schema.image:
+                    path = sample.path or f"{sample.key}.{sniff(value) or UNKNOWN_IMAGE}"
+                value = {"bytes": value, "path": path or None}
+            elif kind == "json":
+                try:
+                    value = value.decode() if is_held else json.loads(value)
+                except UnicodeDecodeError:
+                    raise BadSample(f"the field {name!r} is JSON that is not UTF-8") from None
+            if not is_held:
+                _require_held(name, value, column)
+            cells.append(value)
         try:
             return cells, sum(map(_size, cells)) + _ROW
         except UnicodeEncodeError:
             raise BadSample("has a text that is not Unicode") from None
-
-    def encode(self, sample: Sample) -> list[bytes]:
-        cells, _ = self.row(sample)
-        pa, schema = arrow(), self.arrow_schema
-        arrays = [_array([cell], each.type) for cell, each in zip(cells, schema, strict=True)]
-        return [pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()]
 
     def open_writer(self, path: str, tree: str) -> ParquetWriter:
         return ParquetWriter(self, path)
@@ -222,60 +247,6 @@ def _told_by(schema: Any, source: str) -> Schema:
         return told
 
 
-def _typed_cells(schema: Schema, columns: Any) -> Callable[[Sample], list[Cell]]:
-    """Return what makes rows of samples of a schema."""
-    fields = [schema.by_place.get((each.name,)) for each in columns]
-    known = {each.name for each in fields if each is not None}
-    plan = [
-        (each.name, each.type, column.type, column.type != arrow_type(each.kind))
-        if each is not None
-        else ("", "", None, False)
-        for each, column in zip(fields, columns, strict=True)
-    ]
-    own = schema.image
-
-    def cells(sample: Sample) -> list[Cell]:
-        if not sample.fields.keys() <= known:
-            (extra, *_) = sample.fields.keys() - known
-            raise BadSample(f"the data set has no column for its field {extra!r}")
-        row: list[Cell] = []
-        for name, kind, column, differs in plan:
-            value = sample.fields.get(name)
-            if value is not None and kind == "image" and (not differs or is_file(column)):
-                path = sample.path or f"{sample.key}.{sniff(value) or UNKNOWN_IMAGE}"
-                value = {"bytes": value, "path": path if name == own else None}
-            elif value is not None and kind == "json":
-                try:
-                    value = json.loads(value) if differs else value.decode()
-                except UnicodeDecodeError:
-                    raise BadSample(f"the field {name!r} is JSON that is not UTF-8") from None
-            if differs and value is not None:
-                _require_held(name, value, column)
-            row.append(value)
-        return row
-
-    return cells
-
-
-def _raw_cells(schema: Any) -> Callable[[Sample], list[Cell]]:
-    """Return what makes rows of raw samples."""
-    columns = [(each.name, each.type, _SURE.get(str(each.type))) for each in schema]
-    files = {name for name, kind, _ in columns if is_file(kind)}
-
-    def cells(sample: Sample) -> list[Cell]:
-        row: list[Cell] = []
-        for name, kind, sure in columns:
-            value = sample.fields.get(name)
-            if name in files and isinstance(value, bytes):
-                value = {"bytes": value, "path": sample.path or None}
-            elif value is not None and type(value) is not sure:
-                _require_held(name, value, kind)
-            row.append(value)
-        return row
-
-    return cells
-
-
 def _require_held(name: str, value: Value, kind: Any) -> None:
     try:
         _array([value], kind)
@@ -332,30 +303,27 @@ class ParquetWriter:
 
     def __init__(self, layout: Parquet, path: str) -> None:
         """Open the file."""
-        self._pa = arrow()
+        pa = arrow()
         self._layout, self._schema = layout, layout.arrow_schema
-        self._sink = _Sink(path)
+        leaves = [leaf for each in self._schema for leaf in leaves_of(each.name, each.type)]
+        stored = {name for name, kind in leaves if is_stored(kind)}
+        others = [name for name, _ in leaves if name not in stored]
+        self._file = _ArrowFile(path)
         try:
-            self._writer = self._begun()
+            self._writer = pa.parquet.ParquetWriter(
+                pa.PythonFile(self._file, mode="w"),
+                self._schema,
+                compression={name: "none" if name in stored else "snappy" for name, _ in leaves},
+                use_dictionary=others,
+                write_batch_size=_ROWS_OF_PAGE,
+                write_statistics=others,
+            )
         except BaseException:
-            self._sink.close()
+            self._file.close()
             raise
         self._rows: list[list[Cell]] = []
         self._pending = 0
         self.bytes = self.crc32c = 0
-
-    def _begun(self) -> Any:
-        leaves = [leaf for each in self._schema for leaf in leaves_of(each.name, each.type)]
-        stored = {name for name, kind in leaves if is_stored(kind)}
-        others = [name for name, _ in leaves if name not in stored]
-        return self._pa.parquet.ParquetWriter(
-            self._pa.PythonFile(self._sink, mode="w"),
-            self._schema,
-            compression={name: "none" if name in stored else "snappy" for name, _ in leaves},
-            use_dictionary=others,
-            write_batch_size=_ROWS_OF_PAGE,
-            write_statistics=others,
-        )
 
     def add(self, sample: Sample) -> int:
         """Take a sample; returns about how many bytes it will take."""
@@ -372,54 +340,37 @@ class ParquetWriter:
         """Write everything."""
         self._flush()
         self._writer.close()
-        self.bytes, self.crc32c = self._sink.bytes, self._sink.crc32c
+        self.bytes, self.crc32c = self._file.bytes, self._file.crc32c
 
     def close(self) -> None:
         """Close the file; it is whole only if :meth:`finish` was called."""
-        self._sink.close()
+        self._file.close()
 
     def _flush(self) -> None:
         """Write the rows that are pending as one group."""
         rows, self._rows, self._pending = self._rows, [], 0
-        if not rows:
-            return
-        columns = [
-            _array(list(cells), each.type)
-            for cells, each in zip(zip(*rows, strict=True), self._schema, strict=True)
-        ]
-        table = self._pa.Table.from_arrays(columns, schema=self._schema)
-        self._writer.write_table(table, row_group_size=len(rows))
+        if rows:
+            columns = [
+                _array(list(cells), each.type)
+                for cells, each in zip(zip(*rows, strict=True), self._schema, strict=True)
+            ]
+            table = arrow().Table.from_arrays(columns, schema=self._schema)
+            self._writer.write_table(table, row_group_size=len(rows))
 
 
-class _Sink:
-    """A file that Arrow writes to, with its size and checksum."""
+class _ArrowFile(OutputFile):
+    """A file as Arrow wants to write it."""
 
-    def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        self._open = True
-        self.closed = False  # Arrow asks, and closes what is its own only
-        self.bytes = self.crc32c = 0
+    closed = False  # Arrow asks, and closes what is its own only
 
-    def write(self, data: Any) -> int:
-        """Write, unless the file was given up, when Arrow still writes what it has."""
-        content = bytes(data)
-        if self._open:
-            self.crc32c = extend(self.crc32c, content)
-            self.bytes += len(content)
-            view = memoryview(content)
-            while view:
-                view = view[os.write(self._fd, view) :]
-        return len(content)
+    def write(self, data: Any) -> None:
+        """Write what Arrow has, also when the file was given up: then it is lost."""
+        if self._fd >= 0:
+            super().write(bytes(data))
 
     def tell(self) -> int:
-        """How many bytes have been written."""
+        """Return how many bytes have been written."""
         return self.bytes
 
     def flush(self) -> None:
         """Do nothing: nothing is held back."""
-
-    def close(self) -> None:
-        """Close the file, once."""
-        if self._open:
-            self._open = False
-            os.close(self._fd)

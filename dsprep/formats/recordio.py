@@ -7,7 +7,7 @@ The framing is dmlc-core's ``recordio.h``; the header of an image record is MXNe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -36,12 +36,6 @@ _HEADER = struct.Struct("<IfQQ")
 _NO_ID = bytes(8)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 
-_MEANINGS = {
-    "image": Meaning("image", "image", IMAGE),
-    "label": Meaning("label", LABEL_FLOATS, LABEL),
-    "header": Meaning(""),  # one that label and id do not tell
-}
-
 
 @dataclass(frozen=True)
 class RecordIO(Format):
@@ -52,21 +46,22 @@ class RecordIO(Format):
 
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
+    meanings: ClassVar[Mapping[str, Meaning]] = {
+        "image": Meaning("image", "image", IMAGE),
+        "label": Meaning("label", LABEL_FLOATS, LABEL),
+        "header": Meaning(""),  # one that label and id do not tell
+    }
     sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     shard_index: ClassVar[str] = "mxnet"
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32
     label_bits: ClassVar[int] = 32
-    required: ClassVar[frozenset[str]] = frozenset({IMAGE, LABEL})
     stop_without_objects: ClassVar[tuple[str, ...]] = ("MXNet's ImageDetIter", "ImageDetRecordIter")
     readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
     """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not
     know, nor TIFF, which it knows in some compressions only."""
     max_class: ClassVar[int] = 1 << 24
     """Labels are 32-bit floats: they hold every whole number up to here, not every one above."""
-
-    def meaning(self, place: str) -> Meaning:
-        return _MEANINGS.get(place) or Meaning(place)
 
     def placeholders(self, schema: Schema) -> frozenset[str]:
         return frozenset() if schema.label is not None else frozenset({"label"})
@@ -93,8 +88,7 @@ class RecordIO(Format):
         if label is not None:
             notes += rounding_notes([label], "a record")
             fields.append(replace(label, places=(("label",),)))
-        arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
-        return replace(self, schema=arranged), notes
+        return self.laid_out(schema, fields), notes
 
     @cached_property
     def _names(self) -> tuple[str, str | None]:

@@ -47,25 +47,28 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample
 from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
-from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, read_head
-from dsprep.formats.values import as_floats
-from dsprep.formats.wire import (
+from dsprep.formats.protobuf import (
     BYTES,
-    FIXED32,
-    FIXED64,
+    Decoders,
+    Wired,
+    decode_entry,
+    encode_entry,
+    entry_sizes,
+    fields,
     framed,
     framed_sizes,
-    read_varints,
+    head_of_bytes,
+    numbers_of,
+    packed,
     strings,
-    varint,
-    varints,
 )
-from dsprep.formats.wire import fields as fields_of
+from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, read_head
+from dsprep.formats.values import as_floats
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
 from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, Type
 
@@ -78,12 +81,6 @@ _IMAGE, _LABEL, _UID, _VALUES = "image", "label", "uid", "values"
 _TEXTS = ("metadata", "configuration")
 _LABELS, _FEATURES = "label.", "features."
 
-_MEANINGS = {
-    _IMAGE: Meaning("image", "image", IMAGE),
-    _LABEL: Meaning("label", LABEL_FLOATS, LABEL),
-    _UID: Meaning(""),
-}
-
 
 @dataclass(frozen=True)
 class RecordIOProtobuf(Format):
@@ -91,12 +88,17 @@ class RecordIOProtobuf(Format):
 
     name: ClassVar[str] = "recordio-protobuf"
     suffix: ClassVar[str] = ".pb"
+    meanings: ClassVar[Mapping[str, Meaning]] = {
+        _IMAGE: Meaning("image", "image", IMAGE),
+        _LABEL: Meaning("label", LABEL_FLOATS, LABEL),
+        _UID: Meaning(""),
+    }
     label_bits: ClassVar[int] = 32
     max_class: ClassVar[int] = 1 << 24
     """Labels are 32-bit floats, as in RecordIO."""
 
     def meaning(self, place: str) -> Meaning:
-        return _MEANINGS.get(place) or Meaning(place.removeprefix(_FEATURES))
+        return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         used: dict[str, str] = {}
@@ -112,9 +114,8 @@ class RecordIOProtobuf(Format):
                 raw = _LABEL
             claim(used, raw, each, "entry")
             fields.append(replace(each, places=((raw,),)))
-        arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
         labels = (each for each in fields if each.places == ((_LABEL,),))
-        return replace(self, schema=arranged), rounding_notes(labels, "a label")
+        return self.laid_out(schema, fields), rounding_notes(labels, "a label")
 
     def encode(self, sample: Sample) -> list[bytes]:
         entries = sample.fields if self.schema is None else self._entries(sample)
@@ -144,18 +145,16 @@ class RecordIOProtobuf(Format):
         }
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        value = framed_sizes(framed_sizes(framed_sizes(rows["image"])))
-        total = framed_sizes(value + framed_sizes(len(_IMAGE)))
+        total = entry_sizes(_IMAGE, framed_sizes(rows["image"]))
         if "cls" in rows.columns or "label" in rows.columns:
             count = rows["label"].list.len().cast(int) if "label" in rows.columns else 1
-            value = framed_sizes(framed_sizes(framed_sizes(count * 4)))
-            total += framed_sizes(value + framed_sizes(len(_VALUES)))
+            total += entry_sizes(_VALUES, framed_sizes(count * 4))
         total += framed_sizes(rows.select(key_expr().str.len_bytes().cast(int)).to_series())
         assert not isinstance(total, int)
         return (total + 3) // 4 * 4 + FRAME.size
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             length = _read_length(stream)
@@ -169,7 +168,7 @@ class RecordIOProtobuf(Format):
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         # by frames alone: a key is not among the first bytes of a record
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             length = _read_length(stream)
@@ -217,7 +216,7 @@ def _raw_value(name: str, kind: Type, raw: str, value: Value) -> Value:
     if kind.of is float:
         return Floats(values) if kind.bits == 32 else tuple(values)
     if kind.is_number:
-        if all(-(1 << 31) <= each < 1 << 31 for each in values):
+        if all(int(each) in _INT32 for each in values):
             return Ints(map(int, values))
         if all(abs(each) <= 1 << 53 for each in values):
             return tuple(map(float, values))
@@ -236,17 +235,18 @@ class TypedBlobs(Blobs):
     content_type: str = ""
 
 
-_INT32 = range(-(1 << 31), 1 << 31)
-_TENSORS = {2: "float32", 3: "float64", 7: "int32"}
-_NUMBERS = {kind: number for number, kind in _TENSORS.items()}
-_PACKED = {"float32": ("f", FIXED32), "float64": ("d", FIXED64)}
+_TENSORS = {"float32": (2, "f"), "float64": (3, "d"), "int32": (7, "i")}
+"""The field of each kind of tensor in a Value, and the code of its numbers."""
+
 _BYTES = 9
+_INT32 = range(-(1 << 31), 1 << 31)
+_TENSOR = (b"\x0a", b"\x12", b"\x1a")  # values, keys, shape
 
 
 def _encode_record(entries: Mapping[str, Value], uid: str) -> tuple[bytes, bytes, bytes]:
     """Return a record in three parts: what precedes the image, the image, and what follows."""
-    maps: tuple[dict[str, Value], dict[str, Value]] = ({}, {})
-    features, labels = maps
+    features: dict[str, Value] = {}
+    labels: dict[str, Value] = {}
     texts = {_UID: uid}
     for raw, value in entries.items():
         if isinstance(value, bytes | str):  # a new image, or a text
@@ -265,27 +265,16 @@ def _encode_record(entries: Mapping[str, Value], uid: str) -> tuple[bytes, bytes
         value = features[key]
         if key == _IMAGE and type(value) is Blobs and len(value) == 1:
             image = value[0]
-            before, after = before + after + _head_of_bytes(key, len(image)), b""
+            before, after = before + after + head_of_bytes(key, len(image), _tag(_BYTES)), b""
         else:
-            after += _encode_entry(b"\x0a", key, value)
-    after += b"".join([_encode_entry(b"\x12", key, labels[key]) for key in sorted(labels)])
+            after += encode_entry(key, encode_value(value))
+    after += b"".join(
+        [encode_entry(key, encode_value(labels[key]), b"\x12") for key in sorted(labels)]
+    )
     for tag, name in zip((b"\x1a", b"\x22", b"\x2a"), (_UID, *_TEXTS), strict=True):
         if text := texts.get(name):
             after += framed(tag, text.encode())
     return before, image, after
-
-
-def _encode_entry(tag: bytes, key: str, value: Value) -> bytes:
-    return framed(tag, framed(b"\x0a", key.encode()) + framed(b"\x12", encode_value(value)))
-
-
-def _head_of_bytes(key: str, size: int) -> bytes:
-    """Return the bytes that precede a single byte string in its feature entry."""
-    head = b""
-    for tag in (b"\x0a", b"\x4a", b"\x12"):
-        head = tag + varint(size + len(head)) + head
-    head = framed(b"\x0a", key.encode()) + head
-    return b"\x0a" + varint(size + len(head)) + head
 
 
 def encode_value(value: Value) -> bytes:
@@ -297,29 +286,23 @@ def encode_value(value: Value) -> bytes:
         if content_type := getattr(value, "content_type", ""):
             body += framed(b"\x12", content_type.encode())
         return framed(_tag(_BYTES), body)
+    kind = "int32" if isinstance(value, Ints) else "float64"
+    kind = "float32" if isinstance(value, Floats) else kind
+    lists = [value if isinstance(value, tuple) else (value,), (), ()]
     if isinstance(value, dict):
-        kind, values = value["type"], value["values"]
-        lists = (_packed(kind, values), varints(value["keys"]), varints(value["shape"]))
-    else:
-        kind = "int32" if isinstance(value, Ints) else "float64"
-        kind = "float32" if isinstance(value, Floats) else kind
-        lists = (_packed(kind, value if isinstance(value, tuple) else (value,)), b"", b"")
-    tags = (b"\x0a", b"\x12", b"\x1a")
-    body = b"".join([framed(tag, each) for tag, each in zip(tags, lists, strict=True) if each])
-    return framed(_tag(_NUMBERS[kind]), body)
+        kind, lists = value["type"], [value["values"], value["keys"], value["shape"]]
+    number, code = _TENSORS[kind]
+    if code == "i" and (beyond := [each for each in lists[0] if each not in _INT32]):
+        raise OverflowError(beyond[0])
+    texts = zip(_TENSOR, lists, (code, "Q", "Q"), strict=True)
+    return framed(
+        _tag(number),
+        b"".join([framed(tag, packed(each, code)) for tag, each, code in texts if each]),
+    )
 
 
 def _tag(number: int) -> bytes:
     return bytes((number << 3 | BYTES,))
-
-
-def _packed(kind: str, values: tuple[Any, ...]) -> bytes:
-    if kind in _PACKED:
-        return struct.pack(f"<{len(values)}{_PACKED[kind][0]}", *values)
-    for value in values:
-        if value not in _INT32:
-            raise OverflowError(value)
-    return varints(values)
 
 
 # Reading a Record in any encoding that protobuf's own parser takes
@@ -327,101 +310,50 @@ def _packed(kind: str, values: tuple[Any, ...]) -> bytes:
 
 def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list[str]]:
     """Return the features and the labels of a record, and uid, metadata and configuration."""
-    features: dict[str, Value] = {}
-    labels: dict[str, Value] = {}
+    maps: tuple[dict[str, Value], dict[str, Value]] = ({}, {})
     texts = ["", "", ""]
-    for number, value in strings(data):
+    for number, value in strings(fields(data)):
         if number in (1, 2):
-            key, entry = _decode_entry(value)
-            (features if number == 1 else labels)[key] = entry
+            key, entry = decode_entry(value, _VALUE)
+            maps[number - 1][key] = entry
         elif number <= 5:
             texts[number - 3] = value.decode()
-    return features, labels, texts
+    return *maps, texts
 
 
 def _decode(data: bytes, position: int) -> Sample:
     """Return the raw sample of a record."""
     features, labels, (uid, *texts) = decode_record(data)
-    fields = {_raw_name(key): value for key, value in features.items()}
+    found = {_raw_name(key): value for key, value in features.items()}
     for key, value in labels.items():
-        fields[_LABEL if key == _VALUES else _LABELS + key] = value
-    fields |= {name: text for name, text in zip(_TEXTS, texts, strict=True) if text}
+        found[_LABEL if key == _VALUES else _LABELS + key] = value
+    found |= {name: text for name, text in zip(_TEXTS, texts, strict=True) if text}
     if not uid or _key_of(uid) != uid:
-        fields[_UID] = uid
-    return Sample(_key_of(uid), fields, position, uid if image_kind_of(uid) else "")
+        found[_UID] = uid
+    return Sample(_key_of(uid), found, position, uid if image_kind_of(uid) else "")
 
 
-def _decode_entry(data: bytes) -> tuple[str, Value]:
-    key = ""
-    parts: list[bytes] = []
-    for number, value in strings(data):
-        if number == 1:
-            key = value.decode()
-        elif number == 2:
-            parts.append(value)
-    # A message that is given in two parts is their concatenation.
-    return key, decode_value(b"".join(parts))
+def _decode_bytes(message: list[Wired]) -> Blobs:
+    parts = list(strings(message))
+    blobs = TypedBlobs(value for number, value in parts if number == 1)
+    for number, value in parts:
+        if number == 2:
+            blobs.content_type = value.decode()
+    return blobs if blobs.content_type else Blobs(blobs)
 
 
-def decode_value(data: bytes) -> Value:
-    """Decode a Value in any encoding."""
-    kind, parts = 0, list[bytes]()
-    for number, value in strings(data):
-        if number in (*_TENSORS, _BYTES):
-            if number != kind:  # of several kinds, the last one counts
-                kind, parts = number, []
-            parts.append(value)
-    if kind == 0:
-        return None
-    message = b"".join(parts)
-    return _decode_bytes(message) if kind == _BYTES else _decode_tensor(_TENSORS[kind], message)
-
-
-def _decode_bytes(data: bytes) -> Blobs:
-    values, content_type = [], ""
-    for number, value in strings(data):
-        if number == 1:
-            values.append(value)
-        elif number == 2:
-            content_type = value.decode()
-    if not content_type:
-        return Blobs(values)
-    typed = TypedBlobs(values)
-    typed.content_type = content_type
-    return typed
-
-
-def _decode_tensor(kind: str, data: bytes) -> Value:
-    values: list[Any] = []
-    lists: dict[int, list[int]] = {2: [], 3: []}
-    for number, wire, value in fields_of(data):
-        if number == 1 and kind == "int32":
-            values += map(_signed32, _listed(wire, value))
-        elif number == 1 and isinstance(value, bytes):
-            code, single = _PACKED[kind]
-            width = struct.calcsize(code)
-            if wire == BYTES and len(value) % width:
-                raise ValueError(f"a list of floats whose length is not a multiple of {width}")
-            if wire in (BYTES, single):
-                values += struct.unpack(f"<{len(value) // width}{code}", value)
-        elif number in lists:
-            lists[number] += _listed(wire, value)
-    if lists[2] or lists[3]:
-        return {"type": kind, "values": values, "keys": lists[2], "shape": lists[3]}
+def _decode_tensor(message: list[Wired], kind: str) -> Value:
+    values = numbers_of(message, 1, _TENSORS[kind][1])
+    keys, shape = (numbers_of(message, field, "Q") for field in (2, 3))
+    if keys or shape:
+        return {"type": kind, "values": values, "keys": keys, "shape": shape}
     if kind == "float64":
         return values[0] if len(values) == 1 else tuple(values)
     return Ints(values) if kind == "int32" else Floats(values)
 
 
-def _listed(wire: int, value: bytes | int) -> Iterator[int]:
-    """Return the numbers of a list of varints, packed or not."""
-    if isinstance(value, int):
-        yield value
-    elif wire == BYTES:
-        yield from read_varints(value)
-
-
-def _signed32(value: int) -> int:
-    """Return a varint as an int32: of more bits, the upper ones do not count."""
-    value &= (1 << 32) - 1
-    return value - (1 << 32) if value >> 31 else value
+_VALUE: Decoders = {
+    0: lambda message: None,
+    _BYTES: _decode_bytes,
+    **{number: partial(_decode_tensor, kind=kind) for kind, (number, _) in _TENSORS.items()},
+}

@@ -1,26 +1,30 @@
-"""Reading a shard from front to back, never believing a length before the bytes are there.
+"""Reading a file from front to back: decompressed, and never believing a length too early.
 
-The buffer is a plain bytes object that is sliced: one of :mod:`io` copies all that it holds to tell
-whether its end is reached, and costs more a call than parsing a header does.
+The buffer of a stream is a plain bytes object that is sliced: one of :mod:`io` copies all that it
+holds to tell whether its end is reached, and costs more a call than parsing a header does.
 """
 
 from __future__ import annotations
 
-import io
+import bz2
+import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping
-from types import TracebackType
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, SourceError
-from dsprep.formats.compressed import Decompressor, Readable, compression_of
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.units import format_extensions
 
 _BLOCK = 1 << 20
+"""Maximum number of bytes that are read or decompressed at once."""
+
+_PIECE = 1 << 16
+"""Compressed bytes that are read at once."""
 
 _HEADERS = 1 << 14
 """Bytes read at once where only headers are wanted: some small samples, little of a large one."""
@@ -28,6 +32,8 @@ _HEADERS = 1 << 14
 _STEP = 16 * _BLOCK
 """Of a longer run than this, no more is asked for at once than is known to be there."""
 
+_MOST_MEMORY = 1 << 29
+"""Memory that xz may ask for; its strongest preset takes 65 MB."""
 
 _BOMB = 1 << 30
 _MOST_COMPRESSED = 100
@@ -53,6 +59,131 @@ def why_no_shard(passed_over: Mapping[str, int], kept: int) -> str:
     )
 
 
+# Compression
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A file, a pipe, the body of an HTTP response."""
+
+    def read(self, count: int, /) -> bytes:
+        """Read at most ``count`` bytes; none only at the end."""
+
+
+def _inflater() -> Any:
+    return zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)  # gzip or zlib
+
+
+# RFC 1952, 2.3.1; the manual of bzip2; the .xz file format, 2.1.1.1.
+_KINDS: dict[bytes, tuple[str, Callable[[], Any]]] = {
+    b"\x1f\x8b\x08": ("gzip", _inflater),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\0": ("xz", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)),
+}
+
+# RFC 1952, 2.3: magic number, method, five flags, time, and how hard it tried. The first two alone
+# may be the length of a TFRecord's first record, but its checksum then never passes for the last.
+_GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\0\2\4]", re.DOTALL)
+
+# RFC 1950, 2.2: deflate with the usual window, at each level. TensorFlow has these, too. The length
+# of a record, or a name in a tar, may begin alike, but does not decompress.
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_HEAD = 512
+
+
+def compression_of(head: bytes) -> str | None:
+    """Return the compression of a file, by its first six bytes: gzip, bzip2, xz or None."""
+    return next((name for magic, (name, _) in _KINDS.items() if head.startswith(magic)), None)
+
+
+def compression_of_shard(head: bytes) -> str | None:
+    """Return that of a shard, by its first bytes, nine or more: gzip, zlib or None."""
+    if _GZIP.match(head):
+        return "gzip"
+    if not head.startswith(_ZLIB):
+        return None
+    try:
+        zlib.decompressobj().decompress(head[:_HEAD])
+    except zlib.error:
+        return None
+    return "zlib"
+
+
+class Decompressor:
+    """The decompressed bytes of a file in constant memory; it may be several compressed streams.
+
+    Unlike :mod:`gzip` and its like, this is one reader for all, and it says where the damage is.
+    The position does not depend on how much is read at once: a damaged piece returns nothing, so
+    pieces and blocks have fixed sizes, for the scan that finds samples and the workers that read.
+    """
+
+    def __init__(self, path: str, source: Readable, head: bytes, is_shard: bool = False) -> None:
+        """Read from a source whose first bytes, at least six, have been read.
+
+        A shard is gzip or zlib, and nothing follows the data. After other files zeros may follow,
+        as tapes and mirrors add them.
+        """
+        self._path = path
+        self._source = source
+        self._padded = not is_shard
+        self._name, self._make = "compressed", _inflater
+        if not is_shard:
+            kinds = (kind for magic, kind in _KINDS.items() if head.startswith(magic))
+            self._name, self._make = next(kinds)
+        self._stream = self._make()
+        self._tail = head
+        self._offset = 0
+        self._block = b""
+        self._at = 0
+        self._damage: DamagedShard | None = None
+
+    def read(self, count: int) -> bytes:
+        """Read at most ``count`` bytes; none only at the end."""
+        if self._at == len(self._block):
+            self._block, self._at = self._next_block(), 0
+        data = self._block[self._at : self._at + count]
+        self._at += len(data)
+        return data
+
+    def _next_block(self) -> bytes:
+        while True:
+            if self._damage is not None:
+                raise self._damage
+            if self._stream.eof and not self._begin_next():
+                return b""
+            data = self._tail
+            # zlib returns what it has not used yet; the other two keep it.
+            if not data and getattr(self._stream, "needs_input", True):
+                data = self._source.read(_PIECE)
+                if not data:
+                    self._damage = DamagedShard(
+                        self._path, self._offset, f"the {self._name} data is cut short"
+                    )
+                    continue
+            try:
+                out: bytes = self._stream.decompress(data, _BLOCK)
+            except (OSError, ValueError, zlib.error, lzma.LZMAError) as error:
+                problem = f"bad {self._name} data ({error})"
+                self._damage = DamagedShard(self._path, self._offset, problem)
+                continue
+            self._tail = getattr(self._stream, "unconsumed_tail", b"")
+            if out:
+                self._offset += len(out)
+                return out
+
+    def _begin_next(self) -> bool:
+        """Continue after the end of a compressed stream."""
+        data = self._stream.unused_data or self._source.read(_PIECE)
+        while self._padded and data and not (data := data.lstrip(b"\0")):
+            data = self._source.read(_PIECE)
+        if data:
+            self._tail, self._stream = data, self._make()
+        return bool(data)
+
+
+# Streams
+
+
 class _Counted:
     """A file that counts what is read from it and keeps its crc32c."""
 
@@ -68,130 +199,76 @@ class _Counted:
         return data
 
 
-class _Part:
+class Part:
     """A run of the bytes of a file."""
 
     def __init__(self, file: OpenFile, start: int, stop: int) -> None:
-        self._file = file
-        self._at = start
-        self._stop = stop
+        self._file, self._at, self._stop = file, start, stop
 
     def read(self, count: int) -> bytes:
+        """Read at most ``count`` bytes; none only at the end."""
         data = self._file.pread(min(count, self._stop - self._at), self._at)
         self._at += len(data)
         return data
 
 
-# RFC 1952, 2.3: magic number, method, five flags, time, and how hard it tried. The first two alone
-# may be the length of a TFRecord's first record, but its checksum then never passes for the last.
-_GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\0\2\4]", re.DOTALL)
-
-
-def is_gzip(head: bytes) -> bool:
-    """Whether a shard is gzip, by its first nine bytes or more."""
-    return _GZIP.match(head) is not None
-
-
-# RFC 1950, 2.2: deflate with the usual window, at each level.
-_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-_HEAD = 512
-
-
-def is_zlib(head: bytes) -> bool:
-    """Whether a shard is a zlib stream, by its first bytes: the more, the surer.
-
-    TensorFlow has these, too. The length of a record, or a name in a tar, may begin alike, but does
-    not decompress.
-    """
-    if not head.startswith(_ZLIB):
-        return False
-    try:
-        zlib.decompressobj().decompress(head[:_HEAD])
-    except zlib.error:
-        return False
-    return True
-
-
 class ShardStream:
     """A shard that is read from front to back; gzip and zlib are decompressed on the way."""
 
+    _file: OpenFile | None = None
+    _counted: _Counted | None = None
+
     def __init__(self, path: str, source: Readable | None = None) -> None:
-        """Open a shard."""
-        self._counted: _Counted | None = None
+        """Open a shard to read it to its end."""
         if source is None:
             self._file = _open(path)
             source = self._counted = _Counted(self._file)
-        self._begin(path, source, 0, _BLOCK)
-        self._look_for_compression()
+        self._begin(path, source)
+        self._decompress(is_shard=True)
 
     @classmethod
-    def of_headers(cls, path: str) -> ShardStream:
-        """Open a shard to read headers and skip the rest."""
+    def of_headers(cls, path: str, is_shard: bool = True) -> Self:
+        """Open a shard, or a tar of any compression, to read headers and skip the rest.
+
+        A member of a tar that is too large for memory is not damage: the caller leaves it out.
+        """
         stream = cls.__new__(cls)
         stream._file = _open(path)
-        stream._begin(path, stream._file, 0, _HEADERS)
-        stream._look_for_compression()
+        stream._begin(path, stream._file, _HEADERS)
+        stream._decompress(is_shard)
         if not stream.compressed:
             stream._size = stream._file.facts().size
         return stream
 
     @classmethod
-    def of_archive(cls, path: str) -> ShardStream:
-        """Open a tar of any compression, to read headers and skip the rest.
-
-        A member too large for memory is not damage: the caller leaves it out.
-        """
+    def of_part(cls, path: str, source: Readable, start: int) -> Self:
+        """Take bytes of a plain shard from ``start`` on."""
         stream = cls.__new__(cls)
-        stream._file = _open(path)
-        stream._begin(path, stream._file, 0, _HEADERS)
-        if compression_of(stream.peek(6)) is None:
-            stream._size = stream._file.facts().size
-        else:
-            stream._source = Decompressor(path, stream._file, stream._block)
-            stream._block, stream._block_size = b"", _BLOCK
-            stream.is_unpacked = True
+        stream._begin(path, source)
+        stream.offset, stream.is_part = start, True
         return stream
 
-    @classmethod
-    def of_part(cls, path: str, file: OpenFile, start: int, stop: int, first: int) -> ShardStream:
-        """Take the bytes from ``start`` up to, and without, ``stop``, of a plain shard."""
-        stream = cls.__new__(cls)
-        stream._begin(path, _Part(file, start, stop), start, _BLOCK)
-        stream.is_part = True
-        stream.first = first
-        return stream
-
-    @classmethod
-    def of_sample(cls, path: str, encoded: bytes, start: int, first: int) -> ShardStream:
-        """Take the bytes of one sample, of a shard that is open elsewhere."""
-        stream = cls.__new__(cls)
-        stream._begin(path, io.BytesIO(encoded), start, len(encoded))
-        stream.is_part = True
-        stream.first = first
-        return stream
-
-    def _begin(self, path: str, source: Readable, offset: int, block: int) -> None:
+    def _begin(self, path: str, source: Readable, block: int = _BLOCK) -> None:
         self.path = path
-        self.offset = offset
-        self.first = 0
-        self.is_part = self.compressed = self.is_unpacked = False
-        self._size: int | None = None
-        self._source = source
-        self._block_size = block
+        self.offset = self._at = 0
+        self.is_part = self.compressed = False
+        self._size: int | None = None  # of a plain file, in which bytes can be skipped
+        self._packed: int | None = None  # of a compressed file, in which they may be bombs
+        self._source, self._block_size = source, block
         self._block = b""
-        self._at = 0
         self.passed_over: Counter[str] = Counter()
 
-    _file: OpenFile | None = None
-
-    def _look_for_compression(self) -> None:
+    def _decompress(self, is_shard: bool) -> None:
         wanted = 9
         while len(self._block) < wanted and (data := self._source.read(_HEADERS)):
             self._block += data
-            wanted = _HEAD if self._block.startswith(_ZLIB) else 9
-        self.compressed = is_gzip(self._block) or is_zlib(self._block)
+            wanted = _HEAD if is_shard and self._block.startswith(_ZLIB) else 9
+        found = (compression_of_shard if is_shard else compression_of)(self._block)
+        self.compressed = found is not None
         if self.compressed:
-            self._source = Decompressor(self.path, self._source, self._block, is_shard=True)
+            if is_shard and self._file is not None:
+                self._packed = self._file.facts().size
+            self._source = Decompressor(self.path, self._source, self._block, is_shard)
             self._block, self._block_size = b"", _BLOCK
 
     def read(self, count: int, what: str) -> bytes:
@@ -205,12 +282,8 @@ class ShardStream:
             self._at = stop
             self.offset += count
             return self._block[at:stop]
-        return self._read_on(count, what)
-
-    def _read_on(self, count: int, what: str) -> bytes:
-        """Read more than there is in the block."""
         self._refuse_bomb(count, what)
-        parts = [self._block[self._at :]]
+        parts = [self._block[at:]]
         have = len(parts[0])
         self._block, self._at = b"", 0
         while have < count:
@@ -218,9 +291,7 @@ class ShardStream:
             # What is long is not read into a block first, to be copied out of it.
             data = self._source.read(min(max(missing, self._block_size), _STEP))
             if not data:
-                raise self.damaged(
-                    f"{what} needs {count} bytes, but the file ends after {have} of them"
-                )
+                raise self._cut_off(count, have, what)
             if len(data) > missing:
                 self._block, self._at = data, missing
                 data = data[:missing]
@@ -250,10 +321,7 @@ class ShardStream:
                 self.read(block, what)
                 count -= block
         elif self.offset + count > self._size:
-            left = self._size - self.offset
-            raise self.damaged(
-                f"{what} needs {count} bytes, but the file ends after {left} of them"
-            )
+            raise self._cut_off(count, self._size - self.offset, what)
         else:
             assert self._file is not None
             self.offset += count
@@ -261,10 +329,11 @@ class ShardStream:
             self._block, self._at = b"", 0
 
     def _refuse_bomb(self, count: int, what: str) -> None:
-        if self.compressed and self._file is not None:
-            packed = self._file.facts().size
-            if is_bomb(count, packed):
-                raise self.damaged(f"{what} of {count} bytes, compressed to {packed}: a bomb")
+        if self._packed is not None and is_bomb(count, self._packed):
+            raise self.damaged(f"{what} of {count} bytes, compressed to {self._packed}: a bomb")
+
+    def _cut_off(self, count: int, have: int, what: str) -> DamagedShard:
+        return self.damaged(f"{what} needs {count} bytes, but the file ends after {have} of them")
 
     def at_end(self) -> bool:
         """Whether nothing is left to read."""
@@ -297,16 +366,11 @@ class ShardStream:
         """The error that names this shard and where it breaks."""
         return DamagedShard(self.path, self.offset if offset is None else offset, problem)
 
-    def __enter__(self) -> ShardStream:
+    def __enter__(self) -> Self:
         """Return the stream itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 from google_crc32c import extend
@@ -17,15 +17,17 @@ from google_crc32c import value as crc32c_of
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
-from dsprep.formats.example import (
+from dsprep.formats.protobuf import (
     Feature,
     decode_example,
-    encode_entry,
+    encode_feature,
+    entry_sizes,
     example_head,
+    framed_sizes,
     head_of_bytes,
+    varint_sizes,
 )
 from dsprep.formats.values import as_floats
-from dsprep.formats.wire import framed_sizes, text_sizes, varint_sizes
 from dsprep.images.header import sniff
 from dsprep.sample import (
     FORMAT_NAMES,
@@ -43,8 +45,8 @@ from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Schem
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.formats.protobuf import Sizes
     from dsprep.formats.stream import ShardStream
-    from dsprep.formats.wire import Sizes
 
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
@@ -128,6 +130,8 @@ class TFRecord(Format):
     suffix: ClassVar[str] = ".tfrecord"
     # older tutorials of TensorFlow; Kaggle; the Object Detection API
     other_suffixes: ClassVar[tuple[str, ...]] = (".tfrecords", ".tfrec", ".record")
+    numbering: ClassVar[str] = "{:05d}-of-{:05d}"
+    meanings: ClassVar[Mapping[str, Meaning]] = _MEANINGS
     shard_index: ClassVar[str] = "dali"
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
@@ -143,16 +147,10 @@ class TFRecord(Format):
                 f"--features {self.preset}: unknown; choose one of {', '.join(PRESETS)}"
             )
 
-    def options(self) -> dict[str, Any]:
-        return {"preset": self.preset, "gzip": self.gzip}
-
     @property
     def names(self) -> Names:
         """What features are called."""
         return PRESETS[self.preset]
-
-    def shard_name(self, name: str, number: int, count: int) -> str:
-        return f"{name}-{number:05d}-of-{count:05d}{self.file_suffix}"
 
     @property
     def file_suffix(self) -> str:
@@ -160,9 +158,6 @@ class TFRecord(Format):
 
     def place_of(self, raw: str) -> str:
         return _PLACES.get(raw, raw)
-
-    def meaning(self, place: str) -> Meaning:
-        return _MEANINGS.get(place) or Meaning(place)
 
     def fact_of(self, raw: str) -> str:
         return "format" if raw == FORMAT else super().fact_of(raw)
@@ -172,9 +167,16 @@ class TFRecord(Format):
         return replace(self, preset=other.preset) if isinstance(other, TFRecord) else self
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        is_own, names = schema.format == self.name, self.names
-        kept = {each.name for each in schema.fields if is_own and _keeps_its_place(each)}
-        texts = () if schema.label in kept else _texts_of(schema, names)
+        is_own, names, label = schema.format == self.name, self.names, schema.label_field
+        kept = {
+            each.name
+            for each in schema.fields
+            if is_own and each.places and not each.given and len(each.places[0]) == 1
+        }
+        texts: list[str] = []  # the features that name classes: all records have them, or none
+        if label is not None and label.names and label.name not in kept:
+            is_number = _feature_of(label, schema, names) == CLASS_NUMBER
+            texts = [name for name in names.class_names if is_number and name not in schema.by_name]
         used = dict.fromkeys((names.path, *texts), "")
         fields: list[Field] = []
         for each in schema.fields:
@@ -186,10 +188,19 @@ class TFRecord(Format):
             claim(used, feature, each, "feature")
             fields.append(replace(each, places=places))
         if not is_own:
-            added = _added(schema, names, texts)
+            missing = schema.image_field is None or schema.image_field.missing
+            added = [
+                Field(name, "int", missing, (), ((names.facts[name],),))
+                for name in (names.written if schema.image else ())
+                if name not in schema.by_name and name != "format"  # which the image tells
+            ]
+            added += [
+                Field(name, "text", bool(label and label.missing), (), ((name,),))
+                for name in texts
+                if name not in _MEANINGS  # inception's second, which readers take for no name
+            ]
             fields += (each for each in added if used.get(each.places[0][0], "") == "")
-        arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
-        return replace(self, schema=arranged), rounding_notes(schema.fields, "a TFRecord")
+        return self.laid_out(schema, fields), rounding_notes(schema.fields, "a TFRecord")
 
     def encode(self, sample: Sample) -> list[bytes]:
         if self.schema is None:
@@ -212,26 +223,28 @@ class TFRecord(Format):
         schema, names = self.schema, self.names
         assert schema is not None
         image, label = schema.image_field, schema.label_field
-        makers: dict[str, _Maker] = {names.path: _path_maker(names.path, schema.image or "")}
+        own = schema.image or ""
+        makers: dict[str, _Maker] = {names.path: (None, partial(_path_entry, names.path, own))}
         for each in schema.fields:
             feature = _own_feature(each)
-            if each.name == "format" and each.type == "text" and schema.image:
-                makers[feature] = _format_maker(feature, schema.image, each.name)
+            if each.name == "format" and each.type == "text" and own:
+                makers[feature] = None, partial(_format_entry, feature, own, "format")
             elif each != image:
                 first = names.first_class if feature == CLASS_NUMBER else 0
                 is_label = each == label and feature == names.numbers
-                makers.setdefault(feature, _maker(feature, each, first, is_label))
+                maker = _maker(feature, each, first, is_label)
+                makers.setdefault(feature, (each.name, maker))
         if label is not None and label.places == ((CLASS_NUMBER,),):
             for name in names.class_names or (CLASS_TEXT,):
-                own = schema.by_name.get(name)
-                if own is None or own.type == "text":
-                    makers[name] = _name_maker(name, label)
-        if image is not None and "format" in names.written:
-            makers.setdefault(FORMAT, _format_maker(FORMAT, image.name, ""))
+                told = schema.by_name.get(name)
+                if told is None or told.type == "text":
+                    makers[name] = None, partial(_class_entry, name, label)
+        if own and "format" in names.written:
+            makers.setdefault(FORMAT, (None, partial(_format_entry, FORMAT, own, "")))
         place = _own_feature(image) if image else ""
         before = [makers[name] for name in sorted(makers) if name < place]
         after = [makers[name] for name in sorted(makers) if name >= place]
-        return place, schema.image or "", before, after
+        return place, own, before, after
 
     def capacity(self, target: int) -> int:
         # gzip can make what it cannot compress a little larger: zlib's deflateBound for stored
@@ -245,22 +258,23 @@ class TFRecord(Format):
         total = rows["image"] * 0
         for column in schema.fields:
             feature = _own_feature(column)
-            if (body := _body_sizes(column, feature, rows, schema, names)) is not None:
-                total += _entry_sizes(feature, body)
-        total += _entry_sizes(names.path, framed_sizes(text_sizes(rows["path"])))
+            first = names.first_class if feature == CLASS_NUMBER else 0
+            if (body := _body_sizes(column, rows, schema, first)) is not None:
+                total += entry_sizes(feature, body)
+        total += entry_sizes(names.path, framed_sizes(_text_sizes(rows["path"])))
         if "format" in names.written and schema.image:
-            total += _entry_sizes(FORMAT, framed_sizes(_LONGEST_FORMAT_NAME))
+            total += entry_sizes(FORMAT, framed_sizes(_LONGEST_FORMAT_NAME))
         if label is not None and label.places == ((CLASS_NUMBER,),):
             longest = max((len(name.encode()) for name in label.names), default=0)
-            body = framed_sizes(text_sizes(rows["class"]) if "class" in rows.columns else longest)
+            body = framed_sizes(_text_sizes(rows["class"]) if "class" in rows.columns else longest)
             for feature in names.class_names:
-                total += _entry_sizes(feature, body)
+                total += entry_sizes(feature, body)
         example = framed_sizes(total)
         assert not isinstance(example, int)
         return example + (_LENGTH.size + 2 * _CRC.size)
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             data = stream.read(_read_length(stream), "a record")
@@ -288,7 +302,7 @@ class TFRecord(Format):
         return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             stream.skip(_read_length(stream) + _CRC.size, "a record")
@@ -369,7 +383,7 @@ def _encode_raw(sample: Sample, first: int) -> list[bytes]:
         elif type(value) is Ints and len(value) == 1:
             parts.append(_number_entry(name, value[0]))
         else:
-            parts.append(encode_entry(name, value))
+            parts.append(encode_feature(name, value))
     size = sum(map(len, parts))
     head = example_head(size)
     crc = crc32c_of(head)
@@ -379,11 +393,6 @@ def _encode_raw(sample: Sample, first: int) -> list[bytes]:
 
 
 # What fields become
-
-
-def _keeps_its_place(column: Field) -> bool:
-    """Return whether a field of a TFRecord stays the feature that it is."""
-    return bool(column.places) and not column.given and len(column.places[0]) == 1
 
 
 def _feature_of(column: Field, schema: Schema, names: Names) -> str:
@@ -409,25 +418,6 @@ def _own_feature(column: Field) -> str:
     return feature
 
 
-def _texts_of(schema: Schema, names: Names) -> tuple[str, ...]:
-    """Return the features that tell the names of classes: all records have them, or none."""
-    label = schema.label_field
-    if label is None or not label.names or _feature_of(label, schema, names) != CLASS_NUMBER:
-        return ()
-    return tuple(name for name in names.class_names if name not in schema.by_name)
-
-
-def _added(schema: Schema, names: Names, texts: tuple[str, ...]) -> Iterator[Field]:
-    """Make the fields of features that the preset adds to those of the source."""
-    missing = schema.image_field is None or schema.image_field.missing
-    for name in names.written if schema.image else ():
-        if name not in schema.by_name and name != "format":  # which the image tells
-            yield Field(name, "int", missing, (), ((names.facts[name],),))
-    for name in texts:  # inception's second feature: readers do not know it for a class's name
-        if schema.label_field is not None and name not in _MEANINGS:
-            yield Field(name, "text", schema.label_field.missing, (), ((name,),))
-
-
 # How a sample is laid out
 
 
@@ -440,26 +430,24 @@ def _entries(makers: list[_Maker], sample: Sample) -> bytes:
     return b"".join(found)
 
 
-def _maker(feature: str, column: Field, first: int, is_label: bool) -> _Maker:
-    """Return what makes the entry of a field."""
+def _maker(feature: str, column: Field, first: int, is_label: bool) -> Callable[[Any], bytes]:
+    """Return what makes the entry of a value of a field."""
     name, kind = column.name, column.kind
     if kind.is_integer:
-        return name, lambda value: _number_entry(feature, value + first)
+        return lambda value: _number_entry(feature, value + first)
     if kind.is_bytes:
-        return name, lambda value: head_of_bytes(feature, len(value)) + value
+        return lambda value: head_of_bytes(feature, len(value)) + value
     if kind.name == "text":
-        return name, lambda value: _text_entry(feature, value)
+        return lambda value: _text_entry(feature, value)
     if kind.of is float or is_label:
         # Labels come from lists and tables, too, and may be what no schema has checked.
         is_exact = kind.code == "f" and not is_label
-        return name, lambda value: _float_entry(feature, name, value, is_exact)
+        return lambda value: _float_entry(feature, name, value, is_exact)
     if kind.is_number:
-        return name, lambda values: encode_entry(
-            feature, Ints(_in_range(v + first) for v in values)
-        )
+        return lambda values: encode_feature(feature, Ints(_in_range(v + first) for v in values))
     if kind.of is str:
-        return name, lambda values: encode_entry(feature, Blobs(text.encode() for text in values))
-    return name, lambda values: encode_entry(feature, Blobs(values))
+        return lambda values: encode_feature(feature, Blobs(text.encode() for text in values))
+    return lambda values: encode_feature(feature, Blobs(values))
 
 
 def _text_entry(feature: str, text: str) -> bytes:
@@ -470,47 +458,35 @@ def _text_entry(feature: str, text: str) -> bytes:
 def _float_entry(feature: str, name: str, value: Value, is_exact: bool) -> bytes:
     values = value if type(value) is tuple else (value,)
     values = values if is_exact else as_floats(values, f"the field {name!r}")
-    return encode_entry(feature, Floats(values))
+    return encode_feature(feature, Floats(values))
 
 
-def _format_maker(feature: str, image: str, name: str) -> _Maker:
-    """Return what makes the entry of the kind of the image, which a field of a name may tell."""
-
-    def make(sample: Sample) -> bytes:
-        told = sample.fields.get(name)
-        if told is None:
-            data = sample.fields.get(image)
-            if data is None:
-                return b""
-            told = FORMAT_NAMES.get(sniff(data) or "", "")
-        return _shared_text(feature, told)
-
-    return None, make
-
-
-def _name_maker(feature: str, label: Field) -> _Maker:
-    """Return what makes the entry of the name of a class: empty if the number has none."""
-
-    def make(sample: Sample) -> bytes:
-        if (told := sample.fields.get(feature)) is not None:
-            return _shared_text(feature, told)
-        number = sample.fields.get(label.name)
-        if number is None:
+def _format_entry(feature: str, image: str, field: str, sample: Sample) -> bytes:
+    """Make the entry of the kind of the image, which a field may tell."""
+    told = sample.fields.get(field)
+    if told is None:
+        data = sample.fields.get(image)
+        if data is None:
             return b""
-        name = label.names[number] if 0 <= number < len(label.names) else sample.class_name
-        return b"" if name is None and not label.names else _shared_text(feature, name or "")
-
-    return None, make
+        told = FORMAT_NAMES.get(sniff(data) or "", "")
+    return _shared_text(feature, told)
 
 
-def _path_maker(feature: str, image: str) -> _Maker:
-    """Return what makes the entry of the name of the image's file, which tells the key."""
+def _class_entry(feature: str, label: Field, sample: Sample) -> bytes:
+    """Make the entry of the name of a class: empty if the number has none."""
+    if (told := sample.fields.get(feature)) is not None:
+        return _shared_text(feature, told)
+    number = sample.fields.get(label.name)
+    if number is None:
+        return b""
+    name = label.names[number] if 0 <= number < len(label.names) else sample.class_name
+    return b"" if name is None and not label.names else _shared_text(feature, name or "")
 
-    def make(sample: Sample) -> bytes:
-        path = _path_for(sample, sample.fields.get(image))
-        return _text_entry(feature, path) if path else b""
 
-    return None, make
+def _path_entry(feature: str, image: str, sample: Sample) -> bytes:
+    """Make the entry of the name of the image's file, which tells the key."""
+    path = _path_for(sample, sample.fields.get(image))
+    return _text_entry(feature, path) if path else b""
 
 
 def _path_for(sample: Sample, image: bytes | None) -> str:
@@ -529,7 +505,7 @@ def _in_range(number: int) -> int:
 # Not for floats: 0.0 and -0.0 are the same to a cache, and their bytes differ.
 @lru_cache(maxsize=4096)
 def _number_entry(feature: str, number: int) -> bytes:
-    return encode_entry(feature, Ints((_in_range(int(number)),)))
+    return encode_feature(feature, Ints((_in_range(int(number)),)))
 
 
 @lru_cache(maxsize=4096)
@@ -541,9 +517,7 @@ def _shared_text(feature: str, text: str) -> bytes:
 # not know a value, such as the width of an image that nobody has opened, its largest size is taken.
 
 
-def _body_sizes(
-    column: Field, feature: str, rows: pl.DataFrame, schema: Schema, names: Names
-) -> Sizes | None:
+def _body_sizes(column: Field, rows: pl.DataFrame, schema: Schema, first: int) -> Sizes | None:
     """Return the bytes of the list of values of a field; None if rows do not tell them."""
     if column.name == schema.image:
         return framed_sizes(rows["image"])
@@ -552,15 +526,13 @@ def _body_sizes(
     if column.name != schema.label:
         return None
     if column.kind.is_integer and "cls" in rows.columns:
-        first = names.first_class if feature == CLASS_NUMBER else 0
         return framed_sizes(varint_sizes(rows["cls"].fill_null(0) + first))
     if column.type == "text" and "class" in rows.columns:
-        return framed_sizes(text_sizes(rows["class"]))
+        return framed_sizes(_text_sizes(rows["class"]))
     if "label" in rows.columns:
         return framed_sizes(rows["label"].list.len().cast(int).fill_null(0) * 4)
     return None
 
 
-def _entry_sizes(name: str, body: Sizes) -> Sizes:
-    """The bytes of a map entry: its key, and a feature that holds a list of the given size."""
-    return framed_sizes(framed_sizes(framed_sizes(body)) + framed_sizes(len(name.encode())))
+def _text_sizes(column: pl.Series) -> pl.Series:
+    return column.str.len_bytes().cast(int).fill_null(0)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
@@ -88,17 +88,12 @@ class WebDataset(Format):
     name: ClassVar[str] = "webdataset"
     suffix: ClassVar[str] = ".tar"
     other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
+    numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
     equal_keys: ClassVar[str] = "merged"
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
-
-    def options(self) -> dict[str, Any]:
-        return {"metadata": self.metadata}
-
-    def shard_name(self, name: str, number: int, count: int) -> str:
-        return f"{name}-{number:06d}{self.suffix}"
 
     def place_of(self, raw: str) -> str:
         return _place_of(raw)
@@ -253,14 +248,14 @@ class WebDataset(Format):
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         found = _without_repeats(_groups(stream, with_data=True), stream)
-        for position, group in enumerate(found, stream.first):
+        for position, group in enumerate(found):
             key, members, start, stop = group
             fields = {name: member.data for name, member in members.items()}
             yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         found = _without_repeats(_groups(stream, with_data=False), stream)
-        for position, group in enumerate(found, stream.first):
+        for position, group in enumerate(found):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 

@@ -1,7 +1,4 @@
-"""Opening images with Pillow: the kinds that dsprep knows, quietly, with one kind of error.
-
-Pillow is imported when the first image is opened, so that copying images never pays for it.
-"""
+"""Checking and opening images: the kinds that dsprep knows, quietly, with one kind of error."""
 
 from __future__ import annotations
 
@@ -9,14 +6,22 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
+from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, cast
 
 from dsprep.errors import BadImage
-from dsprep.images.header import NAMES, ImageHeader, require_checksums
+from dsprep.images.header import (
+    NAMES,
+    PLUGINS,
+    ImageHeader,
+    read_header,
+    require_checksums,
+    require_whole,
+)
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
@@ -30,6 +35,33 @@ DEFAULT_MAX_PIXELS = 178_956_970
 Pillow's own limit, twice its ``MAX_IMAGE_PIXELS``: above it a training job that opens images with
 Pillow fails. Decoded, an image of this size takes 0.7 GB.
 """
+
+
+def make_check(
+    level: str, *, readable: frozenset[str] | None = None, max_pixels: int = DEFAULT_MAX_PIXELS
+) -> Callable[[bytes], ImageHeader]:
+    """Return the check of ``--check LEVEL``, which each image passes before it is packed."""
+
+    def check(data: bytes) -> ImageHeader:
+        header = read_header(data)
+        require_readable(header.kind, readable)
+        require_pixels(header.width, header.height, max_pixels)
+        require_whole(data, header)
+        if level == "decode":
+            require_decodable(data, header, max_pixels)
+        return header
+
+    return check
+
+
+def require_readable(kind: str, readable: frozenset[str] | None) -> None:
+    """Refuse a kind of image that the readers of the output do not decode."""
+    if readable is not None and kind not in readable:
+        names = ", ".join(name for other, name in NAMES.items() if other in readable)
+        raise BadImage(
+            f"{NAMES[kind]}, which readers of this format do not decode (only {names}): "
+            "use --encode jpeg"
+        )
 
 
 def require_pixels(width: int, height: int, max_pixels: int) -> None:
@@ -62,12 +94,12 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
 
 
 def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
-    """Open an image, not yet decoded, as what its header says it is and nothing else.
+    """Open an image, not yet decoded, inside :func:`pillow`, as the kind that its header tells.
 
-    To be called inside ``pillow``. Of an animation this is the first frame.
+    Of an animation this is the first frame.
     """
     require_pixels(header.width, header.height, max_pixels)
-    image = _openers()[header.kind](BytesIO(data))
+    image = _opener(header.kind)(BytesIO(data))
     # Once more, as files can be made that two readers understand differently.
     require_pixels(*image.size, max_pixels)
     return image
@@ -88,19 +120,13 @@ def require_decodable(data: bytes, header: ImageHeader, max_pixels: int) -> None
 
 
 def load(image: ImageFile) -> None:
-    """Decode an opened image. To be called inside ``pillow``."""
-    if image.format != "TIFF":
-        image.load()
-        return
-    with _no_stderr():
+    """Decode an opened image, inside :func:`pillow`."""
+    with _no_stderr() if image.format == "TIFF" else nullcontext():
         image.load()
 
 
 def orientation_of(image: ImageFile) -> int:
-    """The EXIF orientation of an opened image, 1 to 8; 1 (upright) if it has none that is valid.
-
-    To be called inside ``pillow``.
-    """
+    """Return the EXIF orientation of an opened image, 1 to 8; 1 (upright) if none is valid."""
     if image.format == "PNG":  # where it may come after the pixels
         image.load()
     try:
@@ -140,34 +166,16 @@ def _no_stderr() -> Iterator[None]:
 
 
 @cache
-def _openers() -> dict[str, type[ImageFile]]:
-    from PIL.AvifImagePlugin import AvifImageFile
-    from PIL.BmpImagePlugin import BmpImageFile
-    from PIL.GifImagePlugin import GifImageFile
-    from PIL.Jpeg2KImagePlugin import Jpeg2KImageFile
-    from PIL.JpegImagePlugin import JpegImageFile
-    from PIL.PngImagePlugin import PngImageFile
-    from PIL.PpmImagePlugin import PpmImageFile
-    from PIL.TiffImagePlugin import TiffImageFile
-    from PIL.WebPImagePlugin import WebPImageFile
-
+def _opener(kind: str) -> type[ImageFile]:
     # Pillow logs some errors besides raising them; without a handler they reach the terminal.
     logging.getLogger("PIL").addHandler(logging.NullHandler())
-    return {
-        "jpg": JpegImageFile,
-        "png": PngImageFile,
-        "webp": WebPImageFile,
-        "gif": GifImageFile,
-        "bmp": BmpImageFile,
-        "tif": TiffImageFile,
-        "avif": AvifImageFile,
-        "jp2": Jpeg2KImageFile,
-        "ppm": PpmImageFile,
-    }
+    name = PLUGINS[kind]
+    opener: type[ImageFile] = getattr(import_module(f"PIL.{name}ImagePlugin"), f"{name}ImageFile")
+    return opener
 
 
 def _reason(error: Exception) -> str:
-    """What Pillow says was wrong, or the kind of error where that says more."""
+    """Return what Pillow says was wrong, or the type of the error if that says more."""
     if isinstance(error, MemoryError):
         return "not enough memory"
     text = re.sub(r"<.*?>", "", str(error)).strip()

@@ -28,27 +28,29 @@ class ImageHeader(NamedTuple):
     height: int  # in pixels, as stored
 
 
+_JP2_SIGNATURE = b"\0\0\0\x0cjP  \r\n\x87\n"
+_JP2_CODESTREAM = b"\xff\x4f\xff\x51"
+_STARTS: tuple[tuple[str, bytes | tuple[bytes, ...]], ...] = (
+    ("jpg", b"\xff\xd8\xff"),
+    ("png", b"\x89PNG\r\n\x1a\n"),
+    ("gif", (b"GIF87a", b"GIF89a")),
+    ("tif", (b"II*\0", b"MM\0*")),
+    ("bmp", b"BM"),
+    ("jp2", (_JP2_SIGNATURE, _JP2_CODESTREAM)),
+)
+"""The kinds whose first bytes are always the same, the most frequent first."""
+
+
 def sniff(data: bytes) -> str | None:
     """Tell the kind of an image from its first bytes; None if it is none that dsprep knows."""
-    if data.startswith(b"\xff\xd8\xff"):
-        return "jpg"
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "png"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "gif"
+    for kind, starts in _STARTS:
+        if data.startswith(starts):
+            return kind
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "webp"
-    if data.startswith((b"II*\0", b"MM\0*")):
-        return "tif"
-    if data.startswith(b"BM"):
-        return "bmp"
-    if data[4:8] == b"ftyp":
-        return "avif" if _brands(data) & _AVIF_BRANDS else None
-    if data.startswith((_JP2_SIGNATURE, _JP2_CODESTREAM)):
-        return "jp2"
-    if _PPM_BEGIN.match(data):
-        return "ppm"
-    return None
+    if data[4:8] == b"ftyp" and _brands(data) & _AVIF_BRANDS:
+        return "avif"
+    return "ppm" if _PPM_BEGIN.match(data) else None
 
 
 def read_header(data: bytes) -> ImageHeader:
@@ -184,7 +186,11 @@ def _jpeg_missing(data: bytes) -> str | None:
     # From the scan on, as a thumbnail in the EXIF data before it has an end marker of its own.
     # Among the pixels' bytes there is none: T.81, B.1.1.5, has a zero follow each 0xff.
     _, scan = _jpeg_find(data, _JPEG_SCAN)
-    return "no end marker" if data.rfind(b"\xff\xd9", scan) < 0 else None
+    return _no_end_marker(data, scan)
+
+
+def _no_end_marker(data: bytes, start: int) -> str | None:
+    return "no end marker" if data.rfind(b"\xff\xd9", start) < 0 else None
 
 
 # PNG: chunks of length, name, data, checksum. The first is IHDR, the last IEND.
@@ -218,15 +224,11 @@ def _png_missing(data: bytes) -> str | None:
 # GIF: the size of the screen that frames are drawn on and its color table; blocks; a semicolon. A
 # block is an extension, or a frame with its color table and pixels; either ends in pieces of up to
 # 255 bytes, each behind its length, the last one empty.
+_GIF_SIZE = struct.Struct("<HH")
 _GIF_SCREEN_FLAGS, _GIF_SCREEN_END = 10, 13
 _GIF_FRAME_FLAGS, _GIF_FRAME_END = 9, 10  # from the comma on
 _GIF_FRAME, _GIF_TRAILER = b",;"
 _GIF_BLOCK = re.compile(b"[!,;]")
-
-
-def _gif_size(data: bytes) -> tuple[int, int]:
-    width, height = struct.unpack_from("<HH", data, 6)
-    return width, height
 
 
 def _gif_colors(flags: int) -> int:
@@ -299,12 +301,8 @@ def _bmp_missing(data: bytes) -> str | None:
     # The size in the file header is often wrong in files that every reader reads.
     start, header = struct.unpack_from("<II", data, 10)
     width, height = _bmp_size(data)
-    if header == 12:
-        (bits,), compression, packed = struct.unpack_from("<H", data, 24), 0, 0
-    elif header == 16:
-        (bits,), compression, packed = struct.unpack_from("<H", data, 28), 0, 0
-    else:
-        bits, compression, packed = struct.unpack_from("<HII", data, 28)
+    (bits,) = struct.unpack_from("<H", data, 24 if header == 12 else 28)
+    compression, packed = (0, 0) if header < 40 else struct.unpack_from("<II", data, 30)
     if compression in _BMP_WITHOUT_COMPRESSION:
         packed = (width * bits + 31) // 32 * 4 * height
     return _fewer_bytes(data, start + packed)
@@ -318,43 +316,39 @@ _TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
 _TIFF_PIECES = ((273, 279), (324, 325))  # where they are and how many bytes: of strips, of tiles
 
 
-def _tiff_entries(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """The entries of the first directory: tag, type, count, and the offset of the values."""
+def _tiff_integers(data: bytes) -> tuple[dict[int, tuple[str, int, int]], int]:
+    """The integers of the first directory: format, count and offset by tag; and where all end."""
     order = "<" if data.startswith(b"II") else ">"
     (start,) = struct.unpack_from(order + "I", data, 4)
     (entries,) = struct.unpack_from(order + "H", data, start)
     entry = struct.Struct(order + "HHII")
+    found, end = {}, 0
     for position in range(start + 2, start + 2 + 12 * entries, 12):
         tag, code, count, offset = entry.unpack_from(data, position)
-        yield tag, code, count, offset if _TIFF_SIZES.get(code, 1) * count > 4 else position + 8
-
-
-def _tiff_integers(data: bytes, code: int, count: int, offset: int) -> tuple[int, ...]:
-    order = "<" if data.startswith(b"II") else ">"
-    return struct.unpack_from(f"{order}{count}{_TIFF_INTEGERS[code]}", data, offset)
+        size = _TIFF_SIZES.get(code, 1) * count
+        offset = offset if size > 4 else position + 8
+        end = max(end, offset + size)
+        if code in _TIFF_INTEGERS and count:
+            found[tag] = f"{order}%d{_TIFF_INTEGERS[code]}", count, offset
+    return found, end
 
 
 def _tiff_size(data: bytes) -> tuple[int, int]:
-    edges = {}
-    for tag, code, count, offset in _tiff_entries(data):
-        if tag in (_TIFF_WIDTH, _TIFF_HEIGHT) and code in _TIFF_INTEGERS and count > 0:
-            (edges[tag],) = _tiff_integers(data, code, 1, offset)
-    if len(edges) < 2:
+    found, _ = _tiff_integers(data)
+    if not found.keys() >= {_TIFF_WIDTH, _TIFF_HEIGHT}:
         raise BadImage("TIFF that does not tell its size")
-    return edges[_TIFF_WIDTH], edges[_TIFF_HEIGHT]
+    edges = (found[_TIFF_WIDTH], found[_TIFF_HEIGHT])
+    (width,), (height,) = (struct.unpack_from(form % 1, data, at) for form, _, at in edges)
+    return width, height
 
 
 def _tiff_missing(data: bytes) -> str | None:
-    end = 0
-    found = {}
-    for tag, code, count, offset in _tiff_entries(data):
-        end = max(end, offset + _TIFF_SIZES.get(code, 1) * count)
-        if code in _TIFF_INTEGERS and end <= len(data):
-            found[tag] = code, count, offset
-    for offsets, sizes in _TIFF_PIECES:
-        if offsets in found and sizes in found and end <= len(data):
-            starts, lengths = (_tiff_integers(data, *found[tag]) for tag in (offsets, sizes))
-            end = max(end, *map(sum, zip(starts, lengths, strict=False)))
+    found, end = _tiff_integers(data)
+    for tags in _TIFF_PIECES:
+        if end <= len(data) and found.keys() >= set(tags):
+            pieces = [found[tag] for tag in tags]
+            columns = (struct.unpack_from(form % count, data, at) for form, count, at in pieces)
+            end = max(end, *map(sum, zip(*columns, strict=False)))
     return _fewer_bytes(data, end)
 
 
@@ -394,19 +388,17 @@ def _boxes(data: bytes, start: int, stop: int) -> Iterator[tuple[bytes, int, int
 
 
 def _avif_size(data: bytes) -> tuple[int, int]:
-    edges = [
-        struct.unpack_from(">II", data, begin + 4)
-        for meta, start, stop in _boxes(data, 0, len(data))
-        if meta == b"meta"
-        for iprp, first, last in _boxes(data, start + 4, min(stop, len(data)))
-        if iprp == b"iprp"
-        for ipco, low, high in _boxes(data, first, min(last, len(data)))
-        if ipco == b"ipco"
-        for ispe, begin, _ in _boxes(data, low, min(high, len(data)))
-        if ispe == b"ispe"
-    ]
-    if not edges:
+    found = [(0, len(data))]
+    for wanted in (b"meta", b"iprp", b"ipco", b"ispe"):
+        found = [
+            (begin + 4 * (wanted == b"meta"), min(end, len(data)))  # after its version
+            for start, stop in found
+            for name, begin, end in _boxes(data, start, stop)
+            if name == wanted
+        ]
+    if not found:
         raise BadImage("AVIF that does not tell its size")
+    edges = [struct.unpack_from(">II", data, begin + 4) for begin, _ in found]
     width, height = max(edges, key=lambda edge: edge[0] * edge[1])
     return width, height
 
@@ -420,8 +412,6 @@ def _avif_missing(data: bytes) -> str | None:
 
 # JPEG 2000: a codestream, mostly in a box "jp2c". Its second marker has the place of the image on a
 # grid: right, bottom, left and top. No other bytes can be like its last marker.
-_JP2_SIGNATURE = b"\0\0\0\x0cjP  \r\n\x87\n"
-_JP2_CODESTREAM = b"\xff\x4f\xff\x51"
 _JP2_SIZES = struct.Struct(">IIII")
 
 
@@ -437,10 +427,6 @@ def _jp2_codestream(data: bytes) -> int:
 def _jp2_size(data: bytes) -> tuple[int, int]:
     right, bottom, left, top = _JP2_SIZES.unpack_from(data, _jp2_codestream(data) + 8)
     return right - left, bottom - top
-
-
-def _jp2_missing(data: bytes) -> str | None:
-    return "no end marker" if data.rfind(b"\xff\xd9", _jp2_codestream(data)) < 0 else None
 
 
 # PBM, PGM and PPM: the kind of pixel; width, height and, except for PBM, the largest value, with
@@ -462,10 +448,6 @@ def _ppm_header(data: bytes) -> tuple[int, int, int, int]:
     return width, height, largest, position + 1
 
 
-def _ppm_size(data: bytes) -> tuple[int, int]:
-    return _ppm_header(data)[:2]
-
-
 def _ppm_missing(data: bytes) -> str | None:
     width, height, largest, start = _ppm_header(data)
     kind = data[1:2]
@@ -485,21 +467,27 @@ def _fewer_bytes(data: bytes, size: int) -> str | None:
 
 class _Kind(NamedTuple):
     name: str  # what people call it
+    plugin: str  # what the names of Pillow's module and class for it begin with
     size: Callable[[bytes], tuple[int, int]]
     missing: Callable[[bytes], str | None]  # says what is missing at the end
 
 
 _KINDS = {
-    "jpg": _Kind("JPEG", _jpeg_size, _jpeg_missing),
-    "png": _Kind("PNG", _png_size, _png_missing),
-    "webp": _Kind("WebP", _webp_size, _webp_missing),
-    "gif": _Kind("GIF", _gif_size, _gif_missing),
-    "bmp": _Kind("BMP", _bmp_size, _bmp_missing),
-    "tif": _Kind("TIFF", _tiff_size, _tiff_missing),
-    "avif": _Kind("AVIF", _avif_size, _avif_missing),
-    "jp2": _Kind("JPEG 2000", _jp2_size, _jp2_missing),
-    "ppm": _Kind("PPM", _ppm_size, _ppm_missing),
+    "jpg": _Kind("JPEG", "Jpeg", _jpeg_size, _jpeg_missing),
+    "png": _Kind("PNG", "Png", _png_size, _png_missing),
+    "webp": _Kind("WebP", "WebP", _webp_size, _webp_missing),
+    "gif": _Kind("GIF", "Gif", lambda data: _GIF_SIZE.unpack_from(data, 6), _gif_missing),
+    "bmp": _Kind("BMP", "Bmp", _bmp_size, _bmp_missing),
+    "tif": _Kind("TIFF", "Tiff", _tiff_size, _tiff_missing),
+    "avif": _Kind("AVIF", "Avif", _avif_size, _avif_missing),
+    "jp2": _Kind(
+        "JPEG 2000", "Jpeg2K", _jp2_size, lambda it: _no_end_marker(it, _jp2_codestream(it))
+    ),
+    "ppm": _Kind("PPM", "Ppm", lambda data: _ppm_header(data)[:2], _ppm_missing),
 }
 
 NAMES = {kind: each.name for kind, each in _KINDS.items()}
 """The kinds of image that dsprep knows, and what people call them."""
+
+PLUGINS = {kind: each.plugin for kind, each in _KINDS.items()}
+"""What the names of Pillow's modules and classes for each kind begin with."""

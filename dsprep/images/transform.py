@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -104,10 +104,9 @@ class Transform:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        for field in fields(self):
-            if not _has_type(getattr(self, field.name), field.name):
-                value = getattr(self, field.name)
-                raise OptionError(f"{field.name}={value!r:.60}: cannot be of this type")
+        for name, value in vars(self).items():
+            if not _has_type(value, name):
+                raise OptionError(f"{name}={value!r:.60}: cannot be of this type")
         for name, size in (("resize", self.resize), ("crop", self.crop)):
             if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
                 raise OptionError(f"--{name}: an edge has at least 1 pixel")
@@ -123,36 +122,24 @@ class Transform:
 
     def to_json(self) -> dict[str, Any]:
         """Return the transform as a manifest records it."""
-        return {
-            "resize": self.resize,
-            "crop": self.crop,
-            "enlarge": self.enlarge,
-            "encode": self.encode,
-            "quality": self.quality,
-            "color": self.color,
-            "filter": self.filter,
-        }
+        names = ("resize", "crop", "enlarge", "encode", "quality", "color", "filter")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_json(cls, values: object) -> Transform:
-        """The transform whose attributes a manifest records; JSON makes lists of its sizes.
+    def from_json(cls, values: Any) -> Transform:
+        """Return the transform that a manifest records.
 
         Raises:
-            SourceError: If they are not the attributes of a transform.
+            SourceError: If the values are not those of a transform.
         """
         try:
-            known: dict[str, Any] = {**values} if isinstance(values, dict) else {"": values}
-            for name in ("resize", "crop"):
+            known = {**values}
+            for name in ("resize", "crop"):  # JSON makes lists of sizes
                 if isinstance(known.get(name), list):
                     known[name] = tuple(known[name])
-            transform = cls(**known)
+            return cls(**known)
         except (TypeError, ValueError, OptionError) as error:
             raise SourceError(f"the transform is not one that dsprep knows ({error})") from None
-        for field in fields(cls):
-            value = getattr(transform, field.name)
-            if not _has_type(value, field.name):
-                raise SourceError(f"the transform's {field.name} cannot be {value!r:.40}")
-        return transform
 
     @property
     def is_copy(self) -> bool:
@@ -184,7 +171,7 @@ class Transform:
         """
         header = read_header(data)
         require_whole(data, header)
-        kind = self._kind(header.kind)
+        kind = _KINDS.get(self.encode, header.kind if header.kind in _KINDS.values() else "png")
         with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
             image = open_image(data, header, max_pixels)
             orientation = orientation_of(image)
@@ -194,7 +181,9 @@ class Transform:
             size = self._resized(upright)
             window = self._window(size)
             moved = orientation != 1 or size != upright or window != (0, 0, *upright)
-            if not (moved or self.encode != "keep" or self._recolors(image)):
+            mode = {"rgb": "RGB", "gray": "L", "keep": image.mode}[self.color]
+            recolors = image.mode != mode or (self.color != "keep" and "transparency" in image.info)
+            if not (moved or recolors or self.encode != "keep"):
                 require_decodable(data, header, max_pixels)
                 return Encoded(header.kind, data, header.width, header.height)
             require_pixels(window[2] - window[0], window[3] - window[1], max_pixels)
@@ -204,12 +193,6 @@ class Transform:
             lost_frames = bool(getattr(image, "is_animated", False))
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
             return Encoded(kind, self._encoded(pixels, kind), *pixels.size, lost_frames)
-
-    def _kind(self, kind: str) -> str:
-        """What kind of image becomes of one that has to be encoded."""
-        if self.encode != "keep":
-            return _KINDS[self.encode]
-        return kind if kind in _KINDS.values() else "png"
 
     def _resized(self, upright: Size) -> Size:
         """The size that an image is resized to."""
@@ -233,13 +216,6 @@ class Transform:
         left, top = (size[0] - width) // 2, (size[1] - height) // 2
         return left, top, left + width, top + height
 
-    def _recolors(self, image: ImageFile) -> bool:
-        """Whether an opened image has other colors than were asked for."""
-        if self.color == "keep":
-            return False
-        mode = "RGB" if self.color == "rgb" else "L"
-        return image.mode != mode or "transparency" in image.info
-
     def _pixels(self, image: ImageFile, kind: str, size: Size, window: Window) -> Image:
         """Decode an opened image, convert, resize and crop it: all as it is stored, not upright."""
         ratio = min(image.width / size[0], image.height / size[1])
@@ -251,32 +227,24 @@ class Transform:
         load(image)
         alpha = kind != "jpg" and self.color == "keep"
         pixels = image if luma else _convert(image, self.color, alpha=alpha)
-        return _resample(pixels, size, window, extent, self._filter(ratio))
-
-    def _filter(self, ratio: float) -> str:
-        """The filter for ``ratio`` pixels before to one after.
-
-        The cheapest that is nowhere further from full decoding and Lanczos than im2rec. Hamming is
-        on soft photographs. From half the size down JPEGs are decoded at reduced scale, which blurs
-        a little, so that only Lanczos stays ahead; it has few pixels left to work on.
-        """
-        if self.filter != "auto":
-            return self.filter
-        return "lanczos" if ratio >= 2 else "bicubic"
+        # Auto is the cheapest that is nowhere further from full decoding and Lanczos than im2rec.
+        # Hamming is, on soft photographs. From half the size down JPEGs are decoded at reduced
+        # scale, which blurs a little: only Lanczos stays ahead, and has few pixels to work on.
+        auto = "lanczos" if ratio >= 2 else "bicubic"
+        return _resample(
+            pixels, size, window, extent, auto if self.filter == "auto" else self.filter
+        )
 
     def _encoded(self, pixels: Image, kind: str) -> bytes:
         pixels.info.clear()  # Pillow would write comments and profiles from there
         out = BytesIO()
         if kind == "png":
             pixels.save(out, "PNG", compress_level=6)
-            return out.getvalue()
-        assert self.quality is not None
-        if kind == "webp":
+        elif kind == "webp":
             pixels.save(out, "WEBP", quality=self.quality, method=4)
-        elif pixels.mode == "L":
-            pixels.save(out, "JPEG", quality=self.quality)
         else:
-            pixels.save(out, "JPEG", quality=self.quality, subsampling="4:2:0")
+            halved = {} if pixels.mode == "L" else {"subsampling": "4:2:0"}
+            pixels.save(out, "JPEG", quality=self.quality, **halved)
         return out.getvalue()
 
 
@@ -336,6 +304,8 @@ def _turn_upright(image: Image, orientation: int) -> Image:
 
 def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     """Convert an image to channels of eight bits: gray or RGB, each with or without alpha."""
+    from PIL import Image as PillowImage
+
     if image.mode == "F":
         raise BadImage("floating-point pixels have no defined range to scale to 8 bits")
     if image.mode.startswith("I"):
@@ -344,7 +314,10 @@ def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     if image.mode in _ALPHA or "transparency" in image.info:
         image = image.convert("LA" if gray else "RGBA")
         if not alpha:
-            image = _on_white(image)
+            opaque = image.convert("L" if gray else "RGB")
+            white = PillowImage.new(opaque.mode, image.size, "white")
+            white.paste(opaque, mask=image.getchannel("A"))
+            image = white
     wanted = {"rgb": "RGB", "gray": "L", "keep": "L" if gray else "RGB"}[color]
     if image.mode in _ALPHA:
         wanted = {"RGB": "RGBA", "L": "LA"}[wanted]
@@ -360,15 +333,6 @@ def _eight_bits(image: Image) -> Image:
     gray = wide.point(lambda level: level * (1 / 257) + 0.5).convert("L")
     gray.info.pop("transparency", None)  # a level of 16 bits
     return gray
-
-
-def _on_white(image: Image) -> Image:
-    from PIL import Image as PillowImage
-
-    opaque = image.convert("L" if image.mode == "LA" else "RGB")
-    white = PillowImage.new(opaque.mode, image.size, "white")
-    white.paste(opaque, mask=image.getchannel("A"))
-    return white
 
 
 def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: str) -> Image:

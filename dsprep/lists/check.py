@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
 
 from dsprep.lists.rows import (
+    OUTSIDE,
     PARSED,
+    REPEATED,
     any_objects,
-    check_fields,
     class_numbers,
     is_detection,
     label_count,
@@ -20,48 +20,27 @@ from dsprep.lists.rows import (
     objects_of,
     parse_plain,
     plain_paths,
-    rows_of_fields,
+    read_lines,
+    repeated_ids,
     split_lines,
 )
 from dsprep.text import Problem
+from dsprep.units import format_count
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong with a list; there is at most one of a kind per line.
-
-    ===================  =======================================================================
-    kind                 what it means
-    ===================  =======================================================================
-    ``encoding``         the line is not UTF-8
-    ``unreadable``       it is not an id, labels and a path; or the list has no lines
-    ``carriage-return``  the line has a carriage return inside, where some readers end it
-    ``blank``            there are blanks around the path, or inside it where they must not be
-    ``duplicate-id``     another line has the id
-    ``duplicate-path``   another line has the file
-    ``outside``          the path is absolute or leads out of the root
-    ``width``            the label has more or fewer numbers than those of most lines
-    ``not-a-class``      the label is not the number of a class
-    ``gap``              class numbers below this one are not used
-    ``missing``          the file is missing, or cannot be reached
-    ``not-a-file``       it is a directory, or something else that is not a file
-    ``empty``            the file has no bytes
-    ``float32``          the label changes if it is stored as a 32-bit float
-    ``detection``        the label does not have the layout of a detection label
-    ``box``              an object of it has an impossible class or box
-    ``columns``          there are more than three columns
-    ``extension``        the reader does not read files of this extension
-    ===================  =======================================================================
-    """
+    """One thing that is wrong with a list; there is at most one of a kind per line."""
 
     line: int  # where, from 1
-    kind: str  # one of the above
+    kind: str  # such as `duplicate-path`, `width`
     message: str  # what is wrong, for people
 
 
-def _faults(wrong: pl.DataFrame, kind: str, problem: Problem) -> Iterator[Fault]:
-    """Make faults of rows that are wrong."""
+def _faults(kind: str, wrong: pl.DataFrame, problem: str | Problem) -> Iterator[Fault]:
+    """Make faults of rows that are wrong; a problem may be a format of their columns."""
+    say = problem.format_map if isinstance(problem, str) else problem
     for row in wrong.iter_rows(named=True):
-        yield Fault(row["line"], kind, problem(row))
+        yield Fault(row["line"], kind, say(row))
 
 
 # Text
@@ -74,29 +53,28 @@ def read_leniently(data: bytes) -> tuple[pl.DataFrame, list[Fault]]:
     """
     text, faults = _decode(data)
     plain = parse_plain(text) if text.count("\r") == text.count("\r\n") else None
-    if plain is not None and len(plain):
+    if plain is not None:
         return plain, faults
+    lines = split_lines(text)
     pieces = [PARSED.to_frame()]
-    for fields in split_lines(text):
-        faults += _faults(
-            fields.filter(pl.col("raw").str.contains("\r", literal=True)),
-            "carriage-return",
-            lambda row: "a carriage return in the line, where im2rec ends it: remove it",
-        )
-        readable, problems = check_fields(fields)
+    for readable, problems in read_lines(lines):
+        pieces.append(readable)
         faults += [Fault(line, "unreadable", problem) for line, problem in problems]
-        faults += _faults(
-            readable.filter(pl.col("raw").str.split("\t").list.last() != pl.col("path")),
-            "blank",
-            lambda row: (
-                f"blanks around the path {row['path']!r}: readers take them away, and do not find "
-                "a file that has them in its name"
-            ),
-        )
-        pieces.append(rows_of_fields(readable))
-    if len(pieces) == 1 and not faults:
+    rows, raw = pl.concat(pieces), pl.col("raw")
+    faults += _faults(
+        "carriage-return",
+        lines.filter(raw.str.contains("\r", literal=True)),
+        "a carriage return in the line, where im2rec ends it: remove it",
+    )
+    faults += _faults(
+        "blank",
+        lines.join(rows, on="line").filter(raw.str.split("\t").list.last() != pl.col("path")),
+        "blanks around the path {path!r}: readers take them away, and do not find a file that has "
+        "them in its name",
+    )
+    if lines.is_empty() and not faults:
         faults.append(Fault(1, "unreadable", "the list names no files"))
-    return pl.concat(pieces), faults
+    return rows, faults
 
 
 def _decode(data: bytes) -> tuple[str, list[Fault]]:
@@ -124,27 +102,21 @@ def check_rows(
     rows: pl.DataFrame, classes: Sequence[str] | None, numbered: bool = False
 ) -> Iterator[Fault]:
     """Compare the rows of a list with each other and with its classes."""
-    yield from _repeated_ids(rows)
+    yield from _faults("duplicate-id", repeated_ids(rows), REPEATED)
     yield from _repeated_paths(rows)
-    yield from _faults(
-        rows.filter(leads_outside(pl.col("path"))),
-        "outside",
-        lambda row: f"{row['path']!r} is not a path below the folder",
-    )
+    yield from _faults("outside", rows.filter(leads_outside(pl.col("path"))), OUTSIDE)
     if rows.is_empty():
         return
     for_detection = _mostly_detection(rows)
     counted = rows.with_columns(count=label_count())
-    if counted["count"].n_unique() > 1:
+    if counted["count"].n_unique() > 1 and for_detection:
+        yield from _undetected(rows)
+    elif counted["count"].n_unique() > 1:
         width = _usual(counted["count"])
-        yield from (
-            _undetected(rows)
-            if for_detection
-            else _faults(
-                counted.filter(pl.col("count") != width),
-                "width",
-                lambda row: f"{_labels(row['count'])}, where most lines have {width}",
-            )
+        yield from _faults(
+            "width",
+            counted.filter(pl.col("count") != width),
+            lambda row: f"{format_count(row['count'], 'label')}, where most lines have {width}",
         )
     if for_detection and classes is not None:
         yield from _unknown_objects(rows, classes)
@@ -167,18 +139,6 @@ def _usual(column: pl.Series) -> int:
     return int(counts.sort("len", descending=True, maintain_order=True)["number"][0])
 
 
-def _repeated_ids(rows: pl.DataFrame) -> Iterator[Fault]:
-    if rows["index"].n_unique() == rows.height:
-        return
-    repeated = rows.filter(pl.col("index").is_duplicated())
-    firsts = repeated.with_columns(first=pl.col("line").first().over("index"))
-    yield from _faults(
-        firsts.filter(pl.col("line") != pl.col("first")),
-        "duplicate-id",
-        lambda row: f"the id {row['index']} stands in line {row['first']} already",
-    )
-
-
 def _repeated_paths(rows: pl.DataFrame) -> Iterator[Fault]:
     files = plain_paths(rows["path"])
     if files.n_unique() == files.len():
@@ -196,11 +156,7 @@ def _repeated_paths(rows: pl.DataFrame) -> Iterator[Fault]:
         start = f"the file {row['path']!r} stands in line {row['first_line']} already"
         return f"{start}{spelled}{labeled}"
 
-    yield from _faults(firsts.filter(pl.col("line") != pl.col("first_line")), "duplicate-path", say)
-
-
-def _labels(count: int) -> str:
-    return "1 label" if count == 1 else f"{count} labels"
+    yield from _faults("duplicate-path", firsts.filter(pl.col("line") != pl.col("first_line")), say)
 
 
 def _undetected(rows: pl.DataFrame) -> Iterator[Fault]:
@@ -221,43 +177,34 @@ def _undetected(rows: pl.DataFrame) -> Iterator[Fault]:
             return f"{of_header}, but there are only {len(values)} values"
         return f"{size:g} values after the header are no multiple of B, which is {width:g}"
 
-    yield from _faults(rows.filter(~is_detection()), "detection", why)
+    yield from _faults("detection", rows.filter(~is_detection()), why)
 
 
 def _wrong_classes(
     rows: pl.DataFrame, classes: Sequence[str] | None, numbered: bool
 ) -> Iterator[Fault]:
     rows = rows.filter(label_count() == 1).with_columns(number=class_numbers())
-    number = pl.col("number")
-    if classes is not None:
-        count = len(classes)
-        yield from _faults(
-            rows.filter(~number.is_between(0, count - 1).fill_null(False)),
-            "not-a-class",
-            lambda row: f"{row['label']} is none of the {count} classes",
-        )
-    elif rows["number"].has_nulls() and not numbered:
+    if classes is None and rows["number"].has_nulls() and not numbered:
         return  # there are fractions among the labels: they measure something
-    else:
-        yield from _faults(
-            rows.filter(~(number >= 0).fill_null(False)),
-            "not-a-class",
-            lambda row: f"{row['label']} is not a class number: these are whole, from 0 on",
-        )
+    number = pl.col("number")
+    is_class = number >= 0 if classes is None else number.is_between(0, len(classes) - 1)
+    yield from _faults(
+        "not-a-class",
+        rows.filter(~is_class.fill_null(False)),
+        "{label} is not a class number: these are whole, from 0 on"
+        if classes is None
+        else f"{{label}} is none of the {len(classes)} classes",
+    )
     if classes is not None and not numbered:
         return
     # The first row of each class whose number does not follow that of another.
     firsts = rows.filter(number >= 0).group_by("number").agg(pl.col("line").min()).sort("number")
-    gaps = firsts.with_columns(below=number.shift(fill_value=-1) + 1, last=number - 1).filter(
-        pl.col("below") < number
-    )
-    yield from _faults(gaps, "gap", _say_gap)
-
-
-def _say_gap(row: dict[str, int]) -> str:
-    first, last = row["below"], row["last"]
-    span = f"the class {first}" if first == last else f"the classes {first} to {last}"
-    return f"the class {row['number']}, while no line has {span}"
+    gaps = firsts.with_columns(below=number.shift(fill_value=-1) + 1, last=number - 1)
+    alone = pl.col("below") == pl.col("last")
+    gap = "the class {number}, while no line has the class"
+    yield from _faults("gap", gaps.filter(alone), f"{gap} {{last}}")
+    wide = gaps.filter(pl.col("below") < pl.col("last"))
+    yield from _faults("gap", wide, f"{gap}es {{below}} to {{last}}")
 
 
 def _unknown_objects(rows: pl.DataFrame, classes: Sequence[str]) -> Iterator[Fault]:
@@ -266,22 +213,13 @@ def _unknown_objects(rows: pl.DataFrame, classes: Sequence[str]) -> Iterator[Fau
     wrong = objects_of(rows).filter(~((number % 1 == 0) & number.is_between(0, count - 1)))
     wrong = wrong.unique("row", keep="first", maintain_order=True)
     yield from _faults(
-        wrong.with_columns(rows["line"].gather(wrong["row"])),
         "not-a-class",
-        lambda row: f"an object of the class {row['cls']:g}, which is none of the {count}",
+        wrong.with_columns(rows["line"].gather(wrong["row"])),
+        f"an object of the class {{cls:g}}, which is none of the {count}",
     )
 
 
 # Readers
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A program that reads lists."""
-
-    title: str  # its name, for people
-    check: Callable[[pl.DataFrame], Iterator[Fault]]  # yields what is wrong with rows for it
-    numbered: bool = False  # whether labels have to be class numbers without a gap
 
 
 def _check_for_sagemaker(rows: pl.DataFrame) -> Iterator[Fault]:
@@ -291,17 +229,13 @@ def _check_for_sagemaker(rows: pl.DataFrame) -> Iterator[Fault]:
     classes numbered from 0 without a gap, paths relative to the channel, and images in .jpg or
     .png; .jpeg is the same content type, image/jpeg.
     """
-    counted = rows.with_columns(count=label_count())
     yield from _faults(
-        counted.filter(pl.col("count") != 1),
         "columns",
-        lambda row: f"{row['count'] + 2} columns: an id, one class number and a path are three",
+        rows.with_columns(count=label_count() + 2).filter(pl.col("count") != 3),
+        "{count} columns: an id, one class number and a path are three",
     )
-    yield from _faults(
-        rows.filter(~pl.col("path").str.contains(r"(?i)\.(?:jpe?g|png)$")),
-        "extension",
-        lambda row: f"{row['path']!r} is neither .jpg nor .png",
-    )
+    is_read = pl.col("path").str.contains(r"(?i)\.(?:jpe?g|png)$")
+    yield from _faults("extension", rows.filter(~is_read), "{path!r} is neither .jpg nor .png")
 
 
 def _check_for_mxnet(rows: pl.DataFrame) -> Iterator[Fault]:
@@ -317,16 +251,22 @@ def _check_for_mxnet(rows: pl.DataFrame) -> Iterator[Fault]:
     changes = ((number % 1 == 0) & (number != kept)) | kept.is_infinite()
     # Short labels do not change: they are not split.
     long = rows.filter(pl.col("label").str.contains(r"[0-9]{8}|e"))
+    changed = long.filter(pl.col("label").str.split("\t").list.eval(changes).list.any())
     yield from _faults(
-        long.filter(pl.col("label").str.split("\t").list.eval(changes).list.any()),
         "float32",
-        lambda row: (
-            f"the label {' '.join(row['label'].split())} changes as a 32-bit float, exact up to "
-            "2^24"
-        ),
+        changed.with_columns(pl.col("label").str.replace_all("\t", " ")),
+        "the label {label} changes as a 32-bit float, exact up to 2^24",
     )
     if not rows.is_empty() and (_mostly_detection(rows) or _resembles_detection(rows)):
         yield from _check_detection(rows)
+
+
+class Reader(NamedTuple):
+    """A program that reads lists."""
+
+    title: str  # its name, for people
+    check: Callable[[pl.DataFrame], Iterator[Fault]]  # yields what is wrong with rows for it
+    numbered: bool = False  # whether labels have to be class numbers without a gap
 
 
 READERS: Mapping[str, Reader] = {
@@ -348,9 +288,9 @@ def _resembles_detection(rows: pl.DataFrame) -> bool:
 
 def _check_detection(rows: pl.DataFrame) -> Iterator[Fault]:
     yield from _faults(
-        rows.filter(pl.col("path").str.contains(r"\s")),
         "blank",
-        lambda row: f"a blank in {row['path']!r}, where MXNet's detection reader splits the line",
+        rows.filter(pl.col("path").str.contains(r"\s")),
+        "a blank in {path!r}, where MXNet's detection reader splits the line",
     )
     is_right = rows.select(is_detection()).to_series()
     yield from _undetected(rows.filter(~is_right))
@@ -358,35 +298,32 @@ def _check_detection(rows: pl.DataFrame) -> Iterator[Fault]:
     if rows.is_empty():
         return
     width = _usual(rows["width"])
+    other = f"B, the values of an object, is {{width}}; most lines have {width}"
+    yield from _faults("detection", rows.filter(pl.col("width") != width), other)
     yield from _faults(
-        rows.filter(pl.col("width") != width),
         "detection",
-        lambda row: f"B, the values of an object, is {row['width']}; most lines have {width}",
-    )
-    yield from _faults(
         rows.filter(label_count() == label_numbers().list.get(0)),
-        "detection",
-        lambda row: "no object: MXNet's ImageDetIter and ImageDetRecordIter stop at this image",
+        "no object: MXNet's ImageDetIter and ImageDetRecordIter stop at this image",
     )
     # The first wrong object of each row.
     found = objects_of(rows).with_columns(object=pl.int_range(1, pl.len() + 1).over("row"))
-    wrong = pl.any_horizontal([expr for expr, _ in _BOX_FAULTS])
-    first = found.filter(wrong).unique("row", keep="first", maintain_order=True)
-    said = pl.coalesce([pl.when(expr).then(pl.lit(text)) for expr, text in _BOX_FAULTS])
+    said = pl.coalesce(pl.when(wrong).then(pl.lit(text)) for text, wrong in _BOX_FAULTS.items())
+    found = found.with_columns(said=said).filter(pl.col("said").is_not_null())
+    first = found.unique("row", keep="first", maintain_order=True)
     yield from _faults(
-        first.with_columns(rows["line"].gather(first["row"]), said=said),
         "box",
-        lambda row: f"object {row['object']}: " + row["said"].format(**row),
+        first.with_columns(rows["line"].gather(first["row"])),
+        lambda row: f"object {row['object']}: " + row["said"].format_map(row),
     )
 
 
-_BOX_FAULTS = [
-    ((pl.col("cls") < 0) | (pl.col("cls") % 1 != 0), "{cls:g} is not a class number"),
-    *(
-        (~pl.col(name).is_between(0, 1), f"{name} is {{{name}:g}}, not within 0 and 1")
+_BOX_FAULTS = {
+    "{cls:g} is not a class number": (pl.col("cls") < 0) | (pl.col("cls") % 1 != 0),
+    **{
+        f"{name} is {{{name}:g}}, not within 0 and 1": ~pl.col(name).is_between(0, 1)
         for name in ("xmin", "ymin", "xmax", "ymax")
-    ),
-    (pl.col("xmin") >= pl.col("xmax"), "xmin, {xmin:g}, is not below xmax, {xmax:g}"),
-    (pl.col("ymin") >= pl.col("ymax"), "ymin, {ymin:g}, is not below ymax, {ymax:g}"),
-]
-"""What can be wrong with an object, and the message for it."""
+    },
+    "xmin, {xmin:g}, is not below xmax, {xmax:g}": pl.col("xmin") >= pl.col("xmax"),
+    "ymin, {ymin:g}, is not below ymax, {ymax:g}": pl.col("ymin") >= pl.col("ymax"),
+}
+"""What can be wrong with an object: the message for it, and when it is so."""

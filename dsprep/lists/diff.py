@@ -24,8 +24,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.errors import SourceError
-from dsprep.lists.rows import ROWS, class_numbers, join_lines, parse_rows
+from dsprep.lists.rows import (
+    PARSED,
+    ROWS,
+    class_numbers,
+    join_lines,
+    rows_of_lines,
+    split_lines,
+)
 from dsprep.text import Problem, refuse
 
 Contents = Callable[[pl.Series, pl.Series], tuple[pl.Series, pl.Series]]
@@ -263,63 +269,43 @@ def format_diff(diff: Diff) -> str:
 
 def parse_patch(text: str, source: str) -> Diff:
     """Read a patch; ``line``, in each table, is the line of the patch (``new_line`` for ``>``)."""
-    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
-    lines = lines.with_row_index("line", offset=1).select(
-        pl.col("line").cast(pl.Int64), pl.col("text").str.strip_chars_end()
-    )
-    lines = lines.filter(~pl.col("text").str.contains(r"^(?:#|$)"))
-    refuse(
-        source,
-        lines,
-        ~pl.col("text").str.contains(_PATCH_LINE),
-        lambda row: "not a line of a diff: these begin with -, +, <, >, ^ or #",
-    )
-    lines = lines.select("line", kind=pl.col("text").str.head(1), row=pl.col("text").str.slice(2))
-    kind = pl.col("kind")
+    kind, row = pl.col("kind"), pl.col("raw")
+    lines = split_lines(text).with_columns(row.str.strip_chars_end())
+    lines = lines.filter(~row.str.starts_with("#"))
+    problem = "not a line of a diff: these begin with -, +, <, >, ^ or #"
+    refuse(source, lines, ~row.str.contains(_PATCH_LINE), problem.format_map)
+    lines = lines.select("line", kind=row.str.head(1), raw=row.str.slice(2))
     alone = ((kind == "<") & (kind.shift(-1) != ">").fill_null(True)) | (
         (kind == ">") & (kind.shift(1) != "<").fill_null(True)
     )
-    refuse(source, lines, alone, lambda row: "a line with < and one with > belong together")
-    old = _parse_lines(lines.filter(kind.is_in(["-", "<"])), source)
-    placed = _split_places(lines.filter(kind.is_in(["+", "^"])), source)
-    into = lines.filter(kind == ">").with_columns(place=pl.lit(None, pl.Int64))
-    new = _parse_lines(pl.concat([into, placed.filter(kind == "+")]).sort("line"), source)
-    moved = placed.filter(kind == "^")
-    no_id = ~pl.col("row").str.contains(_NUMBER)
-    refuse(source, moved, no_id, lambda row: f"{row['row']!r} is not an id")
-    into = new.filter(kind == ">").select(pl.col("line", *ROWS).name.prefix("new_"))
-    return Diff(
-        removed=old.filter(kind == "-").select("line", *ROWS),
-        added=new.filter(kind == "+").select("line", "place", *ROWS),
-        changed=old.filter(kind == "<").select("line", *ROWS).hstack(into),
-        reordered=moved.select("line", "place", index=pl.col("row").cast(pl.Int64)),
+    refuse(source, lines, alone, "a line with < and one with > belong together".format_map)
+    # What follows the place, which stands first, is the row.
+    parts = row.str.splitn("\t", 2).struct
+    placed = lines.filter(kind.is_in(["+", "^"])).with_columns(
+        word=parts.field("field_0"), raw=parts.field("field_1")
     )
-
-
-def _split_places(lines: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Take the place, which stands first, out of the row."""
-    parts = pl.col("row").str.splitn("\t", 2).struct
-    lines = lines.with_columns(word=parts.field("field_0"), row=parts.field("field_1"))
-    wrong = ~pl.col("word").str.contains(_NUMBER) | (pl.col("word") == "0")
-    refuse(source, lines, wrong, lambda row: f"{row['word']!r} is not a line number, from 1 up")
-    refuse(source, lines, pl.col("row").is_null(), lambda row: "nothing follows the line number")
-    return lines.select("line", "kind", "row", place=pl.col("word").cast(pl.Int64))
+    no_place = ~pl.col("word").str.contains(_NUMBER) | (pl.col("word") == "0")
+    refuse(source, placed, no_place, "{word!r} is not a line number, from 1 up".format_map)
+    refuse(source, placed, row.is_null(), "nothing follows the line number".format_map)
+    placed = placed.with_columns(place=pl.col("word").cast(pl.Int64))
+    added, moved = placed.filter(kind == "+"), placed.filter(kind == "^")
+    refuse(source, moved, ~row.str.contains(_NUMBER), "{raw!r} is not an id".format_map)
+    old = _parse_lines(lines.filter(kind.is_in(["-", "<"])), source)
+    into = lines.filter(kind == ">")
+    new = _parse_lines(pl.concat([into, added.select(into.columns)]).sort("line"), source)
+    into = new.join(into, on="line", how="semi").select(pl.all().name.prefix("new_"))
+    is_changed = pl.col("line").is_in(lines.filter(kind == "<")["line"].implode())
+    return Diff(
+        removed=old.filter(~is_changed),
+        added=new.join(added, on="line", maintain_order="left").select("line", "place", *ROWS),
+        changed=old.filter(is_changed).hstack(into),
+        reordered=moved.select("line", "place", index=row.cast(pl.Int64)),
+    )
 
 
 def _parse_lines(lines: pl.DataFrame, source: str) -> pl.DataFrame:
     """Read the rows in lines, as strictly as those of a list."""
-    if lines.is_empty():
-        return ROWS.to_frame().hstack(lines.drop("row"))
-    try:
-        rows = parse_rows("\n".join(lines["row"]), source).select(*ROWS)
-    except SourceError:
-        # Parse them again where they stand, for a message that names the line of the patch.
-        texts = [""] * lines["line"][-1]
-        for line, row in lines.select("line", "row").iter_rows():
-            texts[line - 1] = row
-        parse_rows("\n".join(texts), source)
-        raise
-    return rows.hstack(lines.drop("row"))
+    return PARSED.to_frame() if lines.is_empty() else rows_of_lines(lines, source)
 
 
 def patch_rows(rows: pl.DataFrame, patch: Diff, source: str) -> pl.DataFrame:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import blake2b
+from contextlib import ExitStack
+from functools import partial
+from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
@@ -17,7 +19,6 @@ from dsprep.errors import SourceError
 from dsprep.lists.check import Fault
 from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
-from dsprep.storage.pool import Flag
 from dsprep.storage.s3.read import object_sizes
 
 _THREADS = 16
@@ -27,62 +28,60 @@ _LOCAL = 0.05
 """Seconds in which a disk of this machine answers for as many files; threads slow that down."""
 
 _FILES_PER_CALL = 1000
-_DIGEST_BYTES = 16
 
 
 def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
-    """Find the rows whose files are missing or empty."""
-    rows = rows.select("line", pl.col("path").cast(pl.Binary))
-    if is_s3(root):
-        yield from _find_missing_objects(root, rows)
-        return
-    try:
-        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise SourceError(f"{root}: cannot be read as a directory: {error.strerror}") from None
-    over = Flag()
-    try:
-        pieces = rows.iter_slices(_FILES_PER_CALL)
+    """Find the rows whose files are missing or empty; of objects, with one listing."""
+    size_of: Callable[[bytes], int]
+    with ExitStack() as stack:
+        if is_s3(root):
+            size_of = partial(_object_size, object_sizes(root))
+        else:
+            try:
+                directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError as error:
+                raise SourceError(
+                    f"{root}: cannot be read as a directory: {error.strerror}"
+                ) from None
+            stack.callback(os.close, directory)
+            size_of = partial(_file_size, directory)
+        pieces = rows.select("line", pl.col("path").cast(pl.Binary)).iter_slices(_FILES_PER_CALL)
         began = time.perf_counter()
         for piece in islice(pieces, 1):
-            yield from _stat_all(descriptor, piece, over)
+            yield from _look_up(size_of, piece)
         waits = time.perf_counter() - began > _LOCAL
-        with ThreadPoolExecutor(_THREADS if waits else 1) as threads:
-            try:
-                for faults in threads.map(lambda piece: _stat_all(descriptor, piece, over), pieces):
-                    yield from faults
-            finally:
-                over.set()  # a caller that stops early does not wait for all files
-    finally:
-        os.close(descriptor)
+        threads = ThreadPoolExecutor(_THREADS if waits else 1)
+        # A caller that stops early does not wait for all files.
+        stack.callback(threads.shutdown, cancel_futures=True)
+        for faults in threads.map(partial(_look_up, size_of), pieces):
+            yield from faults
 
 
-def _find_missing_objects(root: str, rows: pl.DataFrame) -> Iterator[Fault]:
-    """Compare with one listing of the objects."""
-    sizes = object_sizes(root)
-    for line, path in rows.iter_rows():
-        size = sizes.get(os.path.normpath(path.decode()))
-        if size is None:
-            yield Fault(line, "missing", f"{path.decode()!r}: there is no such object")
-        elif not size:
-            yield Fault(line, "empty", f"{path.decode()!r} has no bytes")
-
-
-def _stat_all(descriptor: int, rows: pl.DataFrame, over: Flag) -> list[Fault]:
+def _look_up(size_of: Callable[[bytes], int], rows: pl.DataFrame) -> list[Fault]:
     faults = []
     for line, path in rows.iter_rows():
-        if over.is_set:
-            break
         try:
-            status = os.stat(path, dir_fd=descriptor)
+            if not size_of(path):
+                faults.append(Fault(line, "empty", f"{path.decode()!r} has no bytes"))
+        except IsADirectoryError:
+            faults.append(Fault(line, "not-a-file", f"{path.decode()!r} is not a regular file"))
         except OSError as error:
             faults.append(Fault(line, "missing", f"{path.decode()!r}: {error.strerror}"))
-            continue
-        if not S_ISREG(status.st_mode):
-            faults.append(Fault(line, "not-a-file", f"{path.decode()!r} is not a regular file"))
-        elif not status.st_size:
-            faults.append(Fault(line, "empty", f"{path.decode()!r} has no bytes"))
     return faults
+
+
+def _object_size(sizes: dict[str, int], path: bytes) -> int:
+    size = sizes.get(os.path.normpath(path.decode()))
+    if size is None:
+        raise FileNotFoundError(None, "there is no such object")
+    return size
+
+
+def _file_size(directory: int, path: bytes) -> int:
+    status = os.stat(path, dir_fd=directory)
+    if not S_ISREG(status.st_mode):
+        raise IsADirectoryError
+    return status.st_size
 
 
 def compare_contents(
@@ -118,11 +117,8 @@ def _size(path: Path) -> int | None:
 def _content(path: Path, size: int | None, read: bool) -> str | None:
     if size is None or not read:
         return None if size is None else str(size)
-    hashed = blake2b(digest_size=_DIGEST_BYTES)
     try:
         with open(path, "rb", opener=open_regular) as file:
-            while block := file.read(1 << 20):
-                hashed.update(block)
+            return f"{size} {file_digest(file, 'blake2b').hexdigest()}"
     except OSError:
         return None
-    return f"{size} {hashed.hexdigest()}"

@@ -6,7 +6,6 @@ that a library may change: BLAKE2b is RFC 7693's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from hashlib import blake2b
 
 import polars as pl
@@ -14,9 +13,7 @@ import polars as pl
 from dsprep.errors import OptionError
 
 _DIGEST_BYTES = 8
-_SEED_BYTES = blake2b.SALT_SIZE
 _UNUSED_BITS = 11
-_RANGE = 2**53
 
 
 def hash_unit(texts: pl.Series, seed: int, purpose: str = "") -> pl.Series:
@@ -27,20 +24,18 @@ def hash_unit(texts: pl.Series, seed: int, purpose: str = "") -> pl.Series:
     personalization (UTF-8, zeros up to 16 bytes). The digest is read as a little-endian unsigned
     number; its upper 53 bits, divided by 2^53, are the result, exactly.
     """
-    digests = pl.Series(texts.name, list(_digests(texts, seed, purpose)), pl.Binary)
-    numbers = digests.bin.reinterpret(dtype=pl.UInt64, endianness="little")
-    units: pl.Series = (numbers // 2**_UNUSED_BITS).cast(pl.Float64) / _RANGE
-    return units
-
-
-def _digests(texts: pl.Series, seed: int, purpose: str) -> Iterator[bytes]:
     try:
-        salt = seed.to_bytes(_SEED_BYTES, "little", signed=True)
+        salt = seed.to_bytes(blake2b.SALT_SIZE, "little", signed=True)
     except OverflowError:
         raise OptionError(f"the seed {seed} is too large: use one of at most 38 digits") from None
     begun = blake2b(digest_size=_DIGEST_BYTES, salt=salt, person=purpose.encode())
-    for text in texts.cast(pl.Binary).to_list():
-        # A copy is twice as fast as a new hash.
-        hashed = begun.copy()
+
+    def digest(text: bytes) -> bytes:
+        hashed = begun.copy()  # twice as fast as a new hash
         hashed.update(text)
-        yield hashed.digest()
+        return hashed.digest()
+
+    found = pl.Series(texts.name, map(digest, texts.cast(pl.Binary).to_list()), pl.Binary)
+    numbers = found.bin.reinterpret(dtype=pl.UInt64, endianness="little")
+    units: pl.Series = (numbers // 2**_UNUSED_BITS).cast(pl.Float64) / 2**53
+    return units

@@ -14,7 +14,7 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.lists.diff import Edits, match_rows, unpaired
-from dsprep.lists.rows import LARGEST_ID, ROWS
+from dsprep.lists.rows import LARGEST_ID, ROWS, join_lines
 
 Side = Literal["ours", "theirs"]
 Row = tuple[int, str, str]
@@ -77,32 +77,43 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     pairs = {side: match_rows(base, tables[side]) for side in _SIDES}
     order = next((side for side in _SIDES if _has_changed_order(pairs[side])), None)
     items = _items(tables, pairs)
-    same = _unchanged(base, ours, pairs["ours"]) & _unchanged(base, theirs, pairs["theirs"])
-    same = same.extend(pl.repeat(False, items.height - base.height, dtype=pl.Boolean, eager=True))
-    rows = _with_fields(items.filter(~same), tables)
+    rows = items.filter(~pl.col("same"))
+    rows = rows.with_columns(
+        table[name].gather(rows[key]).alias(f"{key}_{name}")
+        for key, table in tables.items()
+        for name in ROWS
+    ).with_columns(ours_id="ours_index")
     edits = [_count_edits(rows, side) for side in _SIDES]
     rows = _join_brought(_merge_fields(rows))
     last = max(int(str(table["index"].max())) if len(table) else -1 for table in tables.values())
     rows, renumbered = _renumber(rows, last)
     # Rows stand where one list has them, and after all of these what only the other has.
     main = order or "ours"
-    other = pl.col(_SIDES[main == "ours"]) + tables[main].height
-    place = pl.coalesce(main, other).alias("place")
+    place = pl.coalesce(main, pl.col(_SIDES[main == "ours"]) + tables[main].height).alias("place")
     rows = rows.with_columns(place).sort("place")
-    settled = items.filter(same).with_columns(place)
+    same = items.filter("same").select(place, "ours")
     agreed = rows.filter(pl.col("what").is_null() & pl.col("ours_path").is_not_null())
     contested = rows.filter(pl.col("what").is_not_null())
+    fields = [
+        # As the sides had them: candidates differ only in what the conflict is about.
+        [table[name].gather(contested[key]).to_list() for name in ROWS]
+        for key, table in tables.items()
+    ]
+    sides = [
+        [None if row[0] is None else row for row in zip(*columns, strict=True)]
+        for columns in fields
+    ]
     return Merged(
         agreed=pl.concat(
             [
-                settled.select("place").hstack(ours[settled["ours"]].select(*ROWS)),
+                same.select("place").hstack(ours[same["ours"]].select(*ROWS)),
                 agreed.select("place", *(pl.col(f"ours_{name}").alias(name) for name in ROWS)),
             ]
         ),
         contested=contested.select(
             "place", "what", *(f"{side}_{name}" for side in _SIDES for name in ROWS)
         ),
-        conflicts=_conflicts(contested, tables),
+        conflicts=[Conflict(*row) for row in zip(contested["what"], *sides, strict=True)],
         renumbered=renumbered,
         ours=edits[0],
         theirs=edits[1],
@@ -112,26 +123,19 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
 
 def format_merged(merged: Merged) -> str:
     """Write the list with each conflict between markers like git's, to be decided by hand."""
-    row = pl.concat_str(*ROWS, separator="\t")
     ours, theirs = (
-        pl.concat_str(*(f"{side}_{name}" for name in ROWS), separator="\t") + "\n"
+        (pl.concat_str(*(f"{side}_{name}" for name in ROWS), separator="\t") + "\n").fill_null("")
         for side in _SIDES
     )
-    marked = pl.concat_str(
-        pl.lit("<<<<<<< ours\n"),
-        ours.fill_null(""),
-        pl.lit("=======\n"),
-        theirs.fill_null(""),
-        pl.lit(">>>>>>> theirs"),
-    )
+    marked = pl.format("<<<<<<< ours\n{}=======\n{}>>>>>>> theirs", ours, theirs)
+    row = pl.concat_str(*ROWS, separator="\t")
     lines = pl.concat(
         [
-            merged.agreed.select("place", row.alias("line")),
-            merged.contested.select("place", marked.alias("line")),
+            merged.agreed.select("place", line=row),
+            merged.contested.select("place", line=marked),
         ]
     )
-    text = lines.sort("place").select((pl.col("line") + "\n").str.join(""))
-    return str(text.item())
+    return join_lines(lines.sort("place")["line"])
 
 
 def _has_changed_order(pairs: pl.DataFrame) -> bool:
@@ -141,37 +145,23 @@ def _has_changed_order(pairs: pl.DataFrame) -> bool:
 
 
 def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> pl.DataFrame:
-    """List all samples by the row number that each has in the three lists, null for none."""
-    numbers = pl.int_range(tables["base"].height, dtype=pl.Int64, eager=True)
-    partners = [
-        pl.repeat(None, len(numbers), dtype=pl.Int64, eager=True)
-        .scatter(found["a"], found["b"])
-        .alias(side)
-        for side, found in pairs.items()
-    ]
-    new = [
-        pl.int_range(tables[side].height, dtype=pl.Int64, eager=True)
-        .filter(unpaired(tables[side].height, found["b"]))
-        .to_frame(side)
-        for side, found in pairs.items()
-    ]
-    return pl.concat([pl.DataFrame([numbers.alias("base"), *partners]), *new], how="diagonal")
+    """List all samples by the row number that each has in the three lists, null for none.
 
-
-def _unchanged(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> pl.Series:
-    """Whether each row of the base is the same in the other list."""
-    same = base["label"].gather(pairs["a"]) == side["label"].gather(pairs["b"])
-    return ~unpaired(base.height, pairs["a"].filter(pairs["alike"] & same))
-
-
-def _with_fields(items: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Add what each list says of each item: ``base_index`` and so on, and ``ours_id``."""
-    fields = [
-        table[name].gather(items[key]).alias(f"{key}_{name}")
-        for key, table in tables.items()
-        for name in ROWS
-    ]
-    return items.hstack(fields).with_columns(ours_id="ours_index")
+    ``same`` says that they are the same in all.
+    """
+    base = tables["base"]
+    numbers = pl.int_range(base.height, dtype=pl.Int64, eager=True)
+    items, same = numbers.to_frame("base"), pl.repeat(True, base.height, eager=True)
+    new = []
+    for side, found in pairs.items():
+        labels, rows = tables[side]["label"], tables[side].height
+        alike = found["alike"] & (base["label"].gather(found["a"]) == labels.gather(found["b"]))
+        same &= ~unpaired(base.height, found["a"].filter(alike))
+        partners = pl.repeat(None, base.height, dtype=pl.Int64, eager=True)
+        items = items.with_columns(partners.scatter(found["a"], found["b"]).alias(side))
+        others = pl.int_range(rows, dtype=pl.Int64, eager=True).filter(unpaired(rows, found["b"]))
+        new.append(others.to_frame(side).with_columns(same=pl.lit(False)))
+    return pl.concat([items.with_columns(same=same), *new], how="diagonal")
 
 
 def _count_edits(rows: pl.DataFrame, side: Side) -> Edits:
@@ -192,40 +182,35 @@ def _differ(one: str, other: str, name: str) -> pl.Expr:
 def _merge_fields(rows: pl.DataFrame) -> pl.DataFrame:
     """Let the fields of ``ours_`` and ``theirs_`` be the candidates, which differ in conflicts."""
     before, ours, theirs = (pl.col(name).is_not_null() for name in ("base", *_SIDES))
-    gone = before & ~(ours & theirs)
-    removed = gone & (
-        (ours & (_differ("ours", "base", "label") | _differ("ours", "base", "path")))
-        | (theirs & (_differ("theirs", "base", "label") | _differ("theirs", "base", "path")))
-    )
-    all_there = before & ours & theirs
+    gone, all_there = before & ~(ours & theirs), before & ours & theirs
+    edited = [_differ(side, "base", "label") | _differ(side, "base", "path") for side in _SIDES]
     doubtful = all_there & (_is_doubtful("ours", "theirs") | _is_doubtful("theirs", "ours"))
-    rows = rows.with_columns(gone=gone, removed=removed, doubtful=doubtful)
     rows = rows.with_columns(
-        (
-            all_there
-            & _differ("ours", "theirs", name)
-            & _differ("ours", "base", name)
-            & _differ("theirs", "base", name)
-            | (pl.col("doubtful") if name != "index" else pl.lit(False))
-        ).alias(f"conflict_{name}")
-        for name in ROWS
+        gone=gone, removed=gone & (ours & edited[0] | theirs & edited[1]), doubtful=doubtful
     )
-    brought = {
-        f"brought_{side}": _differ(side, "base", "path") & _differ(side, other, "path")
-        for side, other in (_SIDES, _SIDES[::-1])
+    differ_all = {
+        name: all_there
+        & _differ("ours", "theirs", name)
+        & _differ("ours", "base", name)
+        & _differ("theirs", "base", name)
+        for name in ROWS
     }
+    rows = rows.with_columns(
+        conflict_index=differ_all["index"],
+        conflict_label=differ_all["label"] | pl.col("doubtful"),
+        conflict_path=differ_all["path"] | pl.col("doubtful"),
+    )
+    words = {"index": "id", "label": "label", "path": "path"}
     what = pl.concat_str(
-        *(
-            pl.when(f"conflict_{name}").then(pl.lit("id" if name == "index" else name))
-            for name in ROWS
-        ),
+        *(pl.when(f"conflict_{name}").then(pl.lit(word)) for name, word in words.items()),
         separator=",",
         ignore_nulls=True,
     )
     return rows.with_columns(
         *(_candidate(side, name) for side in _SIDES for name in ROWS),
         what=pl.when("removed").then(pl.lit("removed")).when(what != "").then(what),
-        **brought,
+        brought_ours=_differ("ours", "base", "path") & _differ("ours", "theirs", "path"),
+        brought_theirs=_differ("theirs", "base", "path") & _differ("ours", "theirs", "path"),
     )
 
 
@@ -302,11 +287,3 @@ def _renumber(rows: pl.DataFrame, last: int) -> tuple[pl.DataFrame, list[Renumbe
         theirs_index=pl.coalesce("new", "theirs_index"),
     )
     return rows.drop("new"), renumbered
-
-
-def _conflicts(contested: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> list[Conflict]:
-    sides = []
-    for key, table in tables.items():
-        fields = (table[name].gather(contested[key]).to_list() for name in ROWS)
-        sides.append([row if row[0] is not None else None for row in zip(*fields, strict=True)])
-    return [Conflict(*row) for row in zip(contested["what"], *sides, strict=True)]

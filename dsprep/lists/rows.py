@@ -18,7 +18,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.lst import format_number
-from dsprep.text import Problem, refuse
+from dsprep.text import refuse
 from dsprep.units import quoted
 
 ROWS = pl.Schema({"index": pl.Int64(), "label": pl.String(), "path": pl.String()})
@@ -26,8 +26,11 @@ ROWS = pl.Schema({"index": pl.Int64(), "label": pl.String(), "path": pl.String()
 
 LARGEST_ID = 10**18 - 1
 PARSED = pl.Schema({"line": pl.Int64(), **ROWS})
-_PIECE = 1 << 22
+OUTSIDE = "{path!r} is not a path below the folder"
+REPEATED = "the id {index} stands in line {first} already"
+_PIECE = 1 << 16  # lines
 _LARGEST_EXACT = 2**53  # 64-bit floats hold every whole number below it
+_ID = r"^\+?0*[0-9]{1,18}$"
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _WHOLE = r"(?:0|-?[1-9][0-9]{0,14})"
 # Up to 15 digits tell one float from all others, so these are the shortest decimals of theirs.
@@ -43,16 +46,27 @@ Texts = TypeVar("Texts", pl.Expr, pl.Series)
 def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.DataFrame:
     """Read the lines of a ``.lst``: the columns of a list, and ``line``, from 1."""
     rows = parse_plain(text)
-    is_plain = rows is not None
     if rows is None:
-        rows = _parse_all(text, source)
-        _refuse_ragged_labels(rows, source)
+        return rows_of_lines(split_lines(text), source, duplicates)
+    _refuse_repeated_ids(rows, source, duplicates)
+    if any(sign in text for sign in ("..", "\t/", "\x00")):
+        refuse(source, rows, leads_outside(pl.col("path")), OUTSIDE.format_map)
+    return rows
+
+
+def rows_of_lines(lines: pl.DataFrame, source: str, duplicates: str | None = None) -> pl.DataFrame:
+    """Do the same with lines that :func:`split_lines` has split."""
+    pieces = [PARSED.to_frame()]
+    for rows, problems in read_lines(lines):
+        for line, problem in sorted(problems)[:1]:
+            raise SourceError(f"{source}:{line}: {problem}")
+        pieces.append(rows)
+    rows = pl.concat(pieces)
     if rows.is_empty():
         raise SourceError(f"{source}: names no files")
+    _refuse_ragged_labels(rows, source)
     _refuse_repeated_ids(rows, source, duplicates)
-    if not is_plain or any(sign in text for sign in ("..", "\t/", "\x00")):
-        outside = leads_outside(pl.col("path"))
-        refuse(source, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
+    refuse(source, rows, leads_outside(pl.col("path")), OUTSIDE.format_map)
     return rows
 
 
@@ -74,7 +88,7 @@ def parse_plain(text: str) -> pl.DataFrame | None:
         )
     except PolarsError:
         return None
-    if sum(rows.null_count().row(0)):
+    if rows.is_empty() or sum(rows.null_count().row(0)):
         return None
     spelled = rows["label"].unique()
     path = pl.col("path")
@@ -89,99 +103,72 @@ def parse_plain(text: str) -> pl.DataFrame | None:
     return rows.select(line, *ROWS)
 
 
-def _parse_all(text: str, source: str) -> pl.DataFrame:
-    pieces = [PARSED.to_frame()]
-    for fields in split_lines(text):
-        readable, problems = check_fields(fields, 1)
-        for line, problem in sorted(problems)[:1]:
-            raise SourceError(f"{source}:{line}: {problem}")
-        pieces.append(rows_of_fields(readable))
-    return pl.concat(pieces)
+def split_lines(text: str) -> pl.DataFrame:
+    """Number the lines of a text from 1, and leave out blank ones: ``line`` and ``raw``."""
+    lines = pl.DataFrame({"raw": text.split("\n")}).with_row_index("line", offset=1)
+    lines = lines.select(pl.col("line").cast(pl.Int64), pl.col("raw").str.strip_chars_end("\r"))
+    return lines.filter(pl.col("raw").str.strip_chars() != "")
 
 
-def split_lines(text: str) -> Iterator[pl.DataFrame]:
-    """Split lines into fields, some megabytes at a time: these take ten times as much memory."""
-    start, line = 0, 1
-    while start < len(text):
-        stop = text.find("\n", start + _PIECE) + 1 or len(text)
-        lines = pl.DataFrame({"raw": [text[start:stop]]})
-        lines = lines.select(pl.col("raw").str.split("\n").explode())
-        lines = lines.with_row_index("line", offset=line)
-        lines = lines.with_columns(text=pl.col("raw").str.strip_chars()).filter(
-            pl.col("text") != ""
-        )
-        fields = pl.col("text").str.split("\t")
-        count = fields.list.len().cast(pl.Int64)
-        words = fields.list.slice(1, (count - 2).clip(0)).list.eval(pl.element().str.strip_chars())
-        if not lines.is_empty():
-            yield lines.select(
-                pl.col("line").cast(pl.Int64),
-                pl.col("raw").str.strip_chars_end("\r"),
-                count=count,
-                id=fields.list.first().str.strip_chars(),
-                words=words,
-                path=fields.list.last().str.strip_chars(),
-            )
-        line += text.count("\n", start, stop)
-        start = stop
+def read_lines(lines: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, list[tuple[int, str]]]]:
+    """Yield the rows of lines that can be read, and what is wrong with (the first of) the others.
 
-
-def check_fields(
-    fields: pl.DataFrame, most: int | None = None
-) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
-    """Return the lines that can be read, and what is wrong with (the first of) the others."""
-    problems = []
+    Some lines are read at a time, as their fields take ten times as much memory.
+    """
     word = pl.element()
-    wrong_lines: list[tuple[pl.Expr, Problem]] = [
-        (pl.col("id").str.slice(0, 7).is_in(_CONFLICT), lambda row: "an undecided merge conflict"),
-        (
-            pl.col("count") < 3,
-            lambda row: (
-                "fewer than 3 columns: a line is an id, labels and a path, separated by tabs"
-            ),
-        ),
-        (
-            ~pl.col("id").str.contains(r"^\+?0*[0-9]{1,18}$"),
-            lambda row: f"{quoted(row['id'])} is not an id: a whole number from 0 up",
-        ),
-        (
-            ~pl.col("words").list.eval(is_number(word)).list.all(),
-            lambda row: f"not all of the labels {quoted(row['words'])} are numbers",
-        ),
-        (
-            pl.col("words").list.eval(is_too_large(word)).list.any(),
-            lambda row: f"the labels {quoted(row['words'])}: whole numbers have to be below 2^53",
-        ),
-    ]
-    for wrong, say in wrong_lines:
-        is_wrong = fields.select(wrong.fill_null(False)).to_series()
-        found = fields.filter(is_wrong).head(fields.height if most is None else most)
-        problems += [(row["line"], say(row)) for row in found.iter_rows(named=True)]
-        fields = fields.filter(~is_wrong)
-    return fields, problems
+    fields = pl.col("raw").str.strip_chars().str.split("\t").list.eval(word.str.strip_chars())
+    columns = "fewer than 3 columns: a line is an id, labels and a path, separated by tabs"
+    large = "the labels {words}: whole numbers have to be below 2^53"
+    wrong_lines = {
+        "an undecided merge conflict": pl.col("id").str.slice(0, 7).is_in(_CONFLICT),
+        columns: pl.col("count") < 3,
+        "{id} is not an id: a whole number from 0 up": ~pl.col("id").str.contains(_ID),
+        "not all of the labels {words} are numbers": ~pl.col("words")
+        .list.eval(is_number(word))
+        .list.all(),
+        large: pl.col("words").list.eval(is_too_large(word)).list.any(),
+    }
+    for piece in lines.iter_slices(_PIECE):
+        count = pl.col("fields").list.len().cast(pl.Int64)
+        found = piece.select("line", fields=fields).select(
+            "line",
+            count=count,
+            id=pl.col("fields").list.first(),
+            words=pl.col("fields").list.slice(1, (count - 2).clip(0)),
+            path=pl.col("fields").list.last(),
+        )
+        problems = []
+        for problem, wrong in wrong_lines.items():
+            is_wrong = found.select(wrong.fill_null(False)).to_series()
+            for row in found.filter(is_wrong).iter_rows(named=True):
+                words = {"id": quoted(row["id"]), "words": quoted(row["words"])}
+                problems.append((row["line"], problem.format_map(words)))
+            found = found.filter(~is_wrong)
+        index, labels = pl.col("id").cast(pl.Int64).alias("index"), canonical_labels(found["words"])
+        yield found.select("line", index, labels, "path"), problems
 
 
-def rows_of_fields(fields: pl.DataFrame) -> pl.DataFrame:
-    """Make rows of the fields of lines that can be read."""
-    index, labels = pl.col("id").cast(pl.Int64).alias("index"), canonical_labels(fields["words"])
-    return fields.select("line", index, labels, "path")
+def repeated_ids(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows whose id an earlier line has: its line, ``first``, and its path."""
+    is_unique = rows["index"].n_unique() == rows.height
+    found = rows.clear() if is_unique else rows.filter(pl.col("index").is_duplicated())
+    found = found.with_columns(
+        pl.col("path").first().over("index").alias("first_path"),
+        first=pl.col("line").first().over("index"),
+    )
+    return found.filter(pl.col("line") != pl.col("first"))
 
 
 def _refuse_repeated_ids(rows: pl.DataFrame, source: str, duplicates: str | None) -> None:
-    if rows["index"].n_unique() == rows.height:
-        return
-    rows = rows.with_columns(
-        first=pl.col("line").first().over("index"),
-        same=pl.col("path") == pl.col("path").first().over("index"),
-    )
+    same = pl.col("path") == pl.col("first_path")
     advice = "; give --duplicates first to use only the first row of each image"
     refuse(
         source,
-        rows,
-        (pl.col("line") != pl.col("first")) & ~(pl.col("same") & (duplicates == "first")),
+        repeated_ids(rows),
+        ~(same & (duplicates == "first")),
         lambda row: (
-            f"the id {row['index']} stands in line {row['first']} already"
-            f"{advice if row['same'] and duplicates else ''}"
+            REPEATED.format_map(row)
+            + (advice if duplicates and row["path"] == row["first_path"] else "")
         ),
     )
 

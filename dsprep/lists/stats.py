@@ -76,10 +76,20 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
         counts = found.group_by(number).agg(rows=pl.col("row").n_unique(), objects=pl.len())
     elif not numbers.has_nulls():
         counts = numbers.to_frame().group_by("number").len("rows")
-    classes = [] if counts is None else _named(counts, names)
+    classes: list[ClassCount] = []
+    if counts is not None:  # also of those that have a name and no rows
+        named = pl.DataFrame({"number": range(len(names or ())), "name": names or ()}, _NAMES)
+        table = counts.join(named, on="number", how="full", coalesce=True).sort("number")
+        table = table.with_columns(pl.exclude("number", "name").fill_null(0))
+        classes = [ClassCount(**row) for row in table.iter_rows(named=True)]
     used = [one for one in classes if one.weight]
     largest = max(used, key=lambda one: one.weight, default=None)
     smallest = min(used, key=lambda one: one.weight, default=None)
+    per_row = None
+    if found is not None:
+        sizes = found["row"].value_counts()["count"].to_list()
+        least = min(sizes) if len(sizes) == rows.height else 0
+        per_row = Spread(least, found.height / rows.height, max(sizes))
     return Statistics(
         list=source,
         rows=rows.height,
@@ -92,23 +102,8 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
         imbalance=largest.weight / smallest.weight if largest and smallest else None,
         unused=len(classes) - len(used),
         objects=None if found is None else found.height,
-        objects_per_row=None if found is None else _spread(found["row"], rows.height),
+        objects_per_row=per_row,
     )
-
-
-def _named(counts: pl.DataFrame, names: Sequence[str] | None) -> list[ClassCount]:
-    """Put the counts of classes in order, and those of classes without any among them."""
-    names = names or ()
-    all_named = pl.DataFrame({"number": range(len(names)), "name": names}, schema=_NAMES)
-    table = counts.join(all_named, on="number", how="full", coalesce=True).sort("number")
-    filled = table.with_columns(pl.exclude("number", "name").fill_null(0))
-    return [ClassCount(**row) for row in filled.iter_rows(named=True)]
-
-
-def _spread(places: pl.Series, rows: int) -> Spread:
-    counts = places.value_counts()["count"].to_list()
-    counts += [0] * (rows - len(counts))
-    return Spread(min(counts), sum(counts) / len(counts), max(counts))
 
 
 def sample_fraction(rows: pl.DataFrame, fraction: float, seed: int) -> pl.DataFrame:
@@ -118,30 +113,25 @@ def sample_fraction(rows: pl.DataFrame, fraction: float, seed: int) -> pl.DataFr
     return rows.filter(hash_unit(rows["path"], seed, "sample") < fraction)
 
 
-def sample_count(rows: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
-    """Take a number of rows, those of the smallest hashes; all, if there are fewer."""
-    return _in_order(_by_chance(rows, seed).head(count))
+def sample_count(
+    rows: pl.DataFrame, count: int, seed: int, per: pl.Expr | None = None
+) -> pl.DataFrame:
+    """Take a number of rows, or of the rows of each group, those of the smallest hashes."""
+    chances = hash_unit(rows["path"], seed, "sample").alias("chance")
+    table = rows.with_row_index("place").with_columns(chances).sort("chance", "path", "index")
+    number = pl.int_range(pl.len())
+    drawn = table.filter((number if per is None else number.over(per)) < count)
+    return drawn.sort("place").drop("place", "chance")
 
 
 def sample_per_class(rows: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
     """Take a number of rows of each class, by default as many as the smallest class has."""
     if rows.select(class_numbers().has_nulls()).item():
         raise OptionError("only lists with one class number a row can be sampled class by class")
-    if count is None:
-        count = min(class_sizes(rows).values())
-    return _in_order(_by_chance(rows, seed).filter(pl.int_range(pl.len()).over("label") < count))
+    least = min(class_sizes(rows).values()) if count is None else count
+    return sample_count(rows, least, seed, per=pl.col("label"))
 
 
 def class_sizes(rows: pl.DataFrame) -> dict[str, int]:
     """Count the rows of each class, in the order of their numbers."""
     return dict(rows.group_by("label").len().sort(class_numbers()).iter_rows())
-
-
-def _by_chance(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Order rows by their hash."""
-    chances = hash_unit(rows["path"], seed, "sample").alias("chance")
-    return rows.with_row_index("place").with_columns(chances).sort("chance", "path", "index")
-
-
-def _in_order(drawn: pl.DataFrame) -> pl.DataFrame:
-    return drawn.sort("place").drop("place", "chance")

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IMODE
@@ -35,9 +35,10 @@ from dsprep.storage.local import (
     read_whole,
     sync_directory,
     sync_file,
+    write_whole,
 )
 from dsprep.storage.location import is_s3, require_disk
-from dsprep.text import decode_text, read_stdin, read_text
+from dsprep.text import decode_text, read_data, read_stdin, read_text
 
 STREAM = "-"
 """The name of a list that comes from stdin, or goes to stdout."""
@@ -72,9 +73,9 @@ class ListWritten(NamedTuple):
 
 def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:
     """Read a list, and the names of its classes."""
-    if path != STREAM and _journal(real_path(path)).exists():
+    if path != STREAM and (real := real_path(path)).with_name(f".{real.name}.journal").exists():
         with editing(path):
-            pass
+            pass  # which finishes what a killed writer began
     text, source = read_input(path)
     rows = parse_rows(text, source, duplicates).select(*ROWS)
     return ListFile(source, rows, classes_of(path, classes))
@@ -88,9 +89,13 @@ def require_one_stream(*paths: str) -> None:
 
 def read_input(path: str) -> tuple[str, str]:
     """Read a file or stdin; return its text, and its name for messages."""
-    if path == STREAM:
-        return decode_text(read_stdin(), "<stdin>"), "<stdin>"
-    return read_text(path), path
+    data, source = read_bytes_of(path)
+    return decode_text(data, source), source
+
+
+def read_bytes_of(path: str) -> tuple[bytes, str]:
+    """Do the same without decoding."""
+    return (read_stdin(), "<stdin>") if path == STREAM else (read_data(path), path)
 
 
 def classes_of(path: str, classes: str | None = None) -> tuple[str, ...] | None:
@@ -135,26 +140,27 @@ def format_classes(classes: Iterable[str]) -> str:
 
 
 @contextmanager
-def editing(path: str, *, new: bool = False) -> Iterator[None]:
-    """Be the only writer of a list, from before it is read; ``new`` makes its directory."""
-    if path == STREAM:
+def editing(*paths: str, new: bool = False) -> Iterator[None]:
+    """Be the only writer of lists, from before they are read; ``new`` makes their directories."""
+    with ExitStack() as locks:
+        for path in sorted({*paths} - {STREAM}, key=os.path.realpath):
+            require_disk(path)
+            real = real_path(path)
+            if new:
+                with destination_errors(real.parent):
+                    real.parent.mkdir(parents=True, exist_ok=True)
+            guard = real.with_name(f".{real.name}.lock")
+            lock = Lock(guard, real, _PATIENCE)
+            locks.callback(_release, lock, guard)
+            _finish(real)
         yield
-        return
-    require_disk(path)
-    real = real_path(path)
-    guard = real.with_name(f".{real.name}.lock")
-    if new:
-        with destination_errors(real.parent):
-            real.parent.mkdir(parents=True, exist_ok=True)
-    lock = Lock(guard, real, _PATIENCE)
-    try:
-        _finish(real)
-        yield
-    finally:
-        # Removed under the lock: a writer that waits sees that the file is gone, and makes another.
-        with suppress(OSError):
-            guard.unlink()
-        lock.release()
+
+
+def _release(lock: Lock, guard: Path) -> None:
+    # Removed under the lock: a writer that waits sees that the file is gone, and makes another.
+    with suppress(OSError):
+        guard.unlink()
+    lock.release()
 
 
 def write_text(path: str, text: str, command: str = "") -> None:
@@ -185,8 +191,12 @@ def write_new(
     Without ``overwrite``, other files of these names are an error; ``advice`` says what else to do
     about another ``classes.txt``.
     """
-    files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
     first = next(iter(lists))
+    if first == STREAM:
+        if not dry_run:
+            write_text(STREAM, format_rows(lists[first]))
+        return True
+    files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
     directory = real_path(first).parent
     same_names = classes is None
     if classes is not None:
@@ -211,28 +221,69 @@ def write_new(
 def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> None:
     """Replace a list, and files beside it, together; the caller is :func:`editing` the list."""
     real = real_path(path)
-    partials = {_partial(real, name): real.with_name(name) for name in files}
-    digests = {name: _digest(data) for name, data in files.items()}
+    mark = json.dumps([command, {name: _digest(data) for name, data in files.items()}])
+    partials = {name: _partial(real, name) for name in files}
     try:
-        for (partial, final), data in zip(partials.items(), files.values(), strict=True):
-            with destination_errors(final):
+        for name, partial in partials.items():
+            with destination_errors(real.with_name(name)):
                 partial.unlink(missing_ok=True)  # also a link or a pipe that somebody put there
-                partial.write_bytes(data)
-                _keep_mode(partial, final)
+                partial.write_bytes(files[name])
+                _keep_mode(partial, real.with_name(name))
             if command:
                 with suppress(AttributeError, OSError):  # not all file systems have attributes
-                    os.setxattr(partial, _MARK, json.dumps([command, digests]).encode())
+                    os.setxattr(partial, _MARK, mark.encode())
     except BaseException:
-        for partial in partials:
+        for partial in partials.values():
             partial.unlink(missing_ok=True)
         raise
     if len(files) == 1:
-        ((partial, final),) = partials.items()
-        publish(partial, final)
+        for name, partial in partials.items():
+            publish(partial, real.with_name(name))
     else:
-        _publish_together(real, partials)
+        # Renamed by a journal: a kill leaves none of it done, or all to be finished.
+        journal = real.with_name(f".{real.name}.journal")
+        with destination_errors(real):
+            for partial in partials.values():
+                sync_file(partial)
+            journal.with_name(f"{journal.name}.partial").unlink(missing_ok=True)
+        write_whole(journal, json.dumps([*files]).encode(), real.parent)
+        _finish(real)
     with destination_errors(real):
         sync_directory(real.parent)
+
+
+def _finish(real: Path) -> None:
+    """Rename the files that a journal names, and remove the journal."""
+    journal = real.with_name(f".{real.name}.journal")
+    try:
+        names = json.loads(read_whole(journal))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError):
+        names = None
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name not in ("", ".", "..") and "/" not in name for name in names
+    ):
+        raise DestinationError(f"{journal}: dsprep did not write it like this; check and delete it")
+    with destination_errors(real):
+        for name in names:
+            partial = _partial(real, name)
+            if partial.exists():
+                partial.replace(real.with_name(name))
+        journal.unlink()
+
+
+def _partial(real: Path, name: str) -> Path:
+    return real.with_name(f".{real.name}.{name}.partial")
+
+
+def _keep_mode(partial: Path, final: Path) -> None:
+    """Let those read and write a new file who could with the old one."""
+    if final.exists():
+        status = final.stat()
+        partial.chmod(S_IMODE(status.st_mode))
+        with suppress(OSError):  # only root gives files away
+            os.chown(partial, status.st_uid, status.st_gid)
 
 
 def command_text(*words: object) -> str:
@@ -269,56 +320,3 @@ def _digest(data: bytes) -> str:
 def real_path(path: str) -> Path:
     """Follow a link, so that it stays a link when the file is replaced."""
     return Path(os.path.realpath(path))
-
-
-def _journal(real: Path) -> Path:
-    return real.with_name(f".{real.name}.journal")
-
-
-def _partial(real: Path, name: str) -> Path:
-    return real.with_name(f".{real.name}.{name}.partial")
-
-
-def _publish_together(real: Path, partials: Mapping[Path, Path]) -> None:
-    """Rename files by a journal, so that a kill leaves none of it done, or all to be finished."""
-    begun = real.with_name(f".{real.name}.journal.partial")
-    with destination_errors(real):
-        for partial in partials:
-            sync_file(partial)
-        begun.unlink(missing_ok=True)
-        begun.write_text(json.dumps([final.name for final in partials.values()]), "utf-8")
-    publish(begun, _journal(real))
-    _finish(real)
-
-
-def _finish(real: Path) -> None:
-    """Rename the files that a journal names, and remove the journal."""
-    journal = _journal(real)
-    try:
-        names = json.loads(read_whole(journal))
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError):
-        names = None
-    if not isinstance(names, list) or not all(_is_plain(name) for name in names):
-        raise DestinationError(f"{journal}: dsprep did not write it like this; check and delete it")
-    with destination_errors(real):
-        for name in names:
-            partial = _partial(real, name)
-            if partial.exists():
-                partial.replace(real.with_name(name))
-        journal.unlink()
-
-
-def _is_plain(name: object) -> bool:
-    return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name
-
-
-def _keep_mode(partial: Path, final: Path) -> None:
-    """Let those read and write a new file who could with the old one."""
-    if not final.exists():
-        return
-    status = final.stat()
-    partial.chmod(S_IMODE(status.st_mode))
-    with suppress(OSError):  # only root gives files away
-        os.chown(partial, status.st_uid, status.st_gid)

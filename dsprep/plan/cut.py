@@ -16,8 +16,8 @@ from dsprep.errors import OptionError
 from dsprep.formats.base import Format
 from dsprep.units import format_count
 
+# Bytes: SageMaker's Pipe mode and most loaders work best with shards of 100 to 200 MB.
 DEFAULT_TARGET = 200_000_000
-"""Bytes: SageMaker's Pipe mode and most loaders work best with shards of 100 to 200 MB."""
 
 
 @dataclass(frozen=True)

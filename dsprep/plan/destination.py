@@ -7,24 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dsprep.errors import OptionError
-from dsprep.formats import format_of_file
-from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats import FORMATS, format_of_file
 from dsprep.storage.local import scratch_name, stage_for
 from dsprep.storage.location import Location, is_s3, parse_url, require_disk
 
-DEFAULT_NAME = "train"
-"""The default prefix of names of shards."""
-
-_FOLDERS = ("folder", "augmented-manifest")
-"""The formats that are a folder of files, with companions beside it."""
+DEFAULT_NAME = "train"  # the default prefix of names of shards
 
 _ADDRESS = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
-_LONGEST_NAME = 200
-"""Bytes that a name may have: a file name has at most 255, and numbers follow."""
+_LONGEST_NAME = 200  # bytes of a name: a file name has at most 255, and numbers follow
 
 
 @dataclass(frozen=True)
@@ -64,21 +57,6 @@ class Destination:
     def scratch(self) -> Path:
         """The directory for an unfinished run's state; there is none when it is done."""
         return self.directory / scratch_name(self.single or "")
-
-    @property
-    def is_gzip(self) -> bool:
-        """Whether its name says that the one shard is compressed."""
-        return (self.single or "").endswith(".gz")
-
-    def facts(self) -> dict[str, Any]:
-        """Return what decides which options take effect; see :mod:`dsprep.options`."""
-        return {
-            "single": self.single and str(self),
-            "gzip": self.is_gzip,
-            "remote": self.remote is not None,
-            "stream": False,
-            "stdout": False,
-        }
 
     def prefixes_below(self, root: str) -> tuple[str, ...]:
         """Return the prefixes of paths of this data set below a directory."""
@@ -121,7 +99,12 @@ def require_local(path: str) -> None:
 
 def require_apart(path: str, source: str) -> None:
     """Refuse to write shards among the images that they are made of."""
-    if _real_place(path) == _real_place(source):
+    spellings = set()
+    for each in (path, source):
+        if not is_s3(each):
+            require_local(each)
+        spellings.add(str(parse_url(each)).rstrip("/") if is_s3(each) else os.path.realpath(each))
+    if len(spellings) == 1:
         raise OptionError(f"{path}: is the source as well; choose another directory for the shards")
 
 
@@ -135,45 +118,43 @@ def take_sources(sources: str | Sequence[str], dest: str) -> tuple[str, tuple[st
     return every[0], every[1:]
 
 
-def _real_place(path: str) -> str:
-    """Return a path or a URL in one spelling."""
-    if is_s3(path):
-        return str(parse_url(path)).rstrip("/")
-    require_local(path)
-    return os.path.realpath(path)
-
-
 def parse_destination(path: str, format_name: str | None) -> tuple[Destination, str]:
     """Return the destination and its format; the suffix of a name distinguishes a single file."""
     if not path:
         raise OptionError("the destination is empty")
+    is_tree = format_name is not None and format_name in FORMATS and FORMATS[format_name].is_tree
+    if is_tree:
+        require_disk(path)
     if not is_s3(path):
         require_local(path)
+        is_file = not (is_tree or path.endswith("/") or os.path.isdir(path))
+        found = _format_of(path, format_name) if is_file else None
         where = Path(path)
-        if format_name in _FOLDERS and where.name in ("", ".."):
+        if is_tree and where.name in ("", ".."):
             where = Path(os.path.abspath(path))  # companions of a folder have its name
-        found = None if os.path.isdir(path) else _format_of(path, format_name)
-        if found is None and format_name not in _FOLDERS:
-            return Destination(where), _required(path, format_name)
-        return Destination(where.parent, where.name), _required(path, found or format_name)
-    if format_name in _FOLDERS:
-        require_disk(path)
-    bucket, key = parse_url(path)
-    found = _format_of(key, format_name)
-    if found is None:
-        remote = Location(bucket, key if not key or key.endswith("/") else key + "/")
-        return Destination(stage_for(str(remote)), remote=remote), _required(path, format_name)
-    above, slash, name = key.rpartition("/")
-    remote, stage = Location(bucket, above + slash), stage_for(str(Location(bucket, key)))
-    return Destination(stage, name, remote), found
+        is_single = is_tree or found is not None
+        destination = Destination(where.parent, where.name) if is_single else Destination(where)
+    else:
+        bucket, key = parse_url(path)
+        found = None if key.endswith("/") else _format_of(key, format_name)
+        above, slash, name = key.rpartition("/")
+        if found is None:
+            remote = Location(bucket, key if not key or key.endswith("/") else key + "/")
+            destination = Destination(stage_for(str(remote)), remote=remote)
+        else:
+            stage = stage_for(str(Location(bucket, key)))
+            destination = Destination(stage, name, Location(bucket, above + slash))
+    if found is None and format_name is None:
+        raise OptionError(f"{path}: its name has no format; give --to FORMAT")
+    return destination, found or str(format_name)
 
 
 def _format_of(path: str, format_name: str | None) -> str | None:
     """Return the format that the name of a file has; None if it is the name of a directory."""
-    found = None if path.endswith("/") or format_name in _FOLDERS else format_of_file(path)
+    found = format_of_file(path)
     if found is None:
         return None
-    if path.endswith(".gz") and found is not TFRecord:
+    if path.endswith(".gz") and not found().with_options(gzip=True).compressed:
         raise OptionError(
             f"{path}: only TFRecord shards can be compressed; name it {path.removesuffix('.gz')}"
         )
@@ -183,9 +164,3 @@ def _format_of(path: str, format_name: str | None) -> str | None:
             "choose another name"
         )
     return found.name
-
-
-def _required(path: str, format_name: str | None) -> str:
-    if format_name is None:
-        raise OptionError(f"{path}: its name has no format; give --to FORMAT")
-    return format_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
-from dsprep.schema import LABEL, Schema, Settled
+from dsprep.schema import Schema, Settled
 from dsprep.sources.reading import Source
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
@@ -66,17 +66,14 @@ class Job:
             "max_pixels": images.max_pixels,
             "key": self.key,
         }
-        if chosen := self.source.choice.options():
-            options["fields"] = chosen
-        if images.keep_fields:
-            options["keep_fields"] = sorted(images.keep_fields)
-        if self.filter is not None:
-            options["selection"] = {"filter": self.filter, "table": self.filter_table is not None}
-        if self.source.class_order == "natural":
-            options["class_order"] = self.source.class_order
-        if self.copies:
-            options["copies"] = True
-        return options
+        rare = {
+            "fields": self.source.choice.options(),
+            "keep_fields": sorted(images.keep_fields),
+            "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
+            "class_order": self.source.class_order == "natural" and self.source.class_order,
+            "copies": self.copies,
+        }
+        return options | {name: value for name, value in rare.items() if value}
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
         """Return how workers make the samples of a catalog."""
@@ -122,7 +119,12 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
-        raise _no_image(job, catalog)
+        if reader.whole:
+            raise no_image_error(job.source.root, settled.schema)
+        raise OptionError(
+            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
+            "sample is without one: keep the field image"
+        )
     check, size = job.images.check, job.size
     if check is None:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
@@ -133,9 +135,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         size = ShardSize()
     if job.layout.is_tree:
         size = ShardSize(target=_UNIT)
-    unknown = [name for name in sorted(job.images.keep_fields) if not settled.schema.named(name)]
-    which = "this field" if len(unknown) == 1 else "these"
-    idle = [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
+    idle = idle_keep_fields(job.images.keep_fields, settled.schema)
     notes = (*job.notes, *_lacking_image(job, settled), *idle)
     job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
     require_effect(
@@ -179,7 +179,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
         return replace(
             job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
         )
-    if LABEL in layout.required and label is not None and label.missing:
+    if layout.placeholders(Schema(())) and label is not None and label.missing:
         seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
         raise SourceError(
             f"{job.source.root}: {seen - count:,} of {seen:,} samples looked at have no label, "
@@ -195,19 +195,19 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     return replace(job, layout=layout, copies=False, schema=layout.schema, notes=tuple(notes))
 
 
-def _no_image(job: Job, catalog: Catalog) -> DsprepError:
-    """Return the error for samples without an image."""
-    assert catalog.settled is not None
-    if not catalog.reader.whole:
-        return OptionError(
-            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
-            "sample is without one: keep the field image"
-        )
-    fields = format_some(list(catalog.settled.schema.by_name))
+def no_image_error(where: str, schema: Schema) -> SourceError:
+    """Return the error for whole samples without an image."""
     return SourceError(
-        f"{job.source.root}: its samples have no image; fields are {fields}: give "
+        f"{where}: its samples have no image; fields are {format_some(list(schema.by_name))}: give "
         "--image-field NAME, or --no-image to accept samples without an image"
     )
+
+
+def idle_keep_fields(names: Iterable[str], schema: Schema) -> list[str]:
+    """Return a note on fields to keep that no sample has."""
+    unknown = [name for name in sorted(names) if not schema.named(name)]
+    which = "this field" if len(unknown) == 1 else "these"
+    return [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
 
 
 def _lacking_image(job: Job, settled: Settled) -> list[str]:

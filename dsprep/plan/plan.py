@@ -13,7 +13,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.names import extension_of
-from dsprep.pipeline import Pipeline, count_dependents, geometry_error, label_depends
+from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.cut import PlannedShard, plan_shards
 from dsprep.plan.job import Job, resolve_defaults
 from dsprep.plan.weigh import weigh
@@ -70,11 +70,6 @@ class Plan:
             for finding in self.findings
             if finding.kind in SKIP_KINDS and not finding.path.startswith(own)
         ]
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """How workers make the samples."""
-        return self.job.pipeline(self.catalog)
 
     def rows(self, start: int, stop: int) -> Rows:
         """Return the rows from ``start`` up to, and without, ``stop``."""

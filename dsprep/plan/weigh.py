@@ -26,20 +26,11 @@ from dsprep.workers.pool import Pool
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
-SAMPLE = 400
-"""How many images are tried. The error of the total falls with the root of this."""
-
-TOLERANCE = 0.05
-"""How far above its target a shard may come when sizes are estimates."""
-
-_SIGMAS = 4.0
-"""Planned for: an error this many standard deviations large, one shard in thirty thousand."""
-
-_TIMED = 128
-"""How many samples are tried to find out how long a run will take."""
-
-_SAMPLE_SEED = 1
-"""The images that are tried do not depend on the seed of the order."""
+SAMPLE = 400  # how many images are tried: the error of the total falls with the root of this
+TOLERANCE = 0.05  # how far above its target a shard may come when sizes are estimates
+_SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard in thirty thousand
+_TIMED = 128  # how many samples are tried to find out how long a run will take
+_SAMPLE_SEED = 1  # the images that are tried do not depend on the seed of the order
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from dsprep.storage.local import destination_errors, publish, sync_directory
 
 if TYPE_CHECKING:
     from dsprep.run.state import RunState
-    from dsprep.run.target import DirectoryTarget, Written
+    from dsprep.run.target import Target, Written
 
 
 def folder_of(destination: Destination) -> Path:
@@ -50,10 +50,8 @@ def require_free(destination: Destination) -> None:
 def require_own_files(destination: Destination) -> None:
     """Refuse to replace a folder that holds files which dsprep did not write."""
     folder, listing = folder_of(destination), destination.companion(LISTING)
-    if not (folder.is_dir() and listing.exists()):
-        return
-    own = {file.path for sample in read_listing(listing) for file in sample.files}
-    for path, _ in _walk(folder):
+    own = {file.path for file in _files(listing)} if listing.exists() else set()
+    for path, _ in _walk(folder) if listing.exists() else ():
         if path not in own:
             raise DestinationError(
                 f"{folder / path}: dsprep did not write this file, and it lies in the folder to "
@@ -61,21 +59,20 @@ def require_own_files(destination: Destination) -> None:
             )
 
 
-def whole_units(pieces: DirectoryTarget, destination: Destination) -> dict[str, Written]:
+def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     """Return the units and pieces on this machine that are as their receipts tell.
 
-    Files in the tree of a folder that are in no whole unit are removed: they are written again.
+    Files in the tree of a folder that are in no such unit are removed: they are written again.
     """
     found = dict(pieces.receipts())
+    units = [name for name in found if name.startswith("units/")]
     is_published = not pieces.tree.is_dir()
     tree = folder_of(destination) if is_published else pieces.tree
-    sizes = dict(_walk(tree)) if tree.is_dir() and any(map(_is_unit, found)) else {}
-    for name in filter(_is_unit, list(found)):
+    sizes = dict(_walk(tree)) if tree.is_dir() and units else {}
+    for name in units:
         listing = pieces.path(name)
-        is_whole = FileReceipt.of(listing).crc32c == found[name].crc32c
-        files = (
-            [file for sample in read_listing(listing) for file in sample.files] if is_whole else []
-        )
+        is_whole = FileReceipt.of(listing) == found[name].files[-1]
+        files = list(_files(listing)) if is_whole else []
         if not is_whole or any(sizes.get(file.path) != file.bytes for file in files):
             del found[name]
             continue
@@ -84,10 +81,6 @@ def whole_units(pieces: DirectoryTarget, destination: Destination) -> dict[str, 
     for path in () if is_published else sizes:
         (tree / path).unlink()
     return found
-
-
-def _is_unit(name: str) -> bool:
-    return name.startswith("units/")
 
 
 def finish_folder(plan: Plan, state: RunState) -> int:
@@ -105,16 +98,14 @@ def finish_folder(plan: Plan, state: RunState) -> int:
         metadata = _write_metadata(layout.metadata_lines(samples), tree)
         partial = state.target.partial(listing.name)
         with destination_errors(partial), partial.open("wb") as file:
-            last: Listed | None = None
-            for sample in samples():
-                if last is not None:
-                    file.write(last.to_json())
-                last = sample
-            if last is not None:  # which the files of all samples are listed with
-                file.write(last._replace(files=(*last.files, *metadata)).to_json())
+            for sample, following in pairwise(chain(samples(), [None])):
+                assert sample is not None
+                if following is None:  # the files of all samples are listed with the last one
+                    sample = sample._replace(files=(*sample.files, *metadata))
+                file.write(sample.to_json())
         publish(partial, listing)
         _publish_tree(tree, folder_of(destination))
-    return sum(file.bytes for sample in read_listing(listing) for file in sample.files)
+    return sum(file.bytes for file in _files(listing))
 
 
 def _write_metadata(lines: Iterable[tuple[str, str]], tree: Path) -> list[File]:
@@ -133,20 +124,19 @@ def _write_metadata(lines: Iterable[tuple[str, str]], tree: Path) -> list[File]:
     return [File(path, *facts) for path, facts in found.items()]
 
 
-def write_companions(
-    plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
-) -> None:
-    """Write the list of a folder, and its augmented manifest if that is the format."""
-    job = plan.job
+def companions_of(plan: Plan, classes: tuple[str, ...] | None) -> dict[str, bytes]:
+    """Return the list of a folder, and its augmented manifest if that is the format."""
+    job, found = plan.job, {}
     listing = job.destination.companion(LISTING)
     if text := _format_list(read_listing(listing)):
-        write(job.destination.companion("lst").name, text.encode())
+        found[job.destination.companion("lst").name] = text.encode()
     try:
         lines = job.layout.references(read_listing(listing), classes)
     except BadSample as error:
         raise SourceError(f"{error}; --to folder needs no such labels") from None
     if lines is not None:
-        write(job.destination.companion("manifest").name, lines.encode())
+        found[job.destination.companion("manifest").name] = lines.encode()
+    return found
 
 
 def _format_list(samples: Iterable[Listed]) -> str:
@@ -156,10 +146,8 @@ def _format_list(samples: Iterable[Listed]) -> str:
         for each in samples
         if each.label is not None and fits_lst(path := each.files[0].path)
     ]
-    ids = [id for id, _, _ in rows]
-    if len(set(ids)) < len(ids):
-        ids = list(range(len(ids)))
-    return format_lst(ids, [label for _, label, _ in rows], [path for _, _, path in rows])
+    ids, labels, paths = zip(*rows, strict=True) if rows else ((), (), ())
+    return format_lst(ids if len(set(ids)) == len(ids) else range(len(ids)), labels, paths)
 
 
 def _publish_tree(tree: Path, final: Path) -> None:
@@ -194,40 +182,39 @@ def _flush(tree: Path) -> None:
         os.close(descriptor)
 
 
-def remove_tree(final: Path, listing: Path) -> None:
-    """Remove the files of a folder that its listing names, and the directories that are then empty.
+def remove_folder(destination: Destination, names: Collection[str]) -> None:
+    """Remove the files of a folder whose listing has one of these names.
 
-    Nothing else that lies there is removed, and no link is followed.
+    Nothing else that lies there is removed, and no link is followed. Directories that are then
+    empty go as well.
     """
-    real = {""}
-    linked: set[str] = set()
+    final, listing = folder_of(destination), destination.companion(LISTING)
+    if listing.name not in names:
+        return
+    are_real = {"": True}  # directories that exist, no part of their paths being a link
 
     def is_real(directory: str) -> bool:
-        """Whether a directory below the folder exists, and no part of it is a link."""
-        if directory not in real | linked:
-            path = final / directory
-            is_one = is_real(directory.rpartition("/")[0]) and path.is_dir()
-            (real if is_one and not path.is_symlink() else linked).add(directory)
-        return directory in real
+        if directory not in are_real:
+            path, above = final / directory, directory.rpartition("/")[0]
+            are_real[directory] = is_real(above) and path.is_dir() and not path.is_symlink()
+        return are_real[directory]
 
     with destination_errors(final):
-        for path in _listed_paths(listing) if listing.exists() and not final.is_symlink() else ():
-            if is_real(path.rpartition("/")[0]):
-                (final / path).unlink(missing_ok=True)
-        for directory in sorted(real, key=len, reverse=True):
+        try:
+            for path, *_ in _files(listing) if listing.exists() and not final.is_symlink() else ():
+                if ".." in path.split("/") or path[:1] == "/":
+                    raise ValueError("names a file elsewhere")
+                if is_real(path.rpartition("/")[0]):
+                    (final / path).unlink(missing_ok=True)
+        except ValueError as error:
+            raise DestinationError(f"{listing}: {error}; remove the folder yourself") from None
+        for directory in sorted(filter(is_real, list(are_real)), key=len, reverse=True):
             with suppress(OSError):
                 os.rmdir(final / directory)
 
 
-def _listed_paths(listing: Path) -> Iterator[str]:
-    try:
-        for sample in read_listing(listing):
-            for file in sample.files:
-                if ".." in file.path.split("/") or file.path[:1] == "/":
-                    raise ValueError("names a file elsewhere")
-                yield file.path
-    except ValueError as error:
-        raise DestinationError(f"{listing}: {error}; remove the folder yourself") from None
+def _files(listing: Path) -> Iterator[File]:
+    return chain.from_iterable(sample.files for sample in read_listing(listing))
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int]]:

@@ -16,32 +16,22 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
-from dsprep.errors import DestinationError, DsprepError, StoreError
-from dsprep.storage.local import LARGEST, destination_errors, read_whole
+from dsprep.errors import DestinationError, DestinationStoreError, DsprepError, StoreError
+from dsprep.storage.local import destination_errors, read_whole
 from dsprep.storage.pool import Flag
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries
-from dsprep.storage.store import Stored, read_all
+from dsprep.storage.store import Stored
 
-LEASE = "lease.json"
-"""The name of the object."""
-
-RENEWED_EVERY = 10.0
-"""Seconds between two renewals."""
-
-DEAD_AFTER = 60.0
-"""Seconds without a renewal after which a run is taken to be dead."""
-
+LEASE = "lease.json"  # the name of the object
+RENEWED_EVERY = 10.0  # seconds between two renewals
+DEAD_AFTER = 60.0  # seconds without a renewal after which a run is taken to be dead
+# Seconds without a renewal after which nobody needs to watch: more than clocks differ, because S3
+# refuses requests of a clock that is fifteen minutes off.
 LONG_AGO = 1800.0
-"""Seconds without a renewal after which nobody needs to watch: more than clocks differ, because S3
-refuses requests of a clock that is fifteen minutes off."""
-
-_ANSWERED_WITHIN = 10.0
-"""Seconds that a renewal waits for an answer: the minute of other requests is too long."""
-
+_ANSWERED_WITHIN = 10.0  # seconds that a renewal waits: the minute of other requests is too long
 _LOOK_EVERY = 2.0
-_PATIENCE = 3.0
-"""Seconds that giving a lease back may take."""
+_PATIENCE = 3.0  # seconds that giving a lease back may take
 
 
 class Lease:
@@ -66,26 +56,16 @@ class Lease:
             if not known.exists():
                 known.write_text(uuid4().hex)
             self._holder = read_whole(known).decode("ascii", "replace")
-        self._seize(tell)
-        try:
-            find_lease(self._store, self._key)
-        except StoreError:  # a right that is missing now would be missing later
-            self._store.delete([self._key])
-            raise
-        threading.Thread(target=self._keep, name="lease", daemon=True).start()
-
-    def _seize(self, tell: Callable[[str], None]) -> None:
-        first, seen = "", 0.0
+        first, seen = "", 0.0  # the ETag of another run's lease, and when it was first seen
         while not self._put():
-            found = find_lease(self._store, self._key)
-            if found is None:
+            if (found := find_lease(self._store, self._key)) is None:
                 continue
             holder, lease = found
             if not first:
                 first, seen = lease.etag, time.monotonic()
                 long_ago = time.time() - lease.modified > LONG_AGO
                 if (long_ago or holder == self._holder) and self._put(first):
-                    return
+                    break
                 tell(
                     f"{self._place}: another run was writing there; looking for up "
                     f"to {DEAD_AFTER:.0f} s whether it still is"
@@ -95,8 +75,14 @@ class Lease:
                     f"{self._place}: another dsprep run is writing there; wait for it to end"
                 )
             if time.monotonic() - seen > DEAD_AFTER and self._put(first):
-                return
+                break
             time.sleep(_LOOK_EVERY)
+        try:
+            find_lease(self._store, self._key)
+        except StoreError:  # a right that is missing now would be missing later
+            self._store.delete([self._key])
+            raise
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
 
     def check(self) -> None:
         """See that this run still holds it, which it can be sure of for a while after a renewal."""
@@ -108,9 +94,13 @@ class Lease:
     def _keep(self) -> None:
         if self._over.wait(RENEWED_EVERY):
             return
-        config = replace(self._store.config, read_timeout=_ANSWERED_WITHIN)
-        retries = Retries(attempts=2)
-        with closing(S3Store(self._store.bucket, config, retries=retries)) as self._impatient:
+        store = S3Store(
+            self._store.bucket,
+            replace(self._store.config, read_timeout=_ANSWERED_WITHIN),
+            retries=Retries(attempts=2),
+            role=DestinationStoreError,
+        )
+        with closing(store) as self._impatient:
             while self._lost is None and not self._over.is_set:
                 with suppress(DsprepError):  # the network may be there again next time
                     self._renew()
@@ -159,8 +149,8 @@ class Lease:
 def find_lease(store: S3Store, key: str) -> tuple[str, Stored] | None:
     """Return the holder of a lease, and the object that tells it."""
     try:
-        with store.open(key) as reading:
-            return str(json.loads(read_all(reading, LARGEST))["holder"]), reading.stored
+        data, stored = store.read(key)
+        return str(json.loads(data)["holder"]), stored
     except StoreError as error:
         if error.kind != "missing":
             raise

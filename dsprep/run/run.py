@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
-from dsprep.pipeline import Pipeline
 from dsprep.plan.cut import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
@@ -21,38 +19,16 @@ from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
 from dsprep.workers.pool import Pool
 
-_PIECE_BYTES = 16_000_000
-"""Smaller pieces are not worth the joining; see :func:`_needs_pieces` for when there are any."""
-
-_SMALL_FILE = 32_000
-"""Bytes of a file that takes longer to open than to copy twice."""
-
-_PIECES = 32
-"""Into about how many pieces a run of few shards is cut, so that all workers end together."""
+_PIECE_BYTES = 16_000_000  # smaller pieces are not worth the joining
+_SMALL_FILE = 32_000  # bytes of a file that takes longer to open than to copy twice
+_PIECES = 32  # about how many a run of few shards is cut into, so that all workers end together
 
 
-class _Unit(NamedTuple):
-    """A shard, or a piece of one, that one worker writes."""
-
-    name: str  # a piece's has a slash
-    start: int
-    stop: int
-    whole: bool
-
-
-class UnpackTask(NamedTuple):
-    """A file of the source to unpack, because it cannot be read at random."""
-
-    reader: Reader
-    number: int  # its position among those
-    directory: str  # where its copy goes, under its number
-
-
-def unpack(task: UnpackTask, report: Callable[[int], None]) -> None:
-    """Unpack a file; the copy has its name when it is whole."""
-    path = os.path.join(task.directory, str(task.number))
+def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None:
+    """Unpack a file of the source to a path; the copy has this name when it is complete."""
+    reader, number, path = task
     with destination_errors(path):
-        task.reader.write_spool(task.number, path + ".partial")
+        reader.write_spool(number, path + ".partial")
         os.replace(path + ".partial", path)
         report(os.path.getsize(path))
 
@@ -63,7 +39,7 @@ class Run:
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
         """Prepare."""
         self._plan, self._state = plan, state
-        self._shards, self._pipeline = plan.shards, plan.pipeline
+        self._shards, self._pipeline = plan.shards, plan.job.pipeline(plan.catalog)
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
@@ -73,30 +49,31 @@ class Run:
         """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
         self._unpack(pool)
-        may_cut = self._may_cut()
-        units = {each.name: self._units(each, pool.size, may_cut) for each in self._shards}
+        # What workers write: shards or, if too few of these are left, pieces of them.
+        units = {shard.name: [shard] for shard in self._shards}
+        if self._writes_pieces(pool.size):
+            units = {shard.name: self._pieces(shard) for shard in self._shards}
         missing = []
         rejects = list(self._plan.lost)
         for shard in self._shards:
             for unit in [shard] if shard.name in done else units[shard.name]:
                 if unit.name in done:
                     rejects += done[unit.name].rejects
-                elif isinstance(unit, _Unit):
+                else:
                     missing.append(unit)
         self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
         progress.begin("writing", rows, sum(self._sizes))
         check = self._state.hold.check
         try:
-            tasks = map(self._task, missing)
+            tasks = (self._task(unit, is_whole=unit.name in units) for unit in missing)
             for position, written in pool.run(write_shard, tasks, self._report, check):
                 done[missing[position].name] = written
-            cut = [each for each in self._shards if each.name not in done]
-            joins = (self._join(each, units[each.name]) for each in cut)
+            cut = [shard for shard in self._shards if shard.name not in done]
+            joins = (self._join(shard, units[shard.name]) for shard in cut)
             for position, written in pool.run(join_pieces, joins, self._report, check):
-                name = cut[position].name
-                done[name] = written
-                for unit in units[name]:
+                done[cut[position].name] = written
+                for unit in units[cut[position].name]:
                     self._state.pieces.path(unit.name).unlink(missing_ok=True)
         finally:
             progress.end()
@@ -120,48 +97,49 @@ class Run:
         missing = [n for n in range(len(sizes)) if not (directory / str(n)).exists()]
         self._progress.begin("unpacking", 0, sum(sizes[number] for number in missing))
         try:
-            tasks = [UnpackTask(reader, number, str(directory)) for number in missing]
+            tasks = [(reader, number, f"{directory}/{number}") for number in missing]
             for _ in pool.run(unpack, tasks, lambda size: self._progress.advance(0, size)):
                 pass
         finally:
             self._progress.end()
         self._pipeline = replace(self._pipeline, reader=reader.spooled(str(directory)))
 
-    def _may_cut(self) -> bool:
-        """Whether several workers may write one shard.
+    def _writes_pieces(self, workers: int) -> bool:
+        """Whether shards are cut into pieces, because workers would be idle otherwise.
 
-        Not if samples come front to back out of one compressed file, nor if only the worker that
-        writes a shard finds out whether its keys differ, nor without room for pieces on the disk.
+        Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
+        does opening a small file, but not copying a large one.
         """
-        plan = self._plan
-        layout, reader = plan.job.layout, plan.catalog.reader
-        if not layout.concatenative or (
-            layout.equal_keys == "merged" and not plan.catalog.keys_known
-        ):
+        plan, layout, shards = self._plan, self._pipeline.layout, len(self._shards)
+        pipeline, reader = self._pipeline, plan.catalog.reader
+        # Only the worker that writes a shard finds out whether its keys differ.
+        keys_known = layout.equal_keys != "merged" or plan.catalog.keys_known
+        is_one_stream = layout.compressed or (reader.spools() and plan.in_order)
+        if workers == 1 or not layout.concatenative or not keys_known or is_one_stream:
             return False
-        if reader.spools() and plan.in_order:
-            return False
-        if plan.job.destination.remote is None:
-            return True
-        return 2 * sum(shard.bytes for shard in plan.shards) <= free_bytes(self._state.target.work)
+        if plan.job.destination.remote is not None:  # pieces wait on this disk
+            needed = 2 * sum(shard.bytes for shard in plan.shards)
+            if needed > free_bytes(self._state.target.work):
+                return False
+        if pipeline.images.transform is not None or pipeline.images.check == "decode":
+            return shards < 4 * workers
+        if reader.whole and not pipeline.copies:
+            return shards < workers
+        return shards == 1 and sum(self._sizes) / len(self._sizes) < _SMALL_FILE
 
-    def _units(self, shard: PlannedShard, workers: int, may_cut: bool) -> list[_Unit]:
-        whole = _Unit(shard.name, shard.start, shard.stop, True)
-        total = sum(self._sizes)
-        mean_size = total / len(self._sizes)
-        if not may_cut or not _needs_pieces(len(self._shards), workers, self._pipeline, mean_size):
-            return [whole]
-        cuts = cut_pieces(self._sizes, shard.start, shard.stop, max(_PIECE_BYTES, total // _PIECES))
+    def _pieces(self, shard: PlannedShard) -> list[PlannedShard]:
+        size = max(_PIECE_BYTES, sum(self._sizes) // _PIECES)
+        cuts = cut_pieces(self._sizes, shard.start, shard.stop, size)
         if len(cuts) == 1:
-            return [whole]
-        return [_Unit(f"{shard.name}/{low}-{high}", low, high, False) for low, high in cuts]
+            return [shard]
+        return [PlannedShard(f"{shard.name}/{low}-{high}", low, high, 0) for low, high in cuts]
 
-    def _task(self, unit: _Unit) -> ShardTask:
-        target = self._state.target_for(unit.name)
+    def _task(self, unit: PlannedShard, is_whole: bool) -> ShardTask:
+        target = self._state.pieces if "/" in unit.name else self._state.target
         rows = self._plan.rows(unit.start, unit.stop)
-        return ShardTask(target, unit.name, self._pipeline, rows, unit.whole)
+        return ShardTask(target, unit.name, self._pipeline, rows, is_whole)
 
-    def _join(self, shard: PlannedShard, units: Sequence[_Unit]) -> JoinTask:
+    def _join(self, shard: PlannedShard, units: Sequence[PlannedShard]) -> JoinTask:
         parts = [(unit, self._state.done[unit.name]) for unit in units]
         rejected = {
             unit.start - shard.start + position
@@ -194,18 +172,3 @@ class Run:
                 f"being {last.path}: {last.reason}; fix or remove these samples, or let more of "
                 f"them be rejected (--on-error skip, --max-errors {self._rejects} or more)"
             )
-
-
-def _needs_pieces(shards: int, workers: int, pipeline: Pipeline, mean_size: float) -> bool:
-    """Whether workers would be idle if each shard were written by one, and joining is worth it.
-
-    Joining copies all bytes once more. Decoding an image costs more than that, and so does opening
-    a small file, but not copying a large one. A compressed shard is one stream, never joined.
-    """
-    if pipeline.layout.compressed or workers == 1:
-        return False
-    if pipeline.images.transform is not None or pipeline.images.check == "decode":
-        return shards < 4 * workers
-    if pipeline.reader.whole and not pipeline.copies:
-        return shards < workers
-    return shards == 1 and mean_size < _SMALL_FILE

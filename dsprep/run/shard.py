@@ -10,10 +10,12 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject, reject_of
 from dsprep.formats.base import Format, path_of
@@ -22,22 +24,17 @@ from dsprep.rows import Rows
 from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
-from dsprep.storage.local import destination_errors, open_regular
+from dsprep.storage.local import OutputFile, destination_errors, open_regular
 
-_BUFFER = 1 << 18
-"""Bytes per write: few system calls, and still in a core's own cache for the checksum."""
+_BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds them in the cache
+_LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
+_REJECTS = 100  # rejects that are reported at once
 
-_LARGE_PART = 16384
-"""Parts larger than this, on average, are written one by one rather than joined first."""
-
-_REJECTS = 100
-"""Rejects that are reported at once."""
-
+# The id, the label and the name of a sample, as an index beside a shard has them.
 Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
-"""The id, the label and the name of a sample, as an index beside a shard has them."""
 
+# Called with the samples and bytes done, and the rejects met, since the last call.
 Report: TypeAlias = Callable[[int, int, list[Reject]], None]
-"""Called with the samples and bytes done, and the rejects met, since the last call."""
 
 
 class ShardTask(NamedTuple):
@@ -65,10 +62,9 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     """Write a shard or a piece, publish it, and leave its receipt."""
     pipeline, rows, layout = task.pipeline, task.rows, task.pipeline.layout
     path = str(task.target.partial(task.name))
-    written, labels = Written(), _Labels(pipeline)
-    sizes: list[int] = []
+    written, sizes, listed = Written(), list[int](), list[Listed]()
+    labels = _Labels(pipeline, written)
     is_listed = layout.sidecar_suffixes and pipeline.reader.whole and not pipeline.copies
-    listed: list[Listed] = []
     position = samples = pending = told = 0
 
     def tell() -> None:
@@ -100,16 +96,17 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         writer.finish()
         tell()
     written.samples = position - len(written.rejected)
-    written.bytes, written.crc32c = writer.bytes, writer.crc32c
-    written.unlabeled, written.class_names = labels.missing, labels.names
+    sidecars: list[FileReceipt] = []
     if layout.sidecar_suffixes:
-        kept = rows.without(set(written.rejected)) if written.rejected else rows
+        kept = rows.without(set(written.rejected))
         sizes = list(kept.sizes) if pipeline.copies else sizes
         if task.whole:
             kept = _rows_of(listed) if is_listed else kept
-            written.sidecars = _write_sidecars(path, layout, kept, sizes)
+            sidecars = _write_sidecars(path, layout, kept, sizes)
         else:
             written.sizes, written.listed = sizes, listed
+    own = FileReceipt(os.path.basename(path), writer.bytes, writer.crc32c)
+    written.files = [*sidecars, own]
     task.target.leave(task.name, written)
     return written
 
@@ -119,29 +116,27 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
     layout, parts = task.layout, [part for _, part in task.pieces]
     path = str(task.target.partial(task.name))
     joined = Written.merged(parts, task.source)
-    with destination_errors(path), closing(Sink(path, compressed=False)) as sink:
+    with destination_errors(path), closing(ShardWriter(path, layout, True)) as writer:
         for piece, part in task.pieces:
             crc = 0
             with open(piece, "rb", buffering=0, opener=open_regular) as file:
                 while block := file.read(_BUFFER):
                     crc = extend(crc, block)
-                    sink.add([block])
-                    sink.flush()
+                    writer.add(block)
                     report(0, 0, [])
-            if crc != part.crc32c:
+            if crc != part.files[-1].crc32c:
                 os.unlink(piece)
                 raise RunStopped(
                     f"{piece}: its checksum is wrong, so dsprep removed it; "
                     "give the same command again to continue"
                 )
-        sink.add([layout.trailer(sink.content)])
-        sink.finish()
-    joined.bytes, joined.crc32c = sink.bytes, sink.crc32c
+        writer.finish()
+    joined.files = [FileReceipt(task.name, writer.bytes, writer.crc32c)]
     if layout.sidecar_suffixes:
         listed = [each for part in parts for each in part.listed]
         sizes = [size for part in parts for size in part.sizes]
         rows = _rows_of(listed) if listed else task.rows
-        joined.sidecars = _write_sidecars(path, layout, rows, sizes)
+        joined.files = [*_write_sidecars(path, layout, rows, sizes), *joined.files]
     task.target.leave(task.name, joined)
     return joined
 
@@ -149,20 +144,18 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
 class _Labels:
     """Gathers what samples tell of their labels."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, written: Written) -> None:
         label = pipeline.layout.schema.label_field if pipeline.layout.schema else None
-        self._label = pipeline.schema.label
+        self._label, self._written = pipeline.schema.label, written
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
-        self.names: dict[str, str] = {}
-        self.missing = 0
 
     def add(self, sample: Sample) -> None:
         if self._expected is not None and self._expected not in sample.fields:
-            self.missing += 1
+            self._written.unlabeled += 1
         if self._class is not None and sample.class_name is not None:
             number = sample.fields.get(self._class)
-            name = self.names.setdefault(str(number), sample.class_name)
+            name = self._written.class_names.setdefault(str(number), sample.class_name)
             if name != sample.class_name:
                 raise two_names(sample.key, number, name, sample.class_name)
 
@@ -174,7 +167,7 @@ class _Labels:
 def _open_writer(path: str, task: ShardTask) -> Any:
     layout = task.pipeline.layout
     if layout.concatenative:
-        return _Concatenation(path, layout, task.whole)
+        return ShardWriter(path, layout, task.whole)
     return layout.open_writer(path, str(task.target.tree))
 
 
@@ -185,22 +178,20 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
         for block, count in pipeline.reader.copy(rows):
             yield count, block
         return
-    seen: set[str] | None = None
-    if pipeline.layout.equal_keys == "merged" and pipeline.reader.whole:
-        seen = set()
+    must_differ = pipeline.layout.equal_keys == "merged" and pipeline.reader.whole
+    seen: set[str] = set()
     for sample in make_samples(pipeline, rows):
-        if seen is not None and isinstance(sample, Sample):
+        if must_differ and isinstance(sample, Sample):
             if sample.key in seen:
-                yield (
-                    1,
-                    BadSample(
-                        f"its key {sample.key!r} is that of another sample; "
-                        "--key index makes new keys"
-                    ),
-                )
-                continue
-            seen.add(sample.key)
+                sample = same_key(sample.key, "another sample")
+            else:
+                seen.add(sample.key)
         yield 1, sample
+
+
+def same_key(key: str, other: str) -> BadSample:
+    """Return the error for a sample whose key another one has."""
+    return BadSample(f"its key {key!r} is that of {other}; --key index makes new keys")
 
 
 def _rows_of(listed: Sequence[Listed]) -> Rows:
@@ -211,81 +202,54 @@ def _rows_of(listed: Sequence[Listed]) -> Rows:
 
 
 def _write_sidecars(
-    path: str, layout: Format, rows: Rows, sizes: Sequence[int]
-) -> dict[str, tuple[int, int]]:
-    written = {}
+    shard: str, layout: Format, rows: Rows, sizes: Sequence[int]
+) -> list[FileReceipt]:
+    written = []
     for suffix, data in layout.sidecars(rows, sizes).items():
-        with destination_errors(path), closing(Sink(path + suffix, compressed=False)) as sink:
-            sink.add([data])
-            sink.finish()
-        written[suffix] = (sink.bytes, sink.crc32c)
+        path = Path(shard).with_suffix(suffix)
+        with destination_errors(path):
+            path.write_bytes(data)
+        written.append(FileReceipt(path.name, len(data), extend(0, data)))
     return written
 
 
-class Sink:
-    """A file that is written front to back, with its size and checksum."""
-
-    def __init__(self, path: str, compressed: bool) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
-        self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if compressed else None
-        self._parts: list[bytes] = []
-        self.content = self.bytes = self.crc32c = self.pending = 0
-
-    def add(self, parts: Sequence[bytes]) -> int:
-        """Take bytes to write; returns how many."""
-        self._parts += parts
-        size = sum(map(len, parts))
-        self.pending += size
-        self.content += size
-        return size
-
-    def flush(self) -> None:
-        """Write what is pending."""
-        size, parts = self.pending, self._parts
-        self.pending, self._parts = 0, []
-        if self._deflate is None and size > len(parts) * _LARGE_PART:
-            # A photograph is written from where it was read to, without another copy.
-            for data in parts:
-                self._write(data)
-            return
-        data = b"".join(parts)
-        self._write(data if self._deflate is None else self._deflate.compress(data))
-
-    def finish(self) -> None:
-        """Write everything."""
-        self.flush()
-        if self._deflate is not None:
-            self._write(self._deflate.flush())
-
-    def _write(self, data: bytes) -> None:
-        self.crc32c = extend(self.crc32c, data)
-        self.bytes += len(data)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-
-    def close(self) -> None:
-        """Close the file; it is whole only if :meth:`finish` was called."""
-        os.close(self._fd)
-
-
-class _Concatenation(Sink):
-    """A shard that is one encoded sample after another, and a trailer if it is whole."""
+class ShardWriter(OutputFile):
+    """Writes a shard that is one encoded sample after another, and a trailer if it is whole."""
 
     def __init__(self, path: str, layout: Format, whole: bool) -> None:
-        super().__init__(path, layout.compressed)
+        super().__init__(path)
         self._layout, self._whole = layout, whole
+        # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
+        self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if layout.compressed else None
+        self._parts: list[bytes] = []
+        self._content = self._pending = 0
 
     def add(self, sample: Any) -> int:
-        """Take a sample, or a block of encoded samples."""
-        size = super().add([sample] if isinstance(sample, bytes) else self._layout.encode(sample))
-        if self.pending >= _BUFFER:
-            self.flush()
+        """Take a sample, or a block of encoded samples; returns its size."""
+        parts = [sample] if isinstance(sample, bytes) else self._layout.encode(sample)
+        self._parts += parts
+        size = sum(map(len, parts))
+        self._content += size
+        self._pending += size
+        if self._pending >= _BUFFER:
+            self._flush()
         return size
+
+    def _flush(self) -> None:
+        size, parts = self._pending, self._parts
+        self._pending, self._parts = 0, []
+        if self._deflate is not None:
+            self.write(self._deflate.compress(b"".join(parts)))
+        elif size <= len(parts) * _LARGE_PART:
+            self.write(b"".join(parts))
+        else:  # a photograph is written from where it was read to, without another copy
+            for data in parts:
+                self.write(data)
 
     def finish(self) -> None:
         """Write everything."""
         if self._whole:
-            super().add([self._layout.trailer(self.content)])
-        super().finish()
+            self._parts.append(self._layout.trailer(self._content))
+        self._flush()
+        if self._deflate is not None:
+            self.write(self._deflate.flush())

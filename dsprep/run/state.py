@@ -1,32 +1,50 @@
-"""An unfinished run: what the notes at a target tell of it, and how it begins and ends."""
+"""The two ends of a run at its target: may it begin or go on there, and what completes it.
+
+`RunState` is an unfinished run, as the notes at its target describe it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
 
-from dsprep.dataset.manifest import Manifest, parse_manifest
+from dsprep.dataset.manifest import (
+    FileReceipt,
+    Manifest,
+    ShardReceipt,
+    parse_manifest,
+    parse_rejects,
+)
 from dsprep.errors import DestinationError, SourceError
+from dsprep.findings import Reject
+from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
+from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
-from dsprep.run.folder import folder_of, remove_tree, whole_units
-from dsprep.run.target import (
-    RECEIPTS,
-    REPLACED,
-    RUN,
-    DirectoryTarget,
-    Hold,
-    Target,
-    Written,
-    target_of,
+from dsprep.run.folder import (
+    companions_of,
+    finish_folder,
+    remove_folder,
+    require_free,
+    require_own_files,
+    whole_units,
 )
+from dsprep.run.target import RECEIPTS, REPLACED, RUN, Hold, Target, Written, target_of
+from dsprep.storage.checksums import crc32c
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
-from dsprep.units import format_count
+
+T = TypeVar("T")
+
+_MOST_CLASSES = 10_000_000  # more than any data set has; samples may say anything
 
 
 class RunState:
@@ -44,28 +62,23 @@ class RunState:
         self.done: dict[str, Written] = {}
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
-        pieces = target.work / "pieces"
-        self.pieces = DirectoryTarget(Destination(pieces), target._run, durable=False)
+        self.pieces = Target(Destination(target.work / "pieces"), target._run, durable=False)
         try:
-            known = target.noted(RUN)
-            self.other = "" if known is None else differences(known.get("identity"), identity)
-            self.resumed = known is not None and not self.other
+            self.resumed, self.other = self._compare(target)
             if self.resumed:
                 self.done |= target.receipts()
-            self._goes_on_here = self._is_same(self.pieces)
+            self._goes_on_here, _ = self._compare(self.pieces)
             if self._goes_on_here:
                 self.done |= whole_units(self.pieces, target.destination)
         except BaseException:
             self.release()
             raise
 
-    def _is_same(self, target: Target) -> bool:
-        known = target.noted(RUN)
-        return known is not None and not differences(known.get("identity"), self._identity)
-
-    def target_for(self, name: str) -> Target:
-        """Return where a shard or, with a slash in its name, a piece of one goes."""
-        return self.pieces if "/" in name else self.target
+    def _compare(self, target: Target) -> tuple[bool, str]:
+        """Return whether an unfinished run there is of this command, and else how it differs."""
+        known = target.noted_run()
+        other = "" if known is None else differences(known.get("identity"), self._identity)
+        return known is not None and not other, other
 
     def begin(self, files: Iterable[str]) -> None:
         """Begin to write, or go on; from now on, these files are known as those of this run."""
@@ -85,33 +98,13 @@ class RunState:
     def forget(self) -> None:
         """Remove all that an unfinished run has written: nothing is left to go on with."""
         ours = files_of_run(self.target)
-        destination = self.target.destination
-        if (listing := destination.companion(LISTING)).name in ours:
-            remove_tree(folder_of(destination), listing)
+        remove_folder(self.target.destination, ours)
         self.target.delete(ours)
         self.target.abort_uploads(ours)
         self.target.delete_notes(RECEIPTS, RUN)
         shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
         self.done.clear()
         self.resumed, self._goes_on_here, self.other = False, False, ""
-
-    def give_up(self) -> None:
-        """Remove all that is there: there will be no data set."""
-        self.forget()
-        _remove_replaced(self.target, None)
-
-    def kept(self, shards: Sequence[str]) -> str:
-        """Say how many of these shards are done."""
-        there = sum(name in self.done for name in shards)
-        where = "on S3" if self.target.destination.remote else "written"
-        return f"{there} of {format_count(len(shards), 'shard')} are {where}"
-
-    def finish(self, manifest: Manifest) -> None:
-        """Publish the manifest, then remove the notes and what the data set has replaced."""
-        self.hold.check()
-        self.target.publish_manifest(manifest.to_json().encode())
-        tidy_up(self.target, manifest)
-        self.hold.remove()
 
     def release(self) -> None:
         """Stop; keep what a later run needs, or nothing if nothing was written."""
@@ -126,14 +119,110 @@ class RunState:
         self.hold.release(keep)
 
 
-def files_of_run(target: Target) -> list[str]:
-    """Return the names of the files that the unfinished run at a target may have written."""
-    files = (target.noted(RUN) or {}).get("files")
-    named = files if isinstance(files, list) else []
-    return [name for name in named if isinstance(name, str) and "/" not in name]
+def identity_of(plan: Plan) -> dict[str, Any]:
+    """Return what identifies a command; file times and Pillow's version stay in ``run.json``."""
+    job = plan.job
+    identity = {
+        **json.loads(json.dumps(job.options())),
+        "name": job.name,
+        "source": plan.catalog.digest(),
+        "schema": job.schema and json.loads(json.dumps(job.schema.to_json())),
+        "file times": plan.catalog.mtimes_digest(),
+    }
+    if job.images.transform is not None:
+        identity["Pillow"] = version("pillow")
+    return identity
 
 
-def withdraw(target: Target, overwrite: bool) -> None:
+def finished_manifest(
+    target: Target, advice: str = "give --overwrite to replace it"
+) -> Manifest | None:
+    """Return the manifest of the data set that is at a target; None if there is none."""
+    if not target.stamps([target.manifest]):
+        return None
+    return _read(target, target.manifest, parse_manifest, advice)
+
+
+def rejects_of(
+    target: Target, finished: Manifest, advice: str = "give --overwrite to pack again"
+) -> list[Reject]:
+    """Return the rejects of a finished run, from its report."""
+    name = target.destination.companion("rejects.jsonl").name
+    return _read(target, name, parse_rejects, advice) if finished.rejected else []
+
+
+def _read(target: Target, name: str, parse: Callable[[bytes, str], T], advice: str) -> T:
+    try:
+        return parse(target.read(name), target.destination.url(name))
+    except SourceError as error:
+        raise DestinationError(f"{error}; {advice}") from None
+
+
+def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
+    """Accept a destination that holds what this command would write."""
+    destination = plan.job.destination
+    _require_own(destination, finished)
+    if other := unlike(finished, identity):
+        raise DestinationError(
+            f"{destination}: holds a data set that another command wrote ({other}); "
+            "give --overwrite to replace it, or another destination"
+        )
+    names = [file.name for file in finished.every_file()]
+    missing = set(names).difference(target.stamps(names))
+    if missing:
+        raise DestinationError(
+            f"{destination.url(min(missing))}: is in the manifest but not there, as "
+            f"{len(missing):,} files are; give --overwrite to pack again"
+        )
+
+
+def begin(
+    plan: Plan, state: RunState, *, overwrite: bool = False, base: Manifest | None = None
+) -> None:
+    """Begin a run, or go on with it: refuse what would end badly before the first byte.
+
+    ``base`` is the data set to which shards are added.
+    """
+    destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
+    if state.other and not overwrite:
+        advice = "" if base else ", or --overwrite to start over"
+        raise DestinationError(
+            f"{destination}: an unfinished run of another command is there ({state.other}); "
+            f"give that command again to finish it{advice}"
+        )
+    is_finished = base is None and bool(target.stamps([target.manifest]))
+    if is_finished and not overwrite:
+        raise DestinationError(
+            f"{destination}: another run has just finished a data set there; give the same command "
+            "again to compare it with that"
+        )
+    replaced = None
+    if overwrite:
+        with suppress(DestinationError):  # a manifest that dsprep did not write names no files
+            replaced = finished_manifest(target)
+    if base is None:
+        _spare_inputs(plan, replaced)
+    if not plan.estimated:
+        sizes = [shard.bytes for shard in plan.shards if shard.name not in state.done]
+        freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
+        target.require_room(sizes, freed)
+    if base is None:
+        if overwrite and is_tree:
+            require_own_files(destination)
+        _withdraw(target, overwrite)
+        if overwrite and (state.other or is_finished):
+            state.forget()
+    names = list(plan.files())
+    there = [] if state.resumed else sorted(target.stamps(names))
+    if not overwrite:
+        _refuse_files_of_others(plan, target, there, base)
+        names = [name for name in names if name not in there]
+    if is_tree and not state.resumed:
+        require_free(destination)
+    state.begin(names)
+
+
+def _withdraw(target: Target, overwrite: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
     if overwrite and target.stamps([target.manifest]):
         with suppress(SourceError):  # dsprep did not write what cannot be read
@@ -144,11 +233,184 @@ def withdraw(target: Target, overwrite: bool) -> None:
             raise DestinationError(
                 f"{url}: is a directory; remove it, or choose another destination"
             )
-    if not target.keeps_replaced:
-        _remove_replaced(target, None)
+    if target.destination.remote is None:  # on S3, it stays until the new one is there
+        remove_replaced(target, None)
 
 
-def _remove_replaced(target: Target, finished: Manifest | None) -> None:
+def _refuse_files_of_others(
+    plan: Plan, target: Target, there: Sequence[str], base: Manifest | None
+) -> None:
+    """Refuse to write over a file that is not known to be this command's."""
+    shards = {shard.name for shard in plan.shards}
+    for name in there:
+        if base is not None and name not in shards:
+            continue
+        if name.endswith("classes.txt") and target.read(name) == _classes(plan.catalog.classes):
+            continue
+        url = plan.job.destination.url(name)
+        if base:
+            raise DestinationError(
+                f"{url}: is there already, and not in the manifest; move it away first"
+            )
+        raise DestinationError(
+            f"{url}: is there already, and not by this command; "
+            "give --overwrite to replace it, or another destination"
+        )
+
+
+def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
+    """Refuse to replace what is being read, or what belongs to another single file."""
+    destination, source = plan.job.destination, plan.job.source
+    names = set(plan.files())
+    if replaced is not None:
+        _require_own(destination, replaced)
+        names.update(file.name for file in replaced.every_file())
+    elif source.classes and read_bytes(source.classes) == _classes(plan.catalog.classes):
+        names.discard(destination.companion("classes.txt").name)
+    for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
+        if any(path.samefile(read) for read in source.files()):
+            raise DestinationError(
+                f"{path}: is read by this command, which would replace it; copy it to another "
+                "place and name it there, or choose another destination"
+            )
+
+
+def _require_own(destination: Destination, finished: Manifest) -> None:
+    """Refuse a manifest that belongs to another file, and was copied or renamed."""
+    names = [shard.name for shard in finished.shards] or [finished.name]
+    if destination.single and not {destination.single, destination.stem}.intersection(names):
+        raise DestinationError(
+            f"{destination.url(destination.manifest.name)}: belongs to {', '.join(names)}; move it "
+            f"away, or choose another name than {destination.single}"
+        )
+
+
+def commit(
+    plan: Plan,
+    state: RunState,
+    outcome: Written,
+    identity: dict[str, Any],
+    base: Manifest | None = None,
+) -> Manifest:
+    """Write what stands beside the shards, and last of all the manifest."""
+    job, target = plan.job, state.target
+    rejects = [*plan.lost, *outcome.rejects]
+    if not outcome.samples:
+        state.forget()
+        remove_replaced(target, None)
+        first = rejects[0]
+        raise SourceError(
+            f"{job.source.root}: all {len(rejects):,} samples were rejected, the first "
+            f"one being {first.path}: {first.reason}"
+        )
+    if base is not None:
+        advice = "dsprep shard index writes another manifest"
+        rejects = [*rejects_of(target, base, advice), *rejects]
+    classes = plan.catalog.classes or _listed_classes(outcome.class_names)
+    files: list[FileReceipt] = []
+    if job.layout.is_tree:
+        shards, size = [], finish_folder(plan, state)
+        files.append(FileReceipt.of(job.destination.companion(LISTING)))
+    else:
+        shards = [*(base.shards if base else ())]
+        for done in (state.done[shard.name] for shard in plan.shards):
+            *sidecars, own = done.files
+            facts = own.name, own.bytes, own.crc32c, done.samples
+            shards.append(ShardReceipt(*facts, tuple(sidecars)))
+        size = sum(shard.bytes for shard in shards)
+    for name, data in _companions(plan, classes, shards, rejects, base).items():
+        if not data:
+            target.delete(target.stamps([name]))  # a report of an earlier run
+            continue
+        with destination_errors(partial := target.partial(name)):
+            partial.write_bytes(data)
+        files.append(FileReceipt(name, len(data), crc32c(data)))
+        target.publish(files[-1:])
+    schema, options = job.schema, job.options()
+    if schema is not None and schema.label_field is not None and classes:
+        schema = schema.with_names(classes)
+    manifest = Manifest(
+        format=job.layout.name,
+        name=job.name,
+        classes=classes,
+        samples=outcome.samples,
+        rejected=len(rejects),
+        bytes=size,
+        source=identity["source"],
+        options=options,
+        shards=shards,
+        files=files,
+        schema=schema,
+        enforced=not job.raw,
+    )
+    if base is not None:
+        changed = {name: each for name, each in options.items() if base.options.get(name) != each}
+        added = {"source": identity["source"], "first_shard": job.first_shard, **changed}
+        written = {file.name for file in files}
+        manifest = replace(
+            manifest,
+            classes=classes or base.classes,
+            samples=base.samples + outcome.samples,
+            source=base.source,
+            options={**base.options, "appended": [*base.options.get("appended", []), added]},
+            files=[*(file for file in base.files if file.name not in written), *files],
+            schema=base.schema,
+            enforced=base.enforced and not job.raw,
+        )
+    state.hold.check()
+    target.publish_manifest(manifest.to_json().encode())
+    tidy_up(target, manifest)
+    state.hold.remove()
+    return manifest
+
+
+def _companions(
+    plan: Plan,
+    classes: tuple[str, ...] | None,
+    shards: Sequence[ShardReceipt],
+    rejects: Sequence[Reject],
+    base: Manifest | None,
+) -> dict[str, bytes]:
+    """Return the files beside the shards, by name; an empty one is a report without entries."""
+    job, destination = plan.job, plan.job.destination
+    found = companions_of(plan, classes) if job.layout.is_tree else {}
+    if classes:
+        found[destination.companion("classes.txt").name] = _classes(classes)
+    found |= {name: _classes(names) for name, names in plan.class_files()}
+    facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
+    found |= job.layout.dataset_index(job.name, facts)
+    reports = {"rejects.jsonl": [each.to_json() for each in rejects]}
+    if base is None:
+        reports["skipped.jsonl"] = [each.to_json() for each in plan.skipped]
+    for name, entries in reports.items():
+        lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in entries)
+        if entries or base is None:
+            found[destination.companion(name).name] = "".join(lines).encode()
+    return found
+
+
+def _classes(classes: Sequence[str] | None) -> bytes:
+    from dsprep.lists.store import format_classes  # not before polars is there
+
+    return format_classes(classes or ()).encode()
+
+
+def _listed_classes(told: dict[str, str]) -> tuple[str, ...] | None:
+    """Return names of classes in the order of their numbers; a number without a name has none."""
+    names = {int(number): name for number, name in told.items()}
+    if not names or min(names) < 0 or max(names) > _MOST_CLASSES:
+        return None
+    return tuple(names.get(number, "") for number in range(max(names) + 1))
+
+
+def files_of_run(target: Target) -> list[str]:
+    """Return the names of the files that the unfinished run at a target may have written."""
+    files = (target.noted_run() or {}).get("files")
+    named = files if isinstance(files, list) else []
+    return [name for name in named if isinstance(name, str) and "/" not in name]
+
+
+def remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
     data = None
     with suppress(DestinationError):  # it is no regular file
@@ -158,10 +420,8 @@ def _remove_replaced(target: Target, finished: Manifest | None) -> None:
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
         replaced = parse_manifest(data, REPLACED)
         names = {file.name for file in replaced.every_file()}
-        listing = target.destination.companion(LISTING)
         if replaced != finished:
-            if listing.name in names:
-                remove_tree(folder_of(target.destination), listing)
+            remove_folder(target.destination, names)
             kept = {file.name for file in finished.every_file()} if finished else set()
             target.delete(names - kept)
     target.delete_notes(REPLACED)
@@ -169,7 +429,7 @@ def _remove_replaced(target: Target, finished: Manifest | None) -> None:
 
 def tidy_up(target: Target, finished: Manifest) -> None:
     """Remove what a run needed whose manifest is published."""
-    _remove_replaced(target, finished)
+    remove_replaced(target, finished)
     names = (file.name for file in finished.every_file())
     target.abort_uploads([*files_of_run(target), *names])
     target.delete_notes(RECEIPTS, RUN)
@@ -181,11 +441,11 @@ def remove_leftovers(destination: Destination, finished: Manifest) -> None:
     What belongs to a run that has not published its manifest stays: that run can go on.
     """
     target = target_of(destination)
-    if not target.has_leftovers():
+    if not target.has_notes():
         return
     hold = target.hold((), lambda _: None)
     try:
-        if has_published(target.noted(RUN), finished):
+        if has_published(target.noted_run(), finished):
             tidy_up(target, finished)
             hold.remove()
     finally:
@@ -198,8 +458,7 @@ def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
     if not isinstance(identity, dict):
         return True
     if (base := identity.get("appended to")) is None:
-        known = {**finished.options, "name": finished.name, "source": finished.source}
-        return not differences({**identity, **known}, identity)
+        return not unlike(finished, identity)
     added = (finished.options.get("appended") or [None])[-1]
     shards = [shard.name for shard in finished.shards]
     return (
@@ -207,6 +466,12 @@ def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
         and (added.get("source"), added.get("first_shard")) == (identity.get("source"), len(base))
         and shards[: len(base)] == base
     )
+
+
+def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
+    """Say how a command differs from the one that wrote a data set; empty if it does not."""
+    known = {**finished.options, "name": finished.name, "source": finished.source}
+    return differences({**identity, **known}, identity)
 
 
 def differences(known: Any, identity: dict[str, Any]) -> str:

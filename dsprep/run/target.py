@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
+from dsprep.dataset.manifest import FileReceipt
+from dsprep.errors import (
+    DestinationError,
+    DestinationStoreError,
+    OptionError,
+    SourceError,
+    StoreError,
+)
 from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.destination import Destination
 from dsprep.storage.local import (
@@ -49,11 +55,8 @@ class Written:
     """What a shard, or a piece of one, holds: its receipt."""
 
     samples: int = 0
-    bytes: int = 0  # its size on disk
-    crc32c: int = 0  # of its bytes on disk
+    files: Sequence[FileReceipt] = ()  # the files beside it, and last its own
     rejects: list[Reject] = field(default_factory=list)  # its samples that were not packed
-    # size and crc32c of each file beside it, by suffix
-    sidecars: dict[str, tuple[int, int]] = field(default_factory=dict)
     lost_frames: int = 0  # how many images are the first frame of an animation
     # the names of classes, by their numbers as text, that samples themselves tell
     class_names: dict[str, str] = field(default_factory=dict)
@@ -64,15 +67,9 @@ class Written:
     sizes: Sequence[int] = ()
     listed: Sequence[tuple[int, int | tuple[float, ...] | None, str]] = ()
 
-    def files(self, name: str) -> Iterator[tuple[str, int, int]]:
-        """Return name, size and crc32c of the files beside it, and last its own."""
-        for suffix, facts in self.sidecars.items():
-            yield str(Path(name).with_suffix(suffix)), *facts
-        yield name, self.bytes, self.crc32c
-
     @classmethod
     def merged(cls, parts: Sequence[Written], source: str) -> Written:
-        """Add up what parts hold, sizes and checksums aside; ``source`` is for messages."""
+        """Add up what parts hold, without their files; ``source`` is for messages."""
         whole = cls()
         for part in parts:
             whole.samples += part.samples
@@ -86,55 +83,41 @@ class Written:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a receipt says."""
-        return {
-            "samples": self.samples,
-            "bytes": self.bytes,
-            "crc32c": self.crc32c,
-            "rejects": [
-                [each.path, each.reason, isinstance(each, MisfitReject)] for each in self.rejects
-            ],
-            "sidecars": self.sidecars,
-            "lost_frames": self.lost_frames,
-            "class_names": self.class_names,
-            "unlabeled": self.unlabeled,
-            "rejected": self.rejected,
-            "sizes": list(self.sizes),
-            "listed": list(self.listed),
-        }
+        rejects = [(each.path, each.reason, type(each) is MisfitReject) for each in self.rejects]
+        values = {name: getattr(self, name) for name in _PLAIN}
+        return values | {"files": [file.to_json() for file in self.files], "rejects": rejects}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Written:
         """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
-        return cls(
-            samples=int(values["samples"]),
-            bytes=int(values["bytes"]),
-            crc32c=int(values["crc32c"]),
-            rejects=[
-                (MisfitReject if misfit else Reject)(path, reason)
-                for path, reason, misfit in values["rejects"]
-            ],
-            sidecars={name: (size, crc) for name, (size, crc) in dict(values["sidecars"]).items()},
-            lost_frames=int(values["lost_frames"]),
-            class_names=dict(values["class_names"]),
-            unlabeled=int(values["unlabeled"]),
-            rejected=list(values["rejected"]),
-            sizes=list(values["sizes"]),
-            listed=[
-                (id, tuple(label) if isinstance(label, list) else label, name)
-                for id, label, name in values["listed"]
-            ],
-        )
+        written = cls(**{name: values[name] for name in _PLAIN})
+        written.files = list(map(FileReceipt.from_json, values["files"]))
+        written.rejects = [
+            (MisfitReject if misfit else Reject)(path, reason)
+            for path, reason, misfit in values["rejects"]
+        ]
+        written.listed = [
+            (id, tuple(label) if isinstance(label, list) else label, name)
+            for id, label, name in written.listed
+        ]
+        return written
+
+
+# What a receipt has as it is. These names are also on the disk.
+_PLAIN = ("samples", "lost_frames", "class_names", "unlabeled", "rejected", "sizes", "listed")
 
 
 @dataclass(frozen=True)
-class Target(ABC):
-    """Where a data set goes. It is plain data: a worker that gets it publishes what it wrote.
+class Target:
+    """A directory that a data set goes to, as plain data for workers; see also `PrefixTarget`.
 
     Methods raise `DestinationError` if the target refuses.
     """
 
     destination: Destination
     _run: int = field(default_factory=os.getpid)
+    # whether files that have their names survive a power cut; if not, their checksum is compared
+    durable: bool = True
 
     @property
     def work(self) -> Path:
@@ -151,41 +134,37 @@ class Target(ABC):
         """The directory with the files of a folder, until it gets its name."""
         return self.destination.directory / "tree"
 
-    def partial(self, name: str) -> Path:
-        """Return the temporary path of a file."""
-        return self.temporary / file_name(name)
-
     @property
     def manifest(self) -> str:
         """The file name of the manifest."""
         return self.destination.manifest.name
 
+    def partial(self, name: str) -> Path:
+        """Return the temporary path of a file."""
+        return self.temporary / file_name(name)
+
+    def path(self, name: str) -> Path:
+        """Return the final path of a file on this machine."""
+        return self.destination.directory / file_name(name)
+
     def leave(self, name: str, written: Written) -> None:
         """Publish a shard after its sidecars, then leave its receipt."""
         yield_core()
-        partial, final = self.partial(name), file_name(name)
-        suffixes = [*written.sidecars, ""]
-        etags = self.publish(
-            [
-                (Path(f"{partial}{suffix}"), file, crc32c)
-                for suffix, (file, _, crc32c) in zip(suffixes, written.files(final), strict=True)
-            ]
-        )
+        etags = self.publish(written.files)
         receipt = {"shard": name, "written": written.to_json(), "etags": etags}
-        self.note(f"{RECEIPTS}/{final}.json", json.dumps(receipt).encode())
+        self.note(f"{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
 
     def receipts(self) -> Iterator[tuple[str, Written]]:
         """Return the receipts of those files that are there as they tell."""
-        found: dict[str, tuple[Written, dict[str, tuple[int, str]]]] = {}
+        found: list[tuple[str, Written, dict[str, str]]] = []
         for data in self._read_all(self._below(self._note(f"{RECEIPTS}/"))):
             with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
-                files = written.files(file_name(receipt["shard"]))
-                stamps = {name: (size, receipt["etags"].get(name, "")) for name, size, _ in files}
-                found[receipt["shard"]] = written, stamps
-        there = self.stamps([name for _, stamps in found.values() for name in stamps])
-        for shard, (written, stamps) in found.items():
+                found.append((receipt["shard"], written, dict(receipt["etags"])))
+        there = self.stamps([file.name for _, written, _ in found for file in written.files])
+        for shard, written, etags in found:
+            stamps = {each.name: (each.bytes, etags.get(each.name, "")) for each in written.files}
             if stamps.items() <= there.items():
                 yield shard, written
 
@@ -198,17 +177,12 @@ class Target(ABC):
 
     def read_note(self, name: str) -> bytes | None:
         """Read a note; None if there is none."""
-        try:
-            return self._read(self._note(name))
-        except OSError as error:
-            raise DestinationError(
-                f"{self.destination.url(self._note(name))}: cannot be read ({error.strerror})"
-            ) from None
+        return self._read(self._note(name))
 
-    def noted(self, name: str) -> dict[str, Any] | None:
-        """Return what a note says; None if there is none, or it is not one of ours."""
+    def noted_run(self) -> dict[str, Any] | None:
+        """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
         with suppress(ValueError):
-            found = json.loads(self.read_note(name) or b"null")
+            found = json.loads(self.read_note(RUN) or b"null")
             return found if isinstance(found, dict) else None
         return None
 
@@ -217,111 +191,22 @@ class Target(ABC):
         for name in names:
             self.delete([self._note(name), *self._below(self._note(f"{name}/"))])
 
-    def has_leftovers(self) -> bool:
+    def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
         return self.work.is_dir() or bool(self._below(self._note()))
 
     def read(self, name: str) -> bytes:
         """Read a small file; raises `SourceError`."""
-        url = self.destination.url(name)
         try:
             data = self._read(name)
         except DestinationError as error:
             raise SourceError(str(error)) from None
-        except OSError as error:
-            raise SourceError(f"{url}: cannot be read ({error.strerror})") from None
         if data is None:
-            raise SourceError(f"{url}: does not exist")
+            raise SourceError(f"{self.destination.url(name)}: does not exist")
         return data
 
-    keeps_replaced = False
-    """Whether the files of a replaced data set stay until the new one is there."""
-
-    @abstractmethod
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
-
-    @abstractmethod
-    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
-        """Give temporary files, with their crc32c, their final names; returns ETags."""
-
-    @abstractmethod
-    def publish_manifest(self, data: bytes) -> None:
-        """Publish the manifest: everything that it names is there."""
-
-    @abstractmethod
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete those of these files that exist."""
-
-    @abstractmethod
-    def _read(self, name: str) -> bytes | None:
-        """Read a small file; None if there is none."""
-
-    @abstractmethod
-    def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        """Read small files that exist."""
-
-    @abstractmethod
-    def _write(self, name: str, data: bytes) -> None:
-        """Write a small file."""
-
-    @abstractmethod
-    def _below(self, prefix: str) -> list[str]:
-        """Return the names of the files below a prefix, which ends in a slash."""
-
-    @abstractmethod
-    def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
-        """Keep other runs out; ``names`` are the files that this one may write."""
-
-    @abstractmethod
-    def require_room(self, sizes: Sequence[int], freed: int) -> None:
-        """Refuse shards of these sizes if there is no room, once so many bytes have made way."""
-
-    @abstractmethod
-    def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort unfinished uploads of these files, which killed runs have left."""
-
-
-class Hold:
-    """The right to write to a target, which one run at a time has."""
-
-    def __init__(self, work: Path, guarded: Path | str) -> None:
-        """Take it."""
-        with destination_errors(work.parent):
-            above = (work.parent, *work.parent.parents)
-            self._made = [path for path in above if not path.exists()]
-        self.lock = ScratchLock(work, guarded)
-
-    def check(self) -> None:
-        """See that this run still has it."""
-
-    def remove(self) -> None:
-        """Remove the hidden directory, then let other runs in."""
-        self.lock.remove()
-
-    def release(self, keep: bool) -> None:
-        """Let other runs in; keep what a later run needs, or remove it all."""
-        if not keep:
-            self.remove()
-            with suppress(OSError):  # another program has put something there
-                for path in self._made:
-                    path.rmdir()
-        self.lock.release()
-
-
-@dataclass(frozen=True)
-class DirectoryTarget(Target):
-    """A directory on this machine."""
-
-    # whether files that have their names survive a power cut; if not, their checksum is compared
-    durable: bool = True
-
-    def path(self, name: str) -> Path:
-        """Return the final path of a file."""
-        return self.destination.directory / file_name(name)
-
-    def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
-        """Look at each."""
         found = {}
         with destination_errors(self.destination.directory):
             for name in names:
@@ -329,39 +214,46 @@ class DirectoryTarget(Target):
                     found[name] = self.path(name).stat().st_size, ""
         return found
 
-    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
-        """Flush each to the disk and rename it."""
-        for temporary, name, _ in files:
+    def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
+        """Give temporary files their final names; returns ETags."""
+        for file in files:
+            final = self.path(file.name)
             if self.durable:
-                publish(temporary, self.path(name))
+                publish(self.partial(file.name), final)
             else:
-                with destination_errors(self.path(name)):
-                    temporary.replace(self.path(name))
+                with destination_errors(final):
+                    self.partial(file.name).replace(final)
         return {}
 
     def publish_manifest(self, data: bytes) -> None:
-        """Write it when the names of all other files are on the disk."""
+        """Publish the manifest, when the names of all files in it are on the disk."""
         directory = self.destination.directory
         sync_directory(directory)
         write_whole(self.destination.manifest, data, self.temporary)
         sync_directory(directory)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Unlink them."""
+        """Delete those of these files that exist."""
         for path in map(self.destination.directory.joinpath, names):
             with destination_errors(path), suppress(IsADirectoryError):
                 path.unlink(missing_ok=True)
 
     def _read(self, name: str) -> bytes | None:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return read_whole(self.destination.directory / name)
-        return None
+        """Read a small file; None if there is none."""
+        path = self.destination.directory / name
+        try:
+            return read_whole(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DestinationError(f"{path}: cannot be read ({error.strerror})") from None
 
     def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        """Read those small files that exist."""
         found = []
         for name in names:
-            with suppress(OSError):  # it is no regular file, or has just gone
-                found.append(read_whole(self.destination.directory / name))
+            with suppress(DestinationError):  # it is no regular file
+                found.append(self._read(name) or b"")
         return found
 
     def _write(self, name: str, data: bytes) -> None:
@@ -376,20 +268,18 @@ class DirectoryTarget(Target):
                 write_whole(path, data, path.parent)
 
     def _below(self, prefix: str) -> list[str]:
+        """Return the names of the files below a prefix, which ends in a slash."""
         directory = self.destination.directory / prefix
         if not directory.is_dir():
             return []
         return [f"{prefix}{each.name}" for each in sorted(directory.iterdir()) if each.is_file()]
 
-    def abort_uploads(self, names: Iterable[str]) -> None:
-        """Do nothing: temporary files go with their directory."""
-
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
-        """Lock the directory."""
+        """Keep other runs out; ``names`` are the files that this one may write."""
         return Hold(self.work, self.destination.directory)
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
-        """Compare with what is free on the disk."""
+        """Refuse shards of these sizes if there is no room, once so many bytes have made way."""
         free, needed = free_bytes(self.destination.directory) + freed, sum(sizes)
         if needed > free:
             raise DestinationError(
@@ -397,8 +287,10 @@ class DirectoryTarget(Target):
                 f"{format_size(free)} are free on the disk"
             )
 
+    def abort_uploads(self, names: Iterable[str]) -> None:
+        """Abort unfinished uploads of these files, which killed runs have left."""
 
-@dataclass(frozen=True)
+
 class PrefixTarget(Target):
     """A prefix on S3.
 
@@ -406,101 +298,87 @@ class PrefixTarget(Target):
     there. Only this machine can go on with pieces of shards, which stay in the stage.
     """
 
-    keeps_replaced = True
-
-    def _connected(self) -> tuple[S3Store, Pace]:
+    @property
+    def _store(self) -> S3Store:
         assert self.destination.remote is not None
         return _connect(self.destination.remote.bucket)
 
-    def _key(self, name: str) -> str:
+    def _key(self, name: str = "") -> str:
         assert self.destination.remote is not None
         return self.destination.remote.key + name
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """List the files that begin as this data set's do."""
-        store, before = self._connected()[0], len(self._key(""))
-        with _refusals():
-            there = {
-                each.key[before:]: (each.size, each.etag)
-                for level in store.levels(self._key(self.destination.stem))
-                for each in level.files
-            }
+        before = len(self._key())
+        there = {
+            each.key[before:]: (each.size, each.etag)
+            for level in self._store.levels(self._key(self.destination.stem))
+            for each in level.files
+        }
         return {name: there[name] for name in names if name in there}
 
-    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
-        """Upload each, if this run still holds the lease."""
+    def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
+        """Upload the files, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
+        from dsprep.storage.transfer import TransferOptions
 
-        store, pace = self._connected()
-        etags = {}
-        with _refusals():
-            lease = find_lease(store, self._key(self._note(LEASE)))
-            if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
-                raise lost_lease(str(self.destination))
-            for path, name, crc32c in files:
-                sent = upload(path, store, self._key(name), crc32c=crc32c, pace=pace)
-                etags[name] = sent.etag
-                path.unlink()
+        store, etags = self._store, {}
+        lease = find_lease(store, self._key(self._note(LEASE)))
+        if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
+            raise lost_lease(str(self.destination))
+        for file in files:
+            path, key = self.partial(file.name), self._key(file.name)
+            try:
+                sent = upload(path, store, key, TransferOptions(_pace()), file.crc32c)
+            except StoreError as error:
+                raise DestinationError(str(error)) from None
+            etags[file.name] = sent.stored.etag
+            path.unlink()
         return etags
 
     def publish_manifest(self, data: bytes) -> None:
-        """Store it on the condition that there is none."""
-        with _refusals():
-            self._connected()[0].publish(self._key(self.manifest), data)
+        """Store the manifest on the condition that there is none."""
+        self._store.publish(self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; those that are not there are no failure."""
-        with _refusals():
-            for refused in self._connected()[0].delete([self._key(name) for name in names]):
-                raise refused.error
+        """Delete objects; missing ones are no failure."""
+        for refused in self._store.delete([self._key(name) for name in names]):
+            raise refused.error
 
     def _read(self, name: str) -> bytes | None:
-        from dsprep.storage.s3.read import read_small
-
-        with _refusals():
-            try:
-                return read_small(self._connected()[0], self._key(name))[0]
-            except StoreError as error:
-                if error.kind != "missing":
-                    raise
+        try:
+            return self._store.read(self._key(name))[0]
+        except StoreError as error:
+            if error.kind == "missing":
                 return None
+            raise DestinationError(str(error)) from None
 
     def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        found = self._connected()[1].each(self._read, names)
-        return [data for data in found if data is not None]
+        return [data for data in _pace().each(self._read, names) if data is not None]
 
     def _write(self, name: str, data: bytes) -> None:
-        with _refusals():
-            self._connected()[0].put(self._key(name), data)
+        self._store.put(self._key(name), data)
 
     def _below(self, prefix: str) -> list[str]:
-        before = len(self._key(""))
-        with _refusals():
-            pages = self._connected()[0].list(self._key(prefix))
-            return [each.key[before:] for page in pages for each in page]
+        before, pages = len(self._key()), self._store.list(self._key(prefix))
+        return [each.key[before:] for page in pages for each in page]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
-        longest = max((self._key(name).encode() for name in names), key=len, default=b"")
-        if len(longest) > LONGEST_KEY:
+        from dsprep.run.lease import LEASE, Lease
+        from dsprep.storage.s3.upload import require_rights
+
+        if any(len(self._key(name).encode()) > LONGEST_KEY for name in names):
             raise OptionError(
                 f"{self.destination}: the name is too long: keys on S3 have at most "
                 f"{LONGEST_KEY:,} bytes"
             )
-        with _refusals():
-            return self._take(tell)
-
-    def _take(self, tell: Callable[[str], None]) -> Hold:
-        from dsprep.run.lease import LEASE, Lease
-        from dsprep.storage.s3.upload import require_rights
-
         make_stage(self.destination.directory)
-        store = self._connected()[0]
-        lease = Lease(store, self._key(self._note(LEASE)), str(self.destination))
-        hold = _StageHold(self.work, str(self.destination), lease)
+        lease = Lease(self._store, self._key(self._note(LEASE)), str(self.destination))
+        hold = Hold(self.work, str(self.destination), lease)
         try:
-            require_rights(store, self._key(""), deleting=True)
+            require_rights(self._store, self._key(), deleting=True)
             lease.take(self.work / _HOLDER, tell)
         except BaseException:
             hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
@@ -519,40 +397,50 @@ class PrefixTarget(Target):
             )
 
     def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort them, as far as this run may look for them."""
-        store, keys = self._connected()[0], {self._key(name) for name in names}
+        """Abort the uploads, as far as this run may list them."""
+        keys = {self._key(name) for name in names}
         with suppress(StoreError):
-            for page in store.list_uploads(self._key(self.destination.stem)):
-                for upload in page:
-                    if upload.key in keys:
-                        store.abort(upload)
+            for upload in self._store.list_uploads(self._key(self.destination.stem)):
+                if upload.key in keys:
+                    self._store.abort(upload)
 
 
-class _StageHold(Hold):
-    """The lock of a stage, and the lease of what is on S3."""
+class Hold:
+    """The right to write to a target, which one run at a time has: a lock and, on S3, a lease."""
 
-    def __init__(self, work: Path, guarded: str, lease: Lease) -> None:
-        super().__init__(work, guarded)
-        self._lease, self._work = lease, work
+    def __init__(self, work: Path, guarded: Path | str, lease: Lease | None = None) -> None:
+        """Take the lock of a hidden directory."""
+        with destination_errors(work.parent):
+            above = (work.parent, *work.parent.parents)
+            self._made = [path for path in above if not path.exists()]
+        self._lock, self._lease, self._work = ScratchLock(work, guarded), lease, work
 
     def check(self) -> None:
-        """See that no other run has gone on with this one."""
-        with _refusals():
+        """Require that no other run has taken the lease."""
+        if self._lease is not None:
             self._lease.check()
 
     def remove(self) -> None:
-        """Remove the stage, and give the lease back."""
-        self._lease.give_back()
-        with suppress(OSError):
-            remove_all_but(self._work.parent, self._work.name)
-        super().remove()
-        with suppress(OSError):
-            self._work.parent.rmdir()
+        """Remove the hidden directory, and a stage as a whole, then let other runs in."""
+        if self._lease is not None:
+            self._lease.give_back()
+            with suppress(OSError):
+                remove_all_but(self._work.parent, self._work.name)
+        self._lock.remove()
+        if self._lease is not None:
+            with suppress(OSError):
+                self._work.parent.rmdir()
 
     def release(self, keep: bool) -> None:
-        """Give the lease back."""
-        self._lease.give_back()
-        super().release(keep)
+        """Let other runs in; keep what a later run needs, or remove it all."""
+        if not keep:
+            self.remove()
+            with suppress(OSError):  # another program has put something there
+                for path in self._made:
+                    path.rmdir()
+        if self._lease is not None:
+            self._lease.give_back()
+        self._lock.release()
 
 
 def two_names(where: str, number: object, one: str, other: str) -> SourceError:
@@ -569,23 +457,23 @@ def file_name(name: str) -> str:
 
 def target_of(destination: Destination) -> Target:
     """Return where a data set goes; nothing is looked at yet."""
-    remote = destination.remote is not None
-    return PrefixTarget(destination) if remote else DirectoryTarget(destination)
+    return PrefixTarget(destination) if destination.remote is not None else Target(destination)
 
 
 @cache
-def _connect(bucket: str) -> tuple[S3Store, Pace]:
-    """Return the connection of this process, and the threads that move parts."""
-    from dsprep.storage.pool import Pace
+def _pace() -> Pace:
+    """Return the threads of this process that move parts."""
+    from dsprep.storage.pool import Pace  # a run on a disk needs none
+
+    return Pace()
+
+
+@cache
+def _connect(bucket: str) -> S3Store:
+    """Return the connection of this process, which raises errors of a destination."""
     from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
 
-    return store_of(bucket), Pace()
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn what S3 refuses into an error of the destination, as for any other."""
     try:
-        yield
+        return store_of(bucket).in_role(DestinationStoreError)
     except StoreError as error:
         raise DestinationError(str(error)) from None

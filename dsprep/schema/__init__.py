@@ -9,36 +9,43 @@ samples, :func:`settle` makes a schema of what it found and of what the source s
 Workers import this on every sample's way, and so it imports neither polars nor Pillow.
 """
 
-from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema
-from dsprep.schema.look import (
-    LABEL_FLOATS,
-    LABEL_TEXT,
-    LABEL_TYPES,
-    Choice,
-    Meaning,
-    Observed,
-    Seen,
-    Table,
-    is_image,
-    observe,
-    shown,
-    type_of,
+from dsprep.schema.fields import (
+    FACTS,
+    IMAGE,
+    LABEL,
+    TYPES,
+    Field,
+    Place,
+    Schema,
+    Type,
+    join,
+    parse_label,
 )
 from dsprep.schema.reading import Reading
 from dsprep.schema.settle import (
     IMAGE_NAMES,
-    LABEL_NAMES,
+    LABEL_FLOATS,
+    LABEL_TEXT,
+    LABEL_TYPES,
     PIXEL_SIZES,
+    Choice,
+    Meaning,
+    Observed,
+    Seen,
     Settled,
+    Table,
     impose,
+    is_image,
+    observe,
     select,
     settle,
+    shown,
+    type_of,
 )
-from dsprep.schema.types import TYPES, Type, join, parse_label
 
 # fmt: off
 __all__ = [
-    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES",
+    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS",
     "LABEL_TEXT", "LABEL_TYPES", "Meaning", "Observed", "PIXEL_SIZES", "Place", "Reading",
     "Schema", "Seen", "Settled", "TYPES", "Table", "Type", "impose", "is_image", "join",
     "observe", "parse_label", "select", "settle", "shown", "type_of",

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsprep.errors import Misfit
 from dsprep.sample import Sample, Value
-from dsprep.schema.fields import Field, Place, Schema
-from dsprep.schema.look import LABEL_TEXT, Table, part_of, shown, type_of
-from dsprep.schema.types import single, to_int, to_text
+from dsprep.schema.fields import Field, Place, Schema, single, to_int, to_text
+from dsprep.schema.settle import LABEL_TEXT, Table, part_of, shown, type_of
 from dsprep.units import format_count
+
+_Plain: TypeAlias = tuple[str, Callable[[Value], Value | None], Field]
+"""The name of a field, what makes its values, and the field."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,9 @@ class Reading:
         return Reading, (self.schema, self.table, self.ignored, self.raw)
 
     @cached_property
-    def _plain(self) -> dict[str, tuple[str, Callable[[Value], Value | None], Field] | None]:
-        """What raw names are: name and converter; None for what is left out. It grows."""
-        known: dict[str, tuple[str, Callable[[Value], Value | None], Field] | None] = {}
+    def _plain(self) -> dict[str, _Plain | None]:
+        """What raw names are; None for what is left out. It grows."""
+        known: dict[str, _Plain | None] = {}
         for each in self.schema.fields:
             for place in each.places:
                 if len(place) == 1:
@@ -101,21 +103,21 @@ class Reading:
 
     def _is_kept(self, raw: str) -> bool:
         """Return whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
-        place, found = self.table.place_of(raw), self._kept.get(raw)
-        if found is None:
+        if raw not in self._kept:
+            place = self.table.place_of(raw)
+            is_kept = not self.table.meaning(place).field
             if self.table.meaning(raw).field:
-                found = not self.table.meaning(place).field and raw not in self.ignored
+                is_kept &= raw not in self.ignored
             else:
-                places = {self.table.place_of(each[0]) for each in self.schema.by_place}
-                found = not self.table.meaning(place).field or place in places
-            self._kept[raw] = found
-        return found
+                is_kept |= place in {self.table.place_of(each[0]) for each in self.schema.by_place}
+            self._kept[raw] = is_kept
+        return self._kept[raw]
 
     @cached_property
     def _kept(self) -> dict[str, bool]:
         return {}
 
-    def _find(self, raw: str) -> tuple[str, Callable[[Value], Value | None], Field] | None:
+    def _find(self, raw: str) -> _Plain | None:
         """Return what a raw name is that has not been seen before."""
         place = self.table.place_of(raw)
         if place in self._plain:
@@ -133,8 +135,12 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
     if column.type == "text" and (column.names or is_number):
 
         def to_label(value: Value) -> str | None:
-            is_name = not column.names or _is_text(value)
-            text = to_text(value if is_name else column.names[_index(value)])
+            if column.names and not isinstance(single(value), bytes | str | None):
+                number = to_int(value)
+                if number is None or number < 0:
+                    raise ValueError
+                value = column.names[number]
+            text = to_text(value)
             # The text of a label ends in a line break if it is a file of its own.
             return text.strip() if text and is_number else text
 
@@ -167,17 +173,6 @@ def _is_whole(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_text(value: Value) -> bool:
-    return isinstance(single(value), bytes | str | None)
-
-
-def _index(value: Value) -> int:
-    number = to_int(value)
-    if number is None or number < 0:
-        raise ValueError
-    return number
 
 
 def _misfit(column: Field, value: Value) -> Misfit:

@@ -1,16 +1,29 @@
-"""Settling the schema of a source, from what it says of itself and from a look at samples."""
+"""Settling the schema of a source, from what it says of itself and from a look at raw samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import NamedTuple
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
-from dsprep.errors import OptionError, SourceError
-from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema
-from dsprep.schema.look import Choice, Meaning, Observed, Seen, Table
-from dsprep.schema.types import TYPES, join
-from dsprep.units import format_count, format_some
+from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.images.header import read_header
+from dsprep.sample import Blobs, Floats, Ints, Sample, Value
+from dsprep.schema.fields import (
+    FACTS,
+    IMAGE,
+    LABEL,
+    TYPES,
+    Field,
+    Place,
+    Schema,
+    join,
+    parse_label,
+)
+from dsprep.units import format_count, format_some, quoted
 
 IMAGE_NAMES = (
     *("image", "img", "picture", "photo", "jpg", "jpeg", "png", "webp", "bytes", "image_raw"),
@@ -27,6 +40,234 @@ LABEL_NAMES = (
 )
 """Conventional names of the label, the likeliest first."""
 
+LABEL_TYPES = ("class", "multi", "float", "text")
+"""What ``--label-type`` takes."""
+
+LABEL_TEXT = "label text"
+"""In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
+
+LABEL_FLOATS = "label floats"
+"""In a :class:`Meaning`: floats may hold the label, which is a class if it is one whole number."""
+
+_SHOWN = 60
+
+
+class Meaning(NamedTuple):
+    """What a raw name means in a format."""
+
+    field: str  # the name of the field; empty for what is no field: bookkeeping
+    # its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell
+    type: str | None = None
+    role: str = ""  # :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it
+
+
+class Table(Protocol):
+    """What a format says of raw names."""
+
+    @property
+    def name(self) -> str:
+        """The name of the format."""
+
+    def place_of(self, raw: str) -> str:
+        """Return the place that a raw name stands for: several names may be one place."""
+
+    def meaning(self, place: str) -> Meaning:
+        """Return what a place means."""
+
+
+@dataclass
+class Seen:
+    """What samples of a look have at a place."""
+
+    count: int = 0  # how many samples have it
+    # the types of values, each with the first sample and its value, for messages
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    width: int = 0  # the length of the first list
+
+
+@dataclass
+class Observed:
+    """What a look at samples found. Plain data: workers return it."""
+
+    samples: int = 0  # how many samples were looked at
+    # what they have, by place, in the order of the first appearance
+    places: dict[Place, Seen] = field(default_factory=dict)
+    # places that stand for several raw names of one sample
+    together: set[str] = field(default_factory=set)
+
+    def add(self, other: Observed) -> None:
+        """Add what was found in later samples."""
+        self.samples += other.samples
+        self.together |= other.together
+        for place, seen in other.places.items():
+            own = self.places.setdefault(place, Seen())
+            own.count += seen.count
+            own.width = own.width or seen.width
+            for kind, example in seen.kinds.items():
+                own.kinds.setdefault(kind, example)
+
+
+def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed:
+    """Look at raw samples."""
+    found = Observed()
+    hints: dict[str, str | None] = {}
+    parts = [place for place in (choice.schema.by_place if choice.schema else ()) if place[1:]]
+    for sample in samples:
+        found.samples += 1
+        names = Counter(map(table.place_of, sample.fields))
+        found.together.update(name for name, count in names.items() if count > 1)
+        for raw, value in sample.fields.items():
+            # Whether a place stands for one raw name or more shows when all samples are seen.
+            for name in dict.fromkeys((raw, table.place_of(raw))):
+                if name not in hints:
+                    field, hint, role = table.meaning(name)
+                    if choice.label and choice.label in (name, field) and role != LABEL:
+                        hint = LABEL_TEXT
+                    is_text = hint == LABEL_TEXT and choice.label_type == "text"
+                    hints[name] = "text" if is_text else hint
+                _see(found, (name,), value, hints[name], sample.key)
+        for path in dict.fromkeys((*choice.paths, *parts)):
+            if (value := part_of(sample.fields, path)) is not None:
+                _see(found, path, value, LABEL_TEXT, sample.key)
+    return found
+
+
+def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str) -> None:
+    seen = found.places.setdefault(place, Seen())
+    kind = type_of(value, hint)
+    if kind:
+        seen.count += 1
+        seen.kinds.setdefault(kind, (key, shown(value)))
+        if not seen.width and kind.startswith("list<"):
+            items: Any = parse_label(value) if isinstance(value, bytes | str) else value
+            seen.width = len(items)
+
+
+def part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
+    """Return the part of a raw JSON value at a path; None if there is none."""
+    value = fields.get(path[0])
+    value = value[0] if isinstance(value, tuple | list) and len(value) == 1 else value
+    if isinstance(value, bytes | str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    for name in path[1:]:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def type_of(value: Value, hint: str | None = None) -> str:
+    """Return the type of a raw value; the empty string if it is a missing one."""
+    if value is None or (isinstance(value, tuple | list) and not value):
+        return ""
+    if hint == LABEL_TEXT:
+        return _label_type(value)
+    if hint == LABEL_FLOATS:
+        kind = type_of(value).replace("float64", "float32")
+        number = value[0] if isinstance(value, tuple) else value
+        return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
+    if hint is not None:
+        return hint
+    if isinstance(value, Ints | Floats):
+        item = "int" if isinstance(value, Ints) else "float32"
+        return item if len(value) == 1 else f"list<{item}>"
+    if isinstance(value, Blobs):
+        kinds = {_type_of_bytes(each) for each in value}
+        if len(value) == 1:
+            return kinds.pop()
+        return "list<text>" if kinds == {"text"} else "list<bytes>"
+    if isinstance(value, bytes):
+        return "bytes" if not is_image(value) else "image"
+    if isinstance(value, tuple | list):
+        kinds = {type_of(each) for each in value}
+        joined = kinds.pop() if len(kinds) == 1 else ""
+        joined = "float64" if kinds == {"int", "float64"} else joined
+        return f"list<{joined}>" if f"list<{joined}>" in TYPES else "json"
+    plain = {bool: "bool", int: "int", float: "float64", str: "text"}
+    return plain.get(type(value), "json")
+
+
+def _label_type(value: Value) -> str:
+    if isinstance(value, bytes | str):
+        try:
+            value = parse_label(value)
+        except ValueError:
+            return "bytes"
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, str) and value[:1] == "{":
+        with suppress(ValueError, RecursionError):
+            return "json" if isinstance(json.loads(value), dict) else "text"
+    kind = type_of(value).replace("float64", "float32")  # labels are 32-bit in most formats
+    return "class" if kind == "int" else kind
+
+
+def _type_of_bytes(data: bytes) -> str:
+    if is_image(data):
+        return "image"
+    try:
+        return "bytes" if "\0" in data.decode() else "text"
+    except UnicodeDecodeError:
+        return "bytes"
+
+
+def is_image(data: bytes) -> bool:
+    """Return whether bytes are an encoded image: their whole header parses."""
+    try:
+        read_header(data)
+    except BadImage:
+        return False
+    return True
+
+
+def shown(value: Value) -> str:
+    """Return a value as messages quote it."""
+    if isinstance(value, Blobs | Ints | Floats) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, bytes) and len(value) > _SHOWN:
+        return f"{len(value):,} bytes"
+    return quoted(value, _SHOWN)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user says of the fields."""
+
+    image: str | None = None  # the field that is the image
+    # the field that is the label; `json.label` is a part of the field `json`
+    label: str | None = None
+    label_type: str | None = None  # one of :data:`LABEL_TYPES`
+    only: tuple[str, ...] = ()  # the fields to keep; empty for all
+    drop: tuple[str, ...] = ()  # the fields to leave out
+    rename: Mapping[str, str] = field(default_factory=dict)  # new names by old ones
+    schema: Schema | None = None  # the schema, which then is not settled by a look
+    look_all: bool = False  # whether all samples are looked at
+    no_image: bool = False  # whether samples need no image
+    unlabeled: bool = False  # whether no field is the label, as the schema says
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if both := set(self.only) & set(self.drop):
+            raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
+        if len(set(self.rename.values())) < len(self.rename):
+            raise OptionError("--rename gives two fields the same name")
+        if self.label_type not in (None, *LABEL_TYPES):
+            raise OptionError(
+                f"--label-type {self.label_type}: choose one of {', '.join(LABEL_TYPES)}"
+            )
+
+    @property
+    def paths(self) -> tuple[Place, ...]:
+        """The parts of JSON that the name of the label may mean."""
+        parts = (self.label or "").split(".")
+        return tuple((".".join(parts[:at]), *parts[at:]) for at in range(1, len(parts)))
+
+    def options(self) -> dict[str, Any]:
+        """Return the choice as a manifest records it: what the schema does not tell."""
+        told = {"only": sorted(self.only), "drop": sorted(self.drop), "rename": dict(self.rename)}
+        return {name: value for name, value in told.items() if value}
+
 
 class Settled(NamedTuple):
     """A schema, and how it came about."""
@@ -42,8 +283,14 @@ def settle(
     observed: Observed, table: Table, choice: Choice, source: str, told: Schema | None = None
 ) -> Settled:
     """Settle the schema of a source."""
-    told = choice.schema or told or Schema(())
-    seen = _exact(observed, table)
+    told, is_given = choice.schema or told or Schema(()), choice.schema is not None
+    # Several raw names are one place, as all extensions of JPEG are, unless one sample has two.
+    seen = {
+        place: had
+        for place, had in observed.places.items()
+        if len(place) > 1
+        or (place[0] != table.place_of(place[0])) == (table.place_of(place[0]) in observed.together)
+    }
     taken: dict[str, Field] = {}
     ignored: set[str] = set()
     roles: dict[str, str] = {}
@@ -51,29 +298,34 @@ def settle(
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
-        known = told.by_place.get(place) or (None if is_part else _told_by_name(told, meaning, raw))
+        known = told.by_place.get(place)
+        if known is None and not is_part:
+            role = {IMAGE: told.image, LABEL: told.label}.get(meaning.role)
+            named = (told.by_name.get(name) for name in (raw, meaning.field, role) if name)
+            known = next((each for each in named if each and not each.places), None)
         lacks = had.count < observed.samples
         if known is not None:
-            missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
-            places = known.places or (place,)
-            by = known.told or ("--schema" if choice.schema is not None else "")
             taken[known.name] = replace(
-                known, places=places, missing=missing, told=by, width=had.width
+                known,
+                places=known.places or (place,),
+                missing=known.missing or (not is_given and lacks and len(known.places) < 2),
+                told=known.told or ("--schema" if is_given else ""),
+                width=had.width,
             )
-        elif choice.schema is not None or not meaning.field or (raw in parted and not is_part):
+        elif is_given or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
             if name in taken:  # by convention; a raw name of its own goes first
                 own = taken.pop(name)
-                taken[own.places[0][0]] = replace(own, name=own.places[0][0])
-                roles = {role: own.places[0][0] if n == name else n for role, n in roles.items()}
+                other = own.places[0][0]
+                taken[other] = replace(own, name=other)
+                roles = {role: other if named == name else named for role, named in roles.items()}
             taken[name] = Field(name, kind, lacks, (), (place,), "a look", width=had.width)
             if meaning.role:
                 roles.setdefault(meaning.role, name)
-    absent = [each for each in told.fields if each.name not in taken]
-    for each in absent:
-        if choice.schema is not None and not each.missing and observed.samples:
+    for each in [each for each in told.fields if each.name not in taken]:
+        if is_given and not each.missing and observed.samples:
             there = format_some([".".join(place) for place in seen])
             raise SourceError(
                 f"{source}: no sample has the field {each.name!r} that --schema names; the samples "
@@ -82,13 +334,15 @@ def settle(
         if each.places:
             taken[each.name] = replace(each, missing=each.missing or bool(observed.samples))
     schema = Schema(tuple(taken.values()), format=table.name)
-    schema = _with_label(schema, seen, choice, told, roles, source)
-    schema = _with_image(schema, choice, told, roles, source)
-    first = (schema.image, schema.label)
-    ordered = sorted(schema.fields, key=lambda each: (*first, each.name).index(each.name))
-    schema = replace(schema, fields=tuple(ordered))
+    schema = _with_label(schema, seen, choice, told.label or roles.get(LABEL), source)
+    image = told.image if told.image in schema.by_name else roles.get(IMAGE)
+    schema = _with_image(schema, choice, image, source)
+    roles_first = sorted(
+        schema.fields, key=lambda each: (schema.image, schema.label, each.name).index(each.name)
+    )
+    schema = replace(schema, fields=tuple(roles_first))
     notes = []
-    if choice.schema is not None and ignored:
+    if is_given and ignored:
         notes.append(f"left out, because --schema does not name it: {format_some(sorted(ignored))}")
     counts = {
         each.name: max((seen[place].count for place in each.places if place in seen), default=0)
@@ -97,57 +351,25 @@ def settle(
     return Settled(schema, frozenset(ignored), tuple(notes), counts, observed.samples)
 
 
-def _exact(observed: Observed, table: Table) -> dict[Place, Seen]:
-    """Return what was seen by the places that tell it apart.
-
-    Several raw names are one place, as all extensions of JPEG are, unless one sample has two.
-    """
-    return {
-        place: seen
-        for place, seen in observed.places.items()
-        if len(place) > 1
-        or (
-            place[0] not in observed.together
-            if table.place_of(place[0]) == place[0]
-            else table.place_of(place[0]) in observed.together
-        )
-    }
-
-
-def _told_by_name(told: Schema, meaning: Meaning, raw: str) -> Field | None:
-    """Return the told field without places that a raw name means."""
-    role = {IMAGE: told.image, LABEL: told.label}.get(meaning.role)
-    for name in filter(None, (raw, meaning.field, role)):
-        found = told.by_name.get(name)
-        if found is not None and not found.places:
-            return found
-    return None
-
-
 def _joined(seen: Seen, place: Place, source: str) -> str | None:
     """Return the type of all values at a place; None if none was seen."""
-    kinds = list(seen.kinds)
-    joined = kinds[0] if kinds else None
-    for kind in kinds[1:]:
-        wider = join(str(joined), kind)
+    first, *others = seen.kinds or ("",)
+    joined = first
+    for kind in others:
+        wider = join(joined, kind)
         if wider is None:
-            (key, value), (other, second) = seen.kinds[kinds[0]], seen.kinds[kind]
+            (key, value), (other, second) = seen.kinds[first], seen.kinds[kind]
             raise SourceError(
                 f"{source}: {'.'.join(place)!r} is {value} in the sample {key!r} and {second} in "
                 f"{other!r}, which have no type in common: correct one of them, give --drop "
                 f"{place[0]}, or name the type in a --schema FILE"
             )
         joined = wider
-    return joined
+    return joined or None
 
 
 def _with_label(
-    schema: Schema,
-    seen: Mapping[Place, Seen],
-    choice: Choice,
-    told: Schema,
-    roles: Mapping[str, str],
-    source: str,
+    schema: Schema, seen: Mapping[Place, Seen], choice: Choice, known: str | None, source: str
 ) -> Schema:
     """Find the label, and give it the type that the user wants."""
     if choice.unlabeled and choice.label is None:
@@ -165,7 +387,6 @@ def _with_label(
         if label is None:
             raise OptionError(f"--label-field {choice.label}: {_no_such_field(schema, source)}")
     else:
-        known = told.label or roles.get(LABEL)
         likely = {each.name.lower(): each for each in reversed(schema.fields) if each.kind.is_label}
         guess = next((likely[each] for each in LABEL_NAMES if each in likely), None)
         label = schema.by_name.get(known) if known else guess
@@ -179,23 +400,15 @@ def _with_label(
             what = label.kind.what
             raise OptionError(f"--label-field {choice.label}: is {what}, which is no label")
         return schema
-    kind = label.type
-    if choice.label_type is not None and not (choice.label_type == "class" and kind == "text"):
-        kind = _chosen_type(choice.label_type, kind)
-    elif kind == "int":
-        kind = "class"
+    kind = "class" if label.type == "int" else label.type
+    if choice.label_type is not None and (choice.label_type, kind) != ("class", "text"):
+        numbers = "list<float32>" if label.kind.is_list else "float32"
+        asked = {"class": "class", "multi": "list<int>", "text": "text", "float": numbers}
+        kind = asked[choice.label_type]
     return replace(schema.with_field(replace(label, type=kind)), label=label.name)
 
 
-def _chosen_type(asked: str, kind: str) -> str:
-    if asked == "float":
-        return "list<float32>" if TYPES[kind].is_list else "float32"
-    return {"class": "class", "multi": "list<int>", "text": "text"}[asked]
-
-
-def _with_image(
-    schema: Schema, choice: Choice, told: Schema, roles: Mapping[str, str], source: str
-) -> Schema:
+def _with_image(schema: Schema, choice: Choice, known: str | None, source: str) -> Schema:
     """Find the image."""
     images = [each.name for each in schema.fields if each.type == "image"]
     if choice.image is not None:
@@ -206,18 +419,16 @@ def _with_image(
             raise OptionError(f"--image-field {choice.image}: holds {found.kind.what}")
         schema = schema.with_field(replace(found, type="image"))
         return replace(schema, image=found.name)
-    known = told.image if told.image in schema.by_name else roles.get(IMAGE)
-    if known in images or len(images) <= 1:
-        only = images[0] if images else None
-        return replace(schema, image=known if known in images else only)
     lower = {name.lower(): name for name in reversed(images)}
-    likely = next((lower[name] for name in IMAGE_NAMES if name in lower), None)
-    if likely is None:
+    likely = (lower[name] for name in IMAGE_NAMES if name in lower)
+    if known not in images:
+        known = images[0] if len(images) == 1 else next(likely, None)
+    if known is None and images:
         raise SourceError(
             f"{source}: {format_count(len(images), 'field')} are images, and nothing tells which "
             f"is the image of a sample: give --image-field {' or --image-field '.join(images)}"
         )
-    return replace(schema, image=likely)
+    return replace(schema, image=known)
 
 
 def _no_such_field(schema: Schema, source: str) -> str:
@@ -227,6 +438,7 @@ def _no_such_field(schema: Schema, source: str) -> str:
 def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     """Leave fields out and rename others."""
     schema = settled.schema
+    there = format_some(list(schema.by_name))
     idle = []
     options = {"--only": choice.only, "--drop": choice.drop, "--rename": tuple(choice.rename)}
     for option, names in options.items():
@@ -236,39 +448,32 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
             which = "this field" if len(unknown) == 1 else "these"
             if option == "--only":
                 raise OptionError(
-                    f"--only {','.join(unknown)}: no sample has {which}; fields are "
-                    f"{format_some(list(schema.by_name))}"
+                    f"--only {','.join(unknown)}: no sample has {which}; fields are {there}"
                 )
             idle.append(f"{option} {','.join(unknown)}: no sample has {which}")
-    dropped = {found.name for name in choice.drop if (found := schema.named(name))}
-    only = {found.name for name in choice.only if (found := schema.named(name))}
+    dropped, only = (
+        {found.name for name in names if (found := schema.named(name))}
+        for names in (choice.drop, choice.only)
+    )
     kept = [
         each
         for each in schema.fields
         if each.name not in dropped and (each.name in only or not choice.only)
     ]
     if not kept and schema.fields:
-        raise OptionError(
-            f"--only and --drop leave no field of {format_some(list(schema.by_name))}"
-        )
+        raise OptionError(f"--only and --drop leave no field of {there}")
     new = {found.name: to for name, to in choice.rename.items() if (found := schema.named(name))}
-    fields = tuple(
-        replace(each, name=new[each.name], given=True) if each.name in new else each
-        for each in kept
-    )
-    if len({each.name for each in fields}) < len(fields):
+    still: dict[str | None, str] = {each.name: new.get(each.name, each.name) for each in kept}
+    if len(set(still.values())) < len(kept):
         raise OptionError("--rename gives a field the name of another one")
-    still = {each.name: each.name for each in kept} | new
-    used = {place[0] for each in kept for place in each.places}
-    gone = {place[0] for each in schema.fields for place in each.places} - used
-    left = {each.name for each in kept}
-    chosen = replace(
-        schema,
-        fields=fields,
-        image=still[schema.image] if schema.image in left else None,
-        label=still[schema.label] if schema.label in left else None,
+    fields = tuple(
+        replace(each, name=still[each.name], given=each.given or each.name in new) for each in kept
     )
-    counts = {still[name]: count for name, count in settled.counts.items() if name in left}
+    image, label = still.get(schema.image), still.get(schema.label)
+    chosen = replace(schema, fields=fields, image=image, label=label)
+    used = {place[0] for each in kept for place in each.places}
+    gone = {place[0] for place in schema.by_place} - used
+    counts = {still[name]: count for name, count in settled.counts.items() if name in still}
     # What the look has not seen may be left out as well: it may come later.
     ignored = settled.ignored | gone | {name for name in choice.drop if not schema.named(name)}
     return settled._replace(schema=chosen, ignored=ignored, counts=counts), idle

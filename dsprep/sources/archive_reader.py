@@ -1,36 +1,80 @@
-"""How workers read members of archives: zip, tar, and tar that is compressed as a whole."""
+"""What archives hold, and how workers read members of tars, also of compressed ones."""
 
 from __future__ import annotations
 
 import os
-import struct
 import tempfile
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
+from dsprep.findings import Finding
 from dsprep.formats.stream import ShardStream
 from dsprep.rows import Reader, Rows
-from dsprep.sources.prefetch import asked_ahead, read_at
-from dsprep.storage.files import OpenFile, open_file
+from dsprep.sources.prefetch import OpenFiles, asked_ahead, read_at, unpack
+from dsprep.storage.files import OpenFile
 
-LOCAL_HEADER = struct.Struct("<4s5H3L2H")
-"""The header of a member of a zip (APPNOTE 6.3.10, 4.3.7); its name and an extra field follow."""
-
-_DESCRIPTOR = struct.Struct("<4sL")
-_ENCRYPTED, _DESCRIBED_AFTER = 1, 1 << 3  # flags (4.4.4)
-_STORED, _DEFLATED = 0, 8  # methods (4.4.5)
-_LARGE = 0xFFFFFFFF
-_BLOCK = 1 << 20
+NOT_UTF8 = "the name is not UTF-8"
 _IN_MEMORY = 1 << 26  # bytes of members of a compressed tar before a temporary file takes them
+
+
+class Link(NamedTuple):
+    """A link in an archive."""
+
+    name: str
+    # for a hard link, a member; for a symbolic one, a path from the directory of the link
+    target: str
+    symbolic: bool
+    position: int  # how many files come before it
+
+
+@dataclass
+class Listing:
+    """The members of an archive, in its order, without directories."""
+
+    # the files that can be read: names as the archive has them, offsets as its reader wants them
+    names: list[str] = field(default_factory=list)
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    stored: array[int] = field(default_factory=lambda: array("q"))  # bytes in the archive
+    links: list[Link] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)  # names, and why
+    # devices and pipes, and names that are not UTF-8, printable
+    odd: list[Finding] = field(default_factory=list)
+    stems: set[str] = field(default_factory=set)  # names of the tars in a tar, without `.tar`
+    damage: list[Finding] = field(default_factory=list)  # of the archive as a whole
+
+    def add(self, name: str, size: int, offset: int, stored: int) -> None:
+        """Add a file that can be read."""
+        self.names.append(name)
+        self.sizes.append(size)
+        self.offsets.append(offset)
+        self.stored.append(stored)
+
+    def refuse(self, positions: Collection[int], reason: str) -> None:
+        """Move files to those that cannot be read."""
+        self.unreadable += [(self.names[at], reason) for at in sorted(positions)]
+        kept = [at for at in range(len(self.names)) if at not in positions]
+        self.names = [self.names[at] for at in kept]
+        self.sizes, self.offsets, self.stored = (
+            array("q", [column[at] for at in kept])
+            for column in (self.sizes, self.offsets, self.stored)
+        )
+
+    def rows(self, positions: Sequence[int]) -> Rows:
+        """Return some of the files as rows for the archive's reader."""
+        names = [self.names[at] for at in positions]
+        columns = (self.sizes, self.offsets, self.stored)
+        sizes, offsets, stored = ([column[at] for at in positions] for column in columns)
+        return Rows([*positions], names, sizes, None, None, offsets, stored)
 
 
 @dataclass(frozen=True)
 class ArchiveReader(Reader):
-    """Reads members of an archive."""
+    """Reads members of an archive that has them as they are, as a tar does."""
 
     beside: ClassVar[int] = 0
     """Bytes that are read besides a member's own."""
@@ -39,27 +83,14 @@ class ArchiveReader(Reader):
     size: int  # bytes of the archive when it was listed
     mtime: int | None  # when it was last changed before that, in ns since 1970; None if unknown
 
-    @contextmanager
-    def open(self) -> Iterator[OpenFile]:
+    def opened(self) -> OpenFiles:
         """Open the archive, which must be as it was when it was listed."""
-        try:
-            file = open_file(self.path)
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
-        with file:
-            self.require_same(file)
-            yield file
-
-    def require_same(self, file: OpenFile) -> None:
-        """Refuse an archive that has changed."""
-        size, mtime = file.facts()
-        if size != self.size or self.mtime not in (None, mtime):
-            raise SourceError(f"{self.path}: has changed; give the same command again")
+        return OpenFiles((self.path,), ((self.size, self.mtime),))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read members in the order of the rows, some of them ahead."""
         assert rows.offsets is not None and rows.stored is not None
-        with self.open() as file:
+        with self.opened() as files:
+            file = files.same(0)
 
             def ask(place: tuple[int, int, int]) -> int:
                 file.ahead(place[0], place[1] + self.beside)
@@ -76,77 +107,10 @@ class ArchiveReader(Reader):
 
     def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
         """Read the member at an offset: its bytes in the archive, and when extracted."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class TarReader(ArchiveReader):
-    """Reads members of a tar; a row's offset is that of the member's first byte."""
-
-    def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
-        """Read a member."""
         data = read_at(file, size, offset)
         if len(data) != size:
             raise BadSample("the archive was cut off in it")
         return data
-
-
-@dataclass(frozen=True)
-class ZipReader(ArchiveReader):
-    """Reads members of a zip; a row's offset is that of the member's local header."""
-
-    beside: ClassVar[int] = LOCAL_HEADER.size + 512  # the header and the name nearly always fit in
-
-    def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
-        """Read a member, which has to be what the directory of the zip says."""
-        head = read_at(file, self.beside + stored, offset)
-        if len(head) < LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
-            raise BadSample("no member begins at the offset in the directory of the zip")
-        _, _, flags, method, _, _, crc, packed, plain, name, extra = LOCAL_HEADER.unpack_from(head)
-        begin = LOCAL_HEADER.size + name + extra
-        if len(head) < begin + stored + _DESCRIPTOR.size:
-            head, begin = read_at(file, stored + _DESCRIPTOR.size, offset + begin), 0
-        data = head[begin : begin + stored]
-        if len(data) < stored:
-            raise BadSample("the archive was cut off in it")
-        if flags & _ENCRYPTED:
-            raise BadSample("encrypted")
-        if method not in (_STORED, _DEFLATED):
-            problem = f"compressed by method {method}; dsprep reads stored and deflated members"
-            raise BadSample(problem)
-        content = _inflate(data, size) if method == _DEFLATED else data
-        if len(content) != size:
-            raise BadSample(f"does not have the {size} bytes of the directory of the zip")
-        found = zlib.crc32(content)
-        if not flags & _DESCRIBED_AFTER:
-            if (packed, plain) != (stored, size) and _LARGE not in (packed, plain):
-                raise BadSample("its header and the directory of the zip give different sizes")
-            if found != crc:
-                raise BadSample(f"its crc32 is {found:08x}, not {crc:08x}: it is damaged")
-        elif found not in (crc, *_crcs_after(head, begin + stored)):  # some tell it before, as well
-            raise BadSample(f"its crc32 is not {found:08x}: it is damaged")
-        return content
-
-
-def _inflate(data: bytes, size: int) -> bytes:
-    """Decompress, at most one byte more than there should be."""
-    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        content = inflate.decompress(data, size + 1)
-    except zlib.error as error:
-        raise BadSample(f"bad deflated data ({error})") from None
-    if len(content) == size and not inflate.eof:
-        raise BadSample("its deflated data is cut short")
-    return content
-
-
-def _crcs_after(head: bytes, at: int) -> tuple[int, ...]:
-    """Return what the data descriptor after a member says: its signature may be left out."""
-    if len(head) < at + _DESCRIPTOR.size:
-        return ()
-    signature, crc = _DESCRIPTOR.unpack_from(head, at)
-    first = int.from_bytes(signature, "little")
-    return (first, crc) if signature == b"PK\x07\x08" else (first,)
 
 
 @dataclass(frozen=True)
@@ -176,26 +140,25 @@ class CompressedTarReader(ArchiveReader):
 
     @contextmanager
     def _decompressed(self) -> Iterator[ShardStream]:
-        with self.open() as file, ShardStream.of_archive(self.path) as tar:
-            try:
-                yield tar
-            except DamagedShard as error:
-                raise SourceError(f"{error}; it has changed: give the same command again") from None
-            self.require_same(file)
+        with self.opened() as files:
+            files.same(0)
+            with ShardStream.of_headers(self.path, is_shard=False) as tar:
+                try:
+                    yield tar
+                except DamagedShard as error:
+                    advice = "it has changed: give the same command again"
+                    raise SourceError(f"{error}; {advice}") from None
+            files.same(0)
 
     def spools(self) -> Sequence[int]:
-        """The size of the tar."""
         return (self.unpacked,)
 
     def write_spool(self, number: int, path: str) -> None:
-        """Decompress the tar."""
-        with self._decompressed() as tar, open(path, "wb") as spool:
-            while tar.offset < self.unpacked:
-                spool.write(tar.read(min(_BLOCK, self.unpacked - tar.offset), "the tar"))
+        with self._decompressed() as tar:
+            unpack(tar, self.unpacked, path)
 
     def spooled(self, directory: str) -> Reader:
-        """The reader of the decompressed tar."""
-        return TarReader(os.path.join(directory, "0"), self.unpacked, None)
+        return ArchiveReader(os.path.join(directory, "0"), self.unpacked, None)
 
 
 class ArchiveMember(NamedTuple):

@@ -16,9 +16,8 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, parse_augmented
 from dsprep.lists.rows import leads_outside, plain_paths
-from dsprep.sources.classes import number_classes
+from dsprep.sources.classes import Known, labels_from_numbers, number_classes
 from dsprep.sources.files import list_files
-from dsprep.sources.labels import Known, labels_from_numbers
 from dsprep.sources.match import chosen, match_files
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import common_path, is_dir
@@ -93,10 +92,8 @@ def _labels(
                 f"{source}:{line.line}: the label is empty, and nothing tells all classes: give "
                 "--classes"
             )
-    rows = pl.DataFrame(
-        {"line": [line.line for line in lines], "labels": labels},
-        schema_overrides={"labels": pl.List(pl.Float64)},
-    )
+    lists = pl.Series("labels", labels, dtype=pl.List(pl.Float64))
+    rows = pl.DataFrame({"line": [line.line for line in lines], "labels": lists})
     return [labels_from_numbers(rows, Known(classes), source)]
 
 
@@ -124,12 +121,11 @@ def _classes(
         return None
     if classes is None:
         number_classes(numbers, source)  # each of them fits on a line
-    for number in range(len(names)):
-        if number not in names:
-            raise SourceError(
-                f"{source}: tells no name of class {number}, but of class {max(names)}: give all "
-                "names with --classes"
-            )
+    for number in sorted(set(range(len(names))).difference(names)):
+        raise SourceError(
+            f"{source}: tells no name of class {number}, but of class {max(names)}: give all "
+            "names with --classes"
+        )
     for line in lines:
         if line.kind == "boxes" or line.lists_classes:
             assert line.label is not None
@@ -144,41 +140,35 @@ def _classes(
 
 def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) -> list[str]:
     """Return the path below the root of each image."""
-    tops = {os.path.abspath(root), os.path.realpath(root)}
-    top = root.rstrip("/") + "/"
+    tops = {f"{top(root).rstrip('/')}/" for top in (os.path.abspath, os.path.realpath)}
     paths = []
-    urls: list[tuple[int, Annotated]] = []
+    on_s3: list[tuple[int, Annotated]] = []
     for at, line in enumerate(lines):
         scheme = _SCHEME.match(line.ref)
         kind = scheme[1].lower() if scheme else ""
-        if is_s3(root) and line.ref.startswith(top):
-            paths.append(line.ref[len(top) :])
+        path = line.ref
+        if is_s3(root) and path.startswith(root.rstrip("/") + "/"):
+            path = path[len(root.rstrip("/")) + 1 :]
         elif kind == "s3":
-            urls.append((at, line))
-            paths.append("")  # set below
+            on_s3.append((at, line))
+            path = ""  # set below
         elif kind == "file":
-            host, slash, rest = line.ref[len("file://") :].partition("/")
+            host, slash, rest = path[len("file://") :].partition("/")
             if host.lower() not in ("", "localhost"):
                 raise _refusal(line, source, "is on another machine")
-            paths.append(_below(slash + unquote(rest), tops, line, source))
+            path = slash + unquote(rest)
         elif kind:
             raise _refusal(line, source, "is no path, and no file:// or s3:// URL")
-        else:
-            paths.append(_below(line.ref, tops, line, source))
-    for (at, _), path in zip(urls, _find([line for _, line in urls], known, source), strict=True):
+        if path.startswith("/"):
+            plain = re.sub(r"/(?:\.?/)+", "/", path)
+            below = [plain.removeprefix(top) for top in tops if plain.startswith(top)]
+            if not below:
+                raise _refusal(line, source, "is not below the folder")
+            path = below[0]
+        paths.append(path)
+    for (at, _), path in zip(on_s3, _find([line for _, line in on_s3], known, source), strict=True):
         paths[at] = path
     return paths
-
-
-def _below(path: str, tops: set[str], line: Annotated, source: str) -> str:
-    """Return the path below the root of a path that may be absolute."""
-    if not path.startswith("/"):
-        return path
-    plain = re.sub(r"/(?:\.?/)+", "/", path)
-    for top in tops:
-        if plain.startswith(top.rstrip("/") + "/"):
-            return plain[len(top.rstrip("/")) + 1 :]
-    raise _refusal(line, source, "is not below the folder")
 
 
 def _find(lines: Sequence[Annotated], known: set[str], source: str) -> list[str]:
@@ -189,19 +179,24 @@ def _find(lines: Sequence[Annotated], known: set[str], source: str) -> list[str]
     """
     cuts: dict[str, Annotated] = {}  # prefixes to cut off, with the first URL that has them
     for line in lines:
-        cut = _cut(line, known, source)
-        if cut is not None:
-            cuts.setdefault(line.ref[:cut], line)
+        if not line.ref[len("s3://") :].partition("/")[2]:
+            raise _refusal(line, source, "names no object of a bucket")
+        if len(line.ref) > _LONGEST_URL:
+            raise _refusal(line, source, "is longer than a URL of S3 can be")
+        prefixes = _prefixes(line.ref)
+        prefix = next((each for each in prefixes if line.ref[len(each) :] in known), None)
+        if prefix is not None:
+            cuts.setdefault(prefix, line)
     for prefix, line in cuts.items():
-        shorter = _prefix_of(prefix.rstrip("/"), cuts)
-        if shorter is not None:
-            one, two = line.ref[len(prefix) :], line.ref[len(shorter) :]
+        shorter = [each for each in _prefixes(prefix)[:-1] if each in cuts]
+        if shorter:
+            one, two = (line.ref.removeprefix(each) for each in (prefix, shorter[-1]))
             raise _refusal(line, source, f"may mean {one!r} or, like other lines, {two!r}")
     paths: list[str] = []
     taken: dict[str, Annotated] = {}
     for line in lines:
-        start = _prefix_of(line.ref, cuts)
-        path = line.ref.split("/", 3)[-1] if start is None else line.ref[len(start) :]
+        begin = [each for each in _prefixes(line.ref) if each in cuts]
+        path = line.ref.removeprefix(begin[-1]) if begin else line.ref.split("/", 3)[-1]
         first = taken.setdefault(path, line)
         if first.ref != line.ref:
             raise _refusal(line, source, f"would be {path!r}, as {first.ref!r} is")
@@ -209,29 +204,9 @@ def _find(lines: Sequence[Annotated], known: set[str], source: str) -> list[str]
     return paths
 
 
-def _cut(line: Annotated, known: set[str], source: str) -> int | None:
-    """Return how many characters to cut off a URL; None if nothing makes it a file's path."""
-    ref = line.ref
-    slash = ref.find("/", len("s3://"))
-    if slash < 0 or slash == len(ref) - 1:
-        raise _refusal(line, source, "names no object of a bucket")
-    if len(ref) > _LONGEST_URL:
-        raise _refusal(line, source, "is longer than a URL of S3 can be")
-    while slash >= 0:
-        if ref[slash + 1 :] in known:
-            return slash + 1
-        slash = ref.find("/", slash + 1)
-    return None
-
-
-def _prefix_of(ref: str, prefixes: dict[str, Annotated]) -> str | None:
-    """Return the longest of the prefixes, which end in a slash, of a URL."""
-    slash = ref.rfind("/")
-    while slash > 0:
-        if ref[: slash + 1] in prefixes:
-            return ref[: slash + 1]
-        slash = ref.rfind("/", 0, slash)
-    return None
+def _prefixes(ref: str) -> list[str]:
+    """Return what a URL of S3 begins with, from the bucket on, each up to a slash."""
+    return [ref[: slash.end()] for slash in re.finditer("/", ref)][2:]
 
 
 def _refusal(line: Annotated, source: str, problem: str) -> SourceError:

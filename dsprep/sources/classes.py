@@ -1,4 +1,4 @@
-"""Class names: the list that fixes their numbers, as a file and as a value."""
+"""Class names, the list that fixes their numbers, and labels as a column of a catalog."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -14,10 +15,11 @@ from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.sources.names import SPLITS
 from dsprep.storage.local import LARGEST
-from dsprep.text import read_text
+from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some
 
 _SHOWN = 5  # names that show what an order is
+LARGEST_EXACT = 2**53  # as a float
 
 # Directories that hold one kind of file, in lower case, by that kind.
 _FILE_KINDS = dict.fromkeys(("images", "image", "imgs", "img", "jpegimages", "pngimages"), "image")
@@ -25,6 +27,53 @@ _FILE_KINDS |= dict.fromkeys(("masks", "mask", "segmentationclass"), "mask")
 _FILE_KINDS |= {
     name: name for name in ("labels", "annotations", "segmentationobject", "depth", "gt", "json")
 }
+
+
+class Known(NamedTuple):
+    """The classes as far as they are known before labels are read."""
+
+    classes: tuple[str, ...] | None  # the classes and their order, if they are fixed already
+    owner: str | None = None  # the source that these are of, if the user did not give them
+    order: str | None = None  # otherwise, the order of the names; see `number_classes`
+
+
+def label_lists(labels: Iterable[Any]) -> pl.Series | None:
+    """Return labels as a column of lists; None unless each is of numbers that a float can hold."""
+    lists = [each if isinstance(each, tuple | list) else (each,) for each in labels]
+    for label in lists:
+        if not label or any(not isinstance(number, int | float) for number in label):
+            return None
+        if any(isinstance(number, int) and abs(number) > LARGEST_EXACT for number in label):
+            return None
+    return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False)
+
+
+def class_numbers(lists: pl.Series) -> pl.Series | None:
+    """Return class numbers if every sample has one label and all are whole; else None."""
+    if not (lists.list.len() == 1).all():
+        return None
+    first = lists.list.first()
+    is_class = (first % 1 == 0) & (first.abs() < LARGEST_EXACT)
+    return first.cast(pl.Int64).alias("cls") if is_class.all() else None
+
+
+def labels_from_numbers(rows: pl.DataFrame, known: Known, source: str) -> pl.Series:
+    """Turn labels into class numbers, if every sample has one label and all are whole."""
+    numbers = class_numbers(rows["labels"])
+    if numbers is None:
+        return rows["labels"].alias("label")
+    if known.classes is not None:
+        outside = ~pl.col("cls").is_between(0, len(known.classes) - 1)
+        which = among(known.classes, known.owner)
+        listed = pl.DataFrame([rows["line"], numbers])
+        refuse(source, listed, outside, lambda row: f"{row['cls']} is none of {which}")
+    return numbers
+
+
+def among(classes: Sequence[object], owner: str | None) -> str:
+    """Name a list of classes, and what to do where the labels need others."""
+    of = f" of {owner}: give --classes FILE with the names of all classes" if owner else ""
+    return f"the {len(classes)} classes{of}"
 
 
 def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:

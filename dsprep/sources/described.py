@@ -1,4 +1,9 @@
-"""Images with a ``metadata.jsonl`` or ``metadata.csv``, as ``imagefolder`` has them.
+"""Files with a line of text for each sample: Hugging Face's ``imagefolder``, and dsprep's folders.
+
+``imagefolder`` has a ``metadata.jsonl`` or ``metadata.csv``. A folder that dsprep wrote has a
+listing beside it, which tells the fields that its files and ``metadata.jsonl`` alone do not: JSON
+and bytes beside the image, the numbers of classes. If it has other files than the listing, it has
+been edited and is read as any other folder.
 
 A row's offset is that of its line, so that a reader is small however many samples there are.
 """
@@ -12,23 +17,26 @@ import os
 import posixpath
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.dataset.manifest import read_manifest
+from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.formats.folder import FILE_NAME, Folder
-from dsprep.rows import Reader, Rows
+from dsprep.formats.base import Format
+from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed
 from dsprep.sample import Sample, image_kind_of, key_of
-from dsprep.schema import IMAGE
-from dsprep.sources.prefetch import read_at, read_spans
-from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
-from dsprep.storage.files import entries, is_dir, is_file, open_file, read_bytes
+from dsprep.schema import IMAGE, Schema
+from dsprep.sources.prefetch import read_at
+from dsprep.sources.scan import RunAll, SampleReader, facts_at, read_files, scan_below
+from dsprep.storage.files import entries, exists, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.location import is_s3
+from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.store import Facts
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -59,50 +67,62 @@ CELLS: Mapping[str, Callable[[str], Any]] = {
 
 
 @dataclass(frozen=True)
-class DescribedReader(Reader):
+class DescribedReader(SampleReader):
     """Reads images and their lines."""
 
-    whole: ClassVar[bool] = True
-    root: str  # the directory that the rows' paths start from
+    table: ClassVar = _TABLE
     files: tuple[str, ...]  # the files of metadata, below the root; paths in them start there
     # the columns of each that is CSV, with their types; None for lines of JSON
     columns: tuple[tuple[tuple[str, str], ...] | None, ...]
 
-    @property
-    def table(self) -> Folder:
-        """The meaning of columns."""
-        return _TABLE
+    def described_in(self) -> tuple[str, ...]:
+        return tuple(posixpath.join(self.root, name) for name in self.files)
 
-    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read the samples, in the order of the rows."""
-        assert rows.files is not None
-        paths = tuple(posixpath.join(self.root, name) for name in self.files)
-        described = zip(rows.sizes, rows.files, read_spans(paths, rows), strict=True)
-        calls = ((row[0], partial(self._fields, *row)) for row in described)
-        for id, path, fields in zip(rows.ids, rows.paths, read_all(self.root, calls), strict=True):
-            bad = isinstance(fields, BadSample)
-            yield fields if bad else self.typed(Sample(key_of(path), fields, id, path))
-
-    def _fields(self, size: int, file: int, line: bytes) -> dict[str, Any] | BadSample:
-        """Read the images of a sample, which have ``size`` bytes together, and its line."""
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
         try:
-            values = parse_line(line, self.columns[file])
-            named = references(values, posixpath.dirname(self.files[file]))
-            paths = {field: posixpath.join(self.root, path) for field, path in named.items()}
-            sizes = [size] if len(paths) == 1 else list(map(size_of, paths.values()))
-            if None in sizes or sum(filter(None, sizes)) != size:
-                raise BadSample(f"has changed: its files had {size} bytes when they were listed")
-            fields = {name: value for name, value in values.items() if not is_reference(name)}
-            for (field, path), length in zip(paths.items(), sizes, strict=True):
-                fields[field] = read_file(path, length or 0)
-        except BadSample as error:
-            return error
+            values = _parse_line(line, self.columns[file])
+            named = _references(values, posixpath.dirname(self.files[file]))
         except ValueError:
-            return BadSample("has changed: its line in the metadata is another one")
-        return fields
+            raise BadSample("has changed: its line in the metadata is another one") from None
+        paths = {field: posixpath.join(self.root, below) for field, below in named.items()}
+        is_one = len(paths) == 1
+        files = {
+            field: (name, Facts(size, 0) if is_one else facts_at(name))
+            for field, name in paths.items()
+        }
+        fields = {name: value for name, value in values.items() if not _is_reference(name)}
+        return Sample(key_of(path), fields | read_files(files, size), path=path)
 
 
-def parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class FolderReader(SampleReader):
+    """Reads samples of a folder that dsprep wrote, by their lines in its listing."""
+
+    listing: str
+    layout: Format  # with the schema of the folder
+
+    @property
+    def table(self) -> Format:
+        return self.layout
+
+    def described_in(self) -> tuple[str, ...]:
+        return (self.listing,)
+
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        try:
+            listed = Listed.from_json(line)
+            if not all(_is_below(each.path) for each in listed.files):
+                raise ValueError("names a file outside the folder")
+            paths = {each.path: os.path.join(self.root, each.path) for each in listed.files}
+            files = {below: (name, facts_at(name)) for below, name in paths.items()}
+            sample = self.layout.listed_sample(listed, read_files(files, size))
+        except ValueError:
+            raise BadSample("has changed: its line in the listing is another one") from None
+        sample.key, sample.path = key_of(path), path
+        return sample
+
+
+def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
     """Return the values of a line."""
     text = line.decode("utf-8-sig")
     if columns is None:
@@ -115,23 +135,29 @@ def parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict
     return {name: CELLS[kind](cell) for (name, kind), cell in pairs if cell != ""}
 
 
-def is_reference(column: str) -> bool:
+def _is_reference(column: str) -> bool:
     """Return whether a column names files."""
     return column == FILE_NAME or column.endswith(f"_{FILE_NAME}")
 
 
-def references(values: Mapping[str, Any], directory: str) -> dict[str, str]:
+def _references(values: Mapping[str, Any], directory: str) -> dict[str, str]:
     """Return the files that a line names, by field."""
     found = {}
     for column, name in values.items():
-        if name in (None, "") or not is_reference(column):
+        if name in (None, "") or not _is_reference(column):
             continue
         path = posixpath.normpath(name) if isinstance(name, str) else ""
-        if path in ("", ".", "..") or path.startswith(("../", "/")) or "\0" in path:
+        if not _is_below(path):
             raise ValueError(f"{column!r} is {name!r:.80}, which is no file in its directory")
         field = IMAGE if column == FILE_NAME else column.removesuffix(f"_{FILE_NAME}")
         found[field] = posixpath.join(directory, path)
     return found
+
+
+def _is_below(path: str) -> bool:
+    """Return whether a path is normal, and leads to no place outside its directory."""
+    leads_out = path in (".", "..") or path.startswith(("../", "/")) or "\0" in path
+    return posixpath.normpath(path) == path and not leads_out
 
 
 # Scanning
@@ -165,7 +191,7 @@ def _names_files(path: str) -> bool:
         names = next(csv.reader([text])) if path.endswith(".csv") else list(json.loads(text))
     except (ValueError, TypeError, StopIteration, RecursionError, csv.Error):
         return False
-    return any(isinstance(name, str) and is_reference(name.strip()) for name in names)
+    return any(isinstance(name, str) and _is_reference(name.strip()) for name in names)
 
 
 def read_described(
@@ -177,9 +203,11 @@ def read_described(
     from dsprep.catalog import Catalog
     from dsprep.sources.files import list_files
 
-    paths, others = list[str](), list[str]()
-    owners, owned, offsets, stored, numbers = (array("q") for _ in range(5))
+    # Every file that a line names; that of the sample's image comes first.
+    paths: list[str] = []
+    places = {name: array("q") for name in ("row", "file", "line", "offset", "stored")}
     columns: list[tuple[tuple[str, str], ...] | None] = []
+    rows = 0
     for number, name in enumerate(files):
         try:
             data = read_bytes(os.path.join(root, name), LARGEST_TABLE)
@@ -189,68 +217,54 @@ def read_described(
         columns.append(_columns(data, name) if name.endswith(".csv") else None)
         for line, offset, size, values in _lines(data, name, columns[-1]):
             try:
-                found = references(values, posixpath.dirname(name))
+                found = _references(values, posixpath.dirname(name))
             except ValueError as error:
                 raise SourceError(f"{root}/{name}:{line}: {error}") from None
             if not found:
                 raise SourceError(f"{root}/{name}:{line}: names no file: give it a 'file_name'")
-            main = IMAGE if IMAGE in found else next(iter(found))
-            for field, path in found.items():
-                if field != main:
-                    owners.append(len(paths))
-                    others.append(path)
-            paths.append(found[main])
-            numbers.append(line)
-            owned.append(number)
-            offsets.append(offset)
-            stored.append(size)
-    rows = pl.DataFrame(
-        {"path": paths, "file": owned, "offset": offsets, "stored": stored, "line": numbers},
-        schema={"path": pl.String} | dict.fromkeys(("file", "offset", "stored", "line"), pl.Int64),
-    ).with_row_index("row")
-    more = pl.DataFrame(
-        {"row": owners, "path": others}, schema={"row": pl.UInt32, "path": pl.String}
-    )
+            image = [found.pop(IMAGE)] if IMAGE in found else []
+            for path in (*image, *found.values()):
+                paths.append(path)
+                for column, place in zip(
+                    places.values(), (rows, number, line, offset, size), strict=True
+                ):
+                    column.append(place)
+            rows += 1
     there = list_files(scan_below(root, None, run_all))
-    needed = pl.concat([rows.select("row", "path"), more]).join(there.table, on="path", how="left")
-    totals = needed.group_by("row").agg(
+    kinds = {"path": pl.String} | dict.fromkeys(places, pl.Int64)
+    named = pl.DataFrame({"path": paths, **places}, schema=kinds)
+    named = named.join(there.table, on="path", how="left", maintain_order="left")
+    is_absent = pl.col("size").is_null()
+    table = named.group_by("row", maintain_order=True).agg(
+        pl.col("path").first(),
         pl.col("size").sum(),
         pl.col("mtime").max(),
-        lacking=pl.col("path").filter(pl.col("size").is_null()).first(),
+        pl.col("file", "offset", "stored", "line").first(),
+        absent=pl.col("path").filter(is_absent).first(),
     )
-    rows = rows.join(totals, on="row", maintain_order="left")
-    is_lacking = pl.col("lacking").is_not_null()
-    lost = rows.filter(is_lacking).select("path", "lacking", "file", "line")
-    unlisted = there.table.filter(~pl.col("path").is_in(needed["path"].implode()))["path"]
-    findings = [
-        *(
-            Finding(
-                "missing",
-                path,
-                f"{files[file]}:{line}" + (f", for {lacking}" if lacking != path else ""),
-            )
-            for path, lacking, file, line in lost.iter_rows()
-        ),
-        *(
-            Finding("unlisted" if image_kind_of(path) else "not-an-image", path)
-            for path in unlisted.to_list()
-            if path not in files
-        ),
-        *there.findings,
+    findings = []
+    lost = table.drop_nulls("absent").select("path", "absent", "file", "line")
+    for path, absent, file, line in lost.iter_rows():
+        detail = f"{files[file]}:{line}" + (f", for {absent}" if absent != path else "")
+        findings.append(Finding("missing", path, detail))
+    unlisted = there.table.filter(~pl.col("path").is_in(named["path"].implode()))["path"]
+    findings += [
+        Finding("unlisted" if image_kind_of(path) else "not-an-image", path)
+        for path in unlisted
+        if path not in files
     ]
-    repeated = rows.filter(~pl.col("path").is_first_distinct())
+    findings += there.findings
+    repeated = table.filter(~pl.col("path").is_first_distinct())
     if not repeated.is_empty():
         first = repeated.row(0, named=True)
         raise SourceError(
             f"{root}/{files[first['file']]}:{first['line']}: names {first['path']!r} again: remove "
             "one of the lines"
         )
-    rows = rows.filter(~is_lacking)
-    if rows.is_empty():
+    table = table.filter(pl.col("absent").is_null()).drop("row", "line", "absent")
+    if table.is_empty():
         raise SourceError(f"{root}: {files[0]} names no file that is there, such as {paths[:1]}")
-    table = rows.select(
-        pl.int_range(pl.len()).alias("index"), "path", "size", "mtime", "file", "offset", "stored"
-    )
+    table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
     reader = DescribedReader(root, tuple(files), tuple(columns))
     return Catalog(table, root, classes, reader), sorted(findings, key=attrgetter("path"))
 
@@ -302,34 +316,81 @@ def _records(data: bytes, name: str) -> Iterator[tuple[int, int, int, list[str]]
 
 def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
     """Return the columns of a CSV file, and the type that all cells of each have."""
-    records = _records(data, name)
-    _, _, _, names = next(records, (0, 0, 0, list[str]()))
+    records = (cells for *_, cells in _records(data, name))
+    names = next(records, list[str]())
     kinds: list[set[str]] = [set() for _ in names]
-    for _, _, _, cells in records:
+    for cells in records:
         for kind, cell in zip(kinds, cells, strict=True):
             if cell:
                 kind.add(_kind(cell))
-    columns = []
+    found = []
     for column, kind in zip(names, kinds, strict=True):
-        if len(kind) != 1 or is_reference(column):
-            kind = {"float"} if kind == {"int", "float"} and not is_reference(column) else {"text"}
-        columns.append((column, kind.pop()))
-    return tuple(columns)
+        known = {"float"} if kind == {"int", "float"} else kind
+        is_text = len(known) != 1 or _is_reference(column)
+        found.append((column, "text" if is_text else known.pop()))
+    return tuple(found)
 
 
 def _kind(cell: str) -> str:
     """Return the type of a cell; a number that another text would be written for is text."""
     if cell in ("True", "False", "true", "false"):
         return "bool"
-    try:
-        is_int = str(int(cell)) == cell and -(1 << 63) <= int(cell) < 1 << 63
-    except ValueError:
-        is_int = False
-    if is_int:
-        return "int"
+    with suppress(ValueError):
+        if str(int(cell)) == cell and -(1 << 63) <= int(cell) < 1 << 63:
+            return "int"
     try:
         float(cell)
     except ValueError:
         return "text"
     digits = cell.lstrip("+-")
     return "text" if digits.isdigit() or "_" in cell or cell != cell.strip() else "float"
+
+
+# A folder that dsprep wrote
+
+
+def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
+    """Make the catalog of a folder that dsprep wrote; None if it is another one, or edited."""
+    if is_s3(root) and not parse_url(root).key:
+        return None  # nothing is beside a bucket
+    manifest_path, listing = (f"{root.rstrip('/')}.{end}" for end in ("manifest.json", LISTING))
+    if not exists(manifest_path) or not is_file(listing):
+        return None
+    try:
+        manifest = read_manifest(manifest_path)
+        layout = recorded_options(manifest, manifest_path).layout
+        data = read_bytes(listing, LARGEST_TABLE)
+    except (SourceError, OSError):
+        return None
+    schema = manifest.schema
+    if not layout.is_tree or schema is None:
+        return None
+    import polars as pl
+
+    from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+    from dsprep.sources.files import list_files
+
+    there = list_files(scan_below(root, None, run_all))
+    files = {path: facts for path, *facts in there.table.iter_rows()}
+    left = dict.fromkeys(path for path in files if os.path.basename(path) != METADATA)
+    rows, offset = [], 0
+    for index, line in enumerate(data.splitlines(keepends=True)):
+        try:
+            paths = [file.path for file in Listed.from_json(line).files]
+            sizes, mtimes = zip(*(files[path] for path in paths), strict=True)
+        except (ValueError, KeyError):
+            return None
+        rows.append((index, paths[0], sum(sizes), max(mtimes), 0, offset, len(line)))
+        offset += len(line)
+        for path in paths:
+            left.pop(path, None)
+    if any(map(image_kind_of, left)):
+        return None
+    table = pl.DataFrame(rows, schema=COLUMNS | PLACE_COLUMNS, orient="row")
+    # The values of raw samples have the names of the fields.
+    fields = tuple(replace(field, places=((field.name,),)) for field in schema.fields)
+    schema = Schema(fields, schema.image, schema.label, layout.name)
+    reader = FolderReader(root, listing, replace(layout, schema=schema))
+    findings = [*(Finding("not-an-image", path) for path in sorted(left)), *there.findings]
+    catalog = Catalog(table, root, manifest.classes, reader, schema, is_told=manifest.enforced)
+    return catalog, findings

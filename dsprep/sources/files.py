@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Catalog
+from dsprep.catalog import PLACE_COLUMNS, Catalog
+from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
-from dsprep.sources.scan import Scanned, printable
+from dsprep.sources.archive import Archive, is_archive, open_archive
+from dsprep.sources.archive_reader import Listing
+from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
+from dsprep.sources.zip import ZipReader
+from dsprep.storage.files import exists, is_dir
+from dsprep.text import decode_text, read_text
 from dsprep.units import extension_in
 
+if TYPE_CHECKING:
+    from dsprep.sources.reading import Source
+
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
+
+_PARTS = ("cls", "json", "txt")
+"""Extensions of parts of samples in a WebDataset, besides images."""
+
+_MOST_TEXT = 1 << 30
+"""Maximum size of a list or a table in an archive."""
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+_LEFT = "|".join(map(re.escape, sorted(LEFT_BEHIND)))
+_ODD = rf"^$|\x00|^[A-Za-z]:|(?:^|/)(?:\.|/|$|(?:{_LEFT})(?:/|$))"
+"""Names that are hidden, not normal, or lead outside: few, so looked at one by one."""
+
+_EXTENSION = r"[^/]\.([^./]*)$"
+_MOST_LINKS = 40
+"""As many links may follow one another, as on a disk."""
 
 
 class Files(NamedTuple):
@@ -31,9 +57,14 @@ class Files(NamedTuple):
     passed_by: list[str]  # the directories that were not looked into, printable, by path
     # for an archive: the files that are not images, or hidden, like the table
     others: pl.DataFrame | None = None
-    reader: Reader | None = None  # for an archive or whole samples: the reader
     top: str = ""  # for an archive: the one directory that all of its images lie in
+    archive: Archive | None = None
     samples: Catalog | None = None  # for whole samples: their catalog, in the order of the table
+
+    @property
+    def reader(self) -> Reader | None:
+        """The reader of an archive or of whole samples."""
+        return self.samples.reader if self.samples else self.archive and self.archive.reader
 
     @classmethod
     def of(cls, catalog: Catalog, findings: list[Finding]) -> Files:
@@ -42,22 +73,23 @@ class Files(NamedTuple):
         first = names.is_first_distinct()  # only shards that were named twice repeat names
         names, catalog = names.filter(first), replace(catalog, table=catalog.table.filter(first))
         table = catalog.table.select(names.alias("path"), "size", "mtime")
-        return cls(table, findings, [], FILES.to_frame(), catalog.reader, samples=catalog)
+        return cls(table, findings, [], FILES.to_frame(), samples=catalog)
+
+    def below(self, directory: str) -> Files:
+        """Return the files in a directory of an archive, with paths that start there."""
+        assert self.others is not None
+        prefix, path = directory + "/", pl.col("path")
+        table, others = (
+            rows.filter(path.str.starts_with(prefix)).with_columns(path.str.strip_prefix(prefix))
+            for rows in (self.table, self.others)
+        )
+        findings = [each._replace(path=each.path.removeprefix(prefix)) for each in self.findings]
+        findings.sort(key=attrgetter("path"))
+        return self._replace(table=table, findings=findings, others=others, top="")
 
     def below_top(self) -> Files:
         """Return the same with paths that start below :attr:`top`."""
-        if not self.top or self.others is None:
-            return self
-        prefix = self.top + "/"
-        findings = [each._replace(path=each.path.removeprefix(prefix)) for each in self.findings]
-        path = pl.col("path")
-        below = path.str.strip_prefix(prefix)
-        return self._replace(
-            table=self.table.with_columns(below),
-            findings=sorted(findings, key=attrgetter("path")),
-            others=self.others.filter(path.str.starts_with(prefix)).with_columns(below),
-            top="",
-        )
+        return self.below(self.top) if self.top else self
 
     def with_unreadable(self, extensions: frozenset[str]) -> Files:
         """Return the same with images of kinds that dsprep does not decode as lost samples."""
@@ -101,3 +133,186 @@ def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) ->
             below = (directory.path for directory in scanned.directories)
             passed_by += [printable(path) for path in below if path not in only]
     return Files(pl.concat(tables), sorted(findings, key=attrgetter("path")), sorted(passed_by))
+
+
+# Members of archives
+
+
+def images_of(archive: Archive, source: Source) -> Files:
+    """Return the files of an archive whose images are samples by themselves."""
+    files = files_of(archive, source.suffixes)
+    if files.table.is_empty() and archive.listing.damage:
+        raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
+    is_tar = not isinstance(archive.reader, ZipReader)
+    if source.kind is None and not source.chooses and is_tar and _has_parts(files):
+        raise SourceError(
+            f"{source.root}: its images have files of the same names, which are not adjacent to "
+            "them: give --from parts to take those of one name for one sample, or --from images "
+            "to take the images alone"
+        )
+    return files
+
+
+def _has_parts(files: Files) -> bool:
+    """Return whether half of the images of a tar, or more, have labels or texts beside them."""
+    assert files.others is not None
+    stem, extension = (pl.col("path").str.extract(each) for each in (r"^(.*)\.", r"\.([^./]*)$"))
+    known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
+    together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
+    return together > 0 and 2 * together >= files.table.height
+
+
+def read_text_beside(root: str, path: str, archive: Archive | None = None) -> str:
+    """Read a list or a table that goes with a source: from the disk, or from its archive."""
+    if exists(path) or (archive is None and (is_dir(root) or not is_archive(root))):
+        return read_text(path)
+    archive = archive or open_archive(root)
+    listing = archive.listing
+    wanted = posixpath.normpath(path)
+    exact = {wanted, posixpath.join(archive.below, wanted)}
+    members = [(posixpath.normpath(name), at) for at, name in enumerate(listing.names)]
+    found = [at for name, at in members if name in exact]
+    found = found or [at for name, at in members if name.endswith("/" + wanted)]
+    if len({listing.names[at] for at in found}) > 1:
+        named = " or ".join(repr(listing.names[at]) for at in found[:2])
+        raise SourceError(f"{path}: may be {named} of {archive.path}")
+    if not found:
+        raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
+    if listing.sizes[found[-1]] > _MOST_TEXT:
+        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, too many for a list")
+    (data,) = archive.reader.read(listing.rows(found[-1:]))
+    if not isinstance(data, bytes):
+        raise SourceError(f"{archive.path}: {path}: {data}")
+    return decode_text(data, path)
+
+
+def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
+    """Put the members of an archive into a table, as unpacking would lay them out."""
+    listing = archive.listing
+
+    def finding(kind: str, name: str, detail: str) -> Finding:
+        """Report a file; one whose name is not that of an image was never a sample."""
+        match = re.search(_EXTENSION, name)
+        is_image = match is not None and match[1].lower() in extensions
+        return Finding(kind if is_image else "not-an-image", name.replace("\0", "\\x00"), detail)
+
+    findings = []
+    unreadable = [Finding("unreadable", *each) for each in listing.unreadable]
+    for kind, name, detail in (*unreadable, *listing.odd):
+        path, hidden = _normal(name)
+        findings.append(
+            Finding("hidden", hidden) if hidden else finding(kind, path or name, detail)
+        )
+    columns = {"path": listing.names, "size": listing.sizes}
+    columns |= {"offset": listing.offsets, "stored": listing.stored}
+    schema = {name: pl.String() if name == "path" else pl.Int64() for name in columns}
+    row = 2 * pl.int_range(pl.len()) + 1  # links come between them
+    facts = {"mtime": pl.lit(archive.reader.mtime or 0, pl.Int64), "file": pl.lit(0, pl.Int64)}
+    members = pl.DataFrame(columns, schema).with_columns(row=row, hidden=pl.lit(""), **facts)
+    is_odd = members["path"].str.contains(_ODD)
+    if is_odd.any():
+        names = members["path"].filter(is_odd).to_list()
+        paths, hiddens = zip(*map(_normal, names), strict=True)
+        findings += [
+            finding("bad-name", name, "leads out of the archive")
+            for name, path in zip(names, paths, strict=True)
+            if path is None
+        ]
+        odd = members.filter(is_odd).with_columns(
+            pl.Series("path", paths, pl.String), pl.Series("hidden", hiddens, pl.String)
+        )
+        members = pl.concat([members.filter(~is_odd), odd.drop_nulls("path")])
+    if listing.links:
+        members = pl.concat([members, _linked(listing, members, findings, finding)])
+    is_image = pl.col("path").str.extract(_EXTENSION).str.to_lowercase().is_in(extensions)
+    members = members.with_columns(image=is_image.fill_null(False) & (pl.col("hidden") == ""))
+    if members["path"].is_duplicated().any():
+        repeats = pl.col("path").is_duplicated() & pl.col("image")
+        counts = members.filter(repeats).group_by("path", maintain_order=True).len()
+        findings += [
+            Finding("duplicate", path, f"{count} times in the archive; the last one counts")
+            for path, count in counts.iter_rows()
+        ]
+        members = members.sort("row").unique("path", keep="last", maintain_order=True)
+    is_hidden = pl.col("hidden") != ""
+    hidden_paths = members.filter(is_hidden)["hidden"].unique()
+    findings += [Finding("hidden", path) for path in hidden_paths.to_list()]
+    plain = members.filter(~pl.col("image") & ~is_hidden)["path"]
+    findings += [Finding("not-an-image", path) for path in plain.to_list()]
+    table = members.select(*FILES, *PLACE_COLUMNS)
+    images, others = table.filter(members["image"]), table.filter(~members["image"])
+    files = Files(images, findings, [], others, archive=archive)
+    if archive.below:
+        prefix = archive.below + "/"
+        if not table["path"].str.starts_with(prefix).any():
+            raise SourceError(f"{archive.path}: has no directory {archive.below!r}")
+        inside = [each for each in findings if each.path.startswith(prefix)]
+        files = files._replace(findings=inside).below(archive.below)
+    else:
+        files = files._replace(top=_top(files.table["path"], listing))
+    findings = sorted(files.findings, key=attrgetter("path"))
+    return files._replace(findings=[*listing.damage, *findings])
+
+
+def _normal(name: str) -> tuple[str | None, str]:
+    """Return the normal path of a member, and what is hidden or left behind in it.
+
+    The path is None if it leads outside.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or "\0" in name or ".." in parts or _DRIVE.match(name) or not parts:
+        return None, ""
+    for depth, part in enumerate(parts, 1):
+        if part.startswith(".") or part in LEFT_BEHIND:
+            return "/".join(parts), "/".join(parts[:depth]) + "/" * (depth < len(parts))
+    return "/".join(parts), ""
+
+
+def _linked(
+    listing: Listing,
+    members: pl.DataFrame,
+    findings: list[Finding],
+    finding: Callable[[str, str, str], Finding],
+) -> pl.DataFrame:
+    """Return the members that links lead to, under the paths of the links; adds to findings."""
+    rows = {path: row for row, path in enumerate(members["path"].to_list())}
+    links: dict[str, tuple[str, str, int]] = {}  # target, what is hidden, position by path
+    for link in listing.links:
+        path, hidden = _normal(link.name)
+        if path is None:
+            findings.append(finding("bad-name", link.name, "leads out of the archive"))
+        else:
+            start = posixpath.dirname(path) if link.symbolic else ""
+            target = posixpath.normpath(posixpath.join(start, link.target))
+            links[path] = target, hidden, 2 * link.position
+    found = []
+    for path, (target, hidden, position) in links.items():
+        end = target
+        for _ in range(_MOST_LINKS):
+            if end in rows or end not in links:
+                break
+            end = links[end][0]
+        if end in rows:
+            found.append((rows[end], path, hidden, position))
+        elif hidden:
+            findings.append(Finding("hidden", hidden))
+        else:
+            shown = target.replace("\0", "\\x00")
+            findings.append(finding("missing", path, f"a link to {shown}, not in the archive"))
+    return members[[row for row, *_ in found]].with_columns(
+        pl.Series("path", [path for _, path, _, _ in found], pl.String),
+        pl.Series("hidden", [hidden for _, _, hidden, _ in found], pl.String),
+        pl.Series("row", [position for *_, position in found], pl.Int64),
+    )
+
+
+def _top(paths: pl.Series, listing: Listing) -> str:
+    """Return the directory that an archive is of, if all images lie below it.
+
+    Where every name begins with ``./``, a directory was archived from within and is not named; and
+    a tar in a tar is a class.
+    """
+    first = paths.str.extract(r"^([^/]+)/")
+    if first.n_unique() != 1 or first[0] is None or first[0] in listing.stems:
+        return ""
+    return "" if all(name.startswith("./") for name in listing.names) else str(first[0])

@@ -10,7 +10,7 @@ Workers call the functions at the end, so that polars is imported only where it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,8 +36,6 @@ from dsprep.sources.scan import RunAll
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dsprep.catalog import Catalog
 
 _FIRST = 64  # samples of the set that are looked at
@@ -55,33 +53,14 @@ def with_schema(
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
 
-    if not catalog.reader.whole:
-        settled = Settled(_of_images(catalog, choice))
+    if catalog.reader.whole:
+        catalog, settled = _looked_at(catalog, choice, run_all)
     else:
-        observed = Observed()
-        if not catalog.is_told or choice.schema or choice.look_all or choice.paths:
-            observed = _look(catalog, choice, run_all)
-            if pixels := _pixels(catalog, observed, run_all):
-                catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
-                observed = _look(catalog, choice, run_all)
-        table, declared = catalog.reader.table, catalog.schema
-        unread = frozenset[str]()
-        if isinstance(table, Format) and declared is not None and declared.format:
-            unread = table.placeholders(declared)
-        for name in unread:
-            observed.places.pop((name,), None)
-        settled = settle(observed, table, choice, catalog.root, declared)
-        settled = settled._replace(ignored=settled.ignored | unread)
-        settled = _with_width(settled, catalog, choice, run_all)
-        if choice.unlabeled and catalog.label_column is not None:
-            rows = catalog.table.drop(catalog.label_column)
-            catalog = replace(catalog, table=rows, classes=None)
-    label = settled.schema.label_field
-    classes = catalog.classes
+        settled = Settled(_of_images(catalog, choice))
+    label, classes, told = settled.schema.label_field, catalog.classes, catalog.told
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
-    told = catalog.told
-    if catalog.reader.whole and label is None and catalog.label_column is not None:
+    elif catalog.reader.whole and catalog.label_column is not None:
         settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
         told |= {"label"}
     settled, idle = select(settled, choice)
@@ -91,6 +70,35 @@ def with_schema(
         catalog = _with_classes(catalog, choice, every, order, run_all, findings)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
     return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
+
+
+def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
+    """Settle the schema of whole samples."""
+    observed = Observed()
+    if not catalog.is_told or choice.schema or choice.look_all or choice.paths:
+        observed = _look(catalog, choice, run_all)
+        if pixels := _pixels(catalog, observed, run_all):
+            catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
+            observed = _look(catalog, choice, run_all)
+    table, declared = catalog.reader.table, catalog.schema
+    unread = frozenset[str]()
+    if isinstance(table, Format) and declared is not None and declared.format:
+        unread = table.placeholders(declared)
+    for name in unread:
+        observed.places.pop((name,), None)
+    settled = settle(observed, table, choice, catalog.root, declared)
+    settled = settled._replace(ignored=settled.ignored | unread)
+    label = settled.schema.label_field
+    if label is not None and label.kind.is_list and not label.width and len(catalog):
+        # No manifest tells the length of labels: the first sample does.
+        seen = _look(catalog.slice(0, 1), choice, run_all).places
+        width = max((seen[place].width for place in label.places if place in seen), default=0)
+        changed = settled.schema.with_field(replace(label, width=width))
+        settled = settled._replace(schema=changed)
+    if choice.unlabeled and catalog.label_column is not None:
+        rows = catalog.table.drop(catalog.label_column)
+        catalog = replace(catalog, table=rows, classes=None)
+    return catalog, settled
 
 
 def _of_images(catalog: Catalog, choice: Choice) -> Schema:
@@ -107,16 +115,6 @@ def _of_images(catalog: Catalog, choice: Choice) -> Schema:
         told = "a list" if column == "label" else "directories or a list"
         fields.append(Field("label", kind, names=names, told=told))
     return Schema(tuple(fields), "image", "label" if column else None)
-
-
-def _with_width(settled: Settled, catalog: Catalog, choice: Choice, run_all: RunAll) -> Settled:
-    """Look at the first sample for the length of its label, which no manifest tells."""
-    label = settled.schema.label_field
-    if label is None or not label.kind.is_list or label.width or not len(catalog):
-        return settled
-    seen = _look(catalog.slice(0, 1), choice, run_all).places
-    width = max((seen[place].width for place in label.places if place in seen), default=0)
-    return settled._replace(schema=settled.schema.with_field(replace(label, width=width)))
 
 
 def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
@@ -217,9 +215,16 @@ def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
 
 
 def _with_labels(catalog: Catalog, gathered: Gathered, findings: list[Finding]) -> Catalog:
-    """Return the catalog with the labels and the keys of its samples, without unreadable ones."""
+    """Return the catalog with the labels and the keys of its samples, without unreadable ones.
+
+    It gets no labels unless all samples have numbers.
+    """
     import polars as pl
 
+    from dsprep.sources.classes import label_lists
+
+    assert catalog.settled is not None
+    label, column = catalog.settled.schema.label_field, None
     table, unread = catalog.table, gathered.unread
     findings += [Finding("unreadable", table["path"][at], why) for at, why in unread.items()]
     is_read = [at not in unread for at in range(table.height)]
@@ -228,29 +233,14 @@ def _with_labels(catalog: Catalog, gathered: Gathered, findings: list[Finding]) 
     if not catalog.keys_known and len(set(map(key_of, keys))) == table.height:
         table = table.with_columns(path=pl.Series(keys, dtype=pl.String))
         catalog = replace(catalog, keys_known=True)
-    catalog = replace(catalog, table=table)
-    if catalog.label_column is None and (column := _column(catalog, labels)) is not None:
-        catalog = replace(catalog, table=table.with_columns(column))
-    return catalog
-
-
-def _column(catalog: Catalog, labels: Sequence[Any]) -> pl.Series | None:
-    """Return labels as a column of a catalog; None unless all samples have numbers."""
-    import polars as pl
-
-    assert catalog.settled is not None
-    label = catalog.settled.schema.label_field
-    if label is None or any(each is None or isinstance(each, str) for each in labels):
-        return None
-    if label.type == "class":
-        known = range(len(catalog.classes)) if catalog.classes else None
-        if known is not None and any(each not in known for each in labels):
-            return None
-        return pl.Series("cls", labels, dtype=pl.Int64)
-    lists = [each if isinstance(each, tuple) else (each,) for each in labels]
-    if not all(own and all(isinstance(item, int | float) for item in own) for own in lists):
-        return None
-    return pl.Series("label", lists, dtype=pl.List(pl.Float64))
+    if label is not None and catalog.label_column is None:
+        if label.type != "class":
+            column = label_lists(labels)
+        elif all(isinstance(each, int) for each in labels):
+            known = range(len(catalog.classes)) if catalog.classes else None
+            if known is None or all(each in known for each in labels):
+                column = pl.Series("cls", labels, dtype=pl.Int64)
+    return replace(catalog, table=table if column is None else table.with_columns(column))
 
 
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:

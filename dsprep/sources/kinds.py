@@ -10,9 +10,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError
 from dsprep.findings import Finding
@@ -21,6 +20,7 @@ from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
+from dsprep.sources.names import expand, located, require_one_split
 from dsprep.sources.scan import RunAll
 from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
@@ -36,23 +36,14 @@ if TYPE_CHECKING:
 
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
-_PATTERN = re.compile(r"[*?[{]")
+_MARK = re.compile(r"[*?[{]")
 _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
-
-
-class Kind(NamedTuple):
-    """A kind of source."""
-
-    names: tuple[str, ...]  # what `--from` calls it; empty if it is only detected
-    read: Callable[[Source, RunAll], Found | None]  # its catalog; None if the source is not one
 
 
 def detect(source: Source, run_all: RunAll = map) -> Found | None:
     """Make the catalog of a source; None if it is a tree of images."""
     kind = source.kind
-    if kind not in (None, *KINDS):
-        raise OptionError(f"--from {kind}: choose one of {', '.join(KINDS)}")
     if kind == "images":
         return None
     if (source.list_file or source.root).endswith(MANIFESTS):
@@ -66,8 +57,8 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     try:
         if kind not in ("augmented-manifest", "parts"):
             own = _located(own)
-        tried = (each for each in REGISTRY if kind in (None, *each.names))
-        found = next((found for each in tried if (found := each.read(own, run_all))), None)
+        tried = (read for names, read in REGISTRY if kind in (None, *names))
+        found = next((found for read in tried if (found := read(own, run_all))), None)
     except OSError as error:
         path = error.filename or source.root
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
@@ -80,29 +71,26 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
     if not chooses:
         return found
-    from dsprep.sources.archive_files import read_text_beside
     from dsprep.sources.files import Files
     from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
 
     catalog, notes = with_schema(found[0], source.choice, True, source.class_order, run_all)
     files = Files.of(catalog, [*found[1], *notes])
-    return read_tree(source, files=files, text_of=partial(read_text_beside, source.root))
+    return read_tree(source, files=files)
 
 
 def _located(source: Source) -> Source:
-    from dsprep.sources.names import located
-
     return replace(source, root=located(source.root), others=tuple(map(located, source.others)))
 
 
 def _require_alone(source: Source) -> None:
     if source.others:
-        gone = [each for each in (source.root, *source.others) if not exists(each)]
+        for path in (source.root, *source.others):
+            if not exists(path):
+                raise SourceError(f"{path}: does not exist")
         problem = "several sources have to be shards, Parquet, or parts of CIFAR or MNIST"
-        raise SourceError(
-            f"{gone[0]}: does not exist" if gone else f"{source.others[0]}: {problem}"
-        )
+        raise SourceError(f"{source.others[0]}: {problem}")
 
 
 def _classes(source: Source) -> tuple[str, ...] | None:
@@ -129,7 +117,8 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
     if source.kind is None and not is_downloaded:
         return None
     from dsprep.sources.archive import is_archive, open_archive
-    from dsprep.sources.parts import read_archived_parts, read_parts
+    from dsprep.sources.files import files_of
+    from dsprep.sources.parts import read_parts, read_stems
 
     _require_alone(source)
     if not is_dir(source.root):
@@ -138,12 +127,11 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
                 f"{source.root}: is not a directory, which --pair goes with, as --from parts does "
                 "with a directory or an archive"
             )
-        from dsprep.sources.archive_files import files_of
 
         archive = open_archive(source.root)
         extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
         files = files_of(archive, extensions).below_top()
-        return read_archived_parts(archive.path, files, _classes(source))
+        return read_stems(archive.path, files, _classes(source))
     catalog, findings = read_parts(
         source.root,
         pairs=source.pairs or None,
@@ -175,7 +163,7 @@ def _written(source: Source, run_all: RunAll) -> Found | None:
     """Read a folder that dsprep wrote."""
     if source.kind or source.chooses or source.others or source.classes or not is_dir(source.root):
         return None
-    from dsprep.sources.folder import read_written
+    from dsprep.sources.described import read_written
 
     return read_written(source.root, run_all)
 
@@ -193,31 +181,29 @@ def _described(source: Source, run_all: RunAll) -> Found | None:
 
 
 def _parquet(source: Source, run_all: RunAll) -> Found | None:
-    from dsprep.sources.names import expand, require_one_split
-
     root = source.root
     if is_dir(root) and not source.others:
-        names = {entry.name: entry for entry in entries(root) if not entry.name.startswith(".")}
-        tables = [name for name in names if name.endswith(".parquet") and names[name].is_file()]
-        files = sorted(names[name].path for name in tables)
-        layouts = {name: format_of_source(name) for name in names}
-        shards = {shard_stem(name) for name, kind in layouts.items() if kind and kind.concatenative}
-        if files and source.kind is None and shards:
+        found = {each.name: each for each in entries(root) if not each.name.startswith(".")}
+        tables = [each for name, each in found.items() if name.endswith(".parquet")]
+        files = sorted(each.path for each in tables if each.is_file())
+        if files and source.kind is None:
+            formats = CONCATENATIVE.values()
+            shards = {shard_stem(name) for name in found if format_of_source(name) in formats}
             if not shards.isdisjoint(map(shard_stem, files)):
                 return None  # img2dataset: tables of what is in the shards of the same names
-            raise SourceError(
-                f"{root}: holds shards and {os.path.basename(files[0])}: say which are the "
-                "samples, --from parquet or --from with the format of the shards"
-            )
+            others = "shards" if shards else "images" if holds_images(root) else ""
+            if others == "images" and source.chooses:
+                return None
+            if others:
+                by = "images or --from parquet"
+                if shards:
+                    by = "parquet or --from with the format of the shards"
+                raise SourceError(
+                    f"{root}: holds {others} and {os.path.basename(files[0])}: say which are the "
+                    f"samples, --from {by}"
+                )
         if not exists(os.path.join(root, "manifest.json")):
             require_one_split(root, files)
-        if files and source.kind is None and holds_images(root):
-            if source.chooses:
-                return None
-            raise SourceError(
-                f"{root}: holds images and {os.path.basename(files[0])}: say which are the "
-                "samples, --from images or --from parquet"
-            )
     else:
         files = [file for name in (root, *source.others) for file in expand(name)]
     if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
@@ -259,7 +245,6 @@ def _pixels(source: Source, run_all: RunAll) -> Found | None:
     named = (source.root, *source.others)
     if source.kind is None and not all(map(_may_be_pixels, named)):
         return None  # known without importing what is slow to import
-    from dsprep.sources.names import expand
     from dsprep.sources.pixels import read_pixels
 
     paths = [path for name in named for path in expand(name)]
@@ -269,14 +254,9 @@ def _pixels(source: Source, run_all: RunAll) -> Found | None:
 
 def _may_be_pixels(path: str) -> bool:
     """Return whether names at a path, in it or above it are those of CIFAR's or idx files."""
-    above = path.rstrip("/")
-    names = [os.path.basename(above)]
-    for _ in range(2):
-        above = os.path.dirname(above)
-        names.append(os.path.basename(above))
-    pattern = _PATTERN.search(path)
-    if pattern is not None:
-        path = os.path.dirname(path[: pattern.start()])
+    names = path.rstrip("/").split("/")[-3:]
+    if (start := _MARK.split(path)[0]) != path:  # a pattern
+        path = os.path.dirname(start)
     for _ in range(2):  # PATH/train is a part of what lies in PATH
         path = path if exists(path) else os.path.dirname(path) or "."
     if is_dir(path):
@@ -353,23 +333,14 @@ def holds_images(directory: str, depth: int = 1) -> bool:
     )
 
 
-# In the order in which they are tried.
-REGISTRY = (
-    Kind(("augmented-manifest",), _manifest),
-    Kind(("parts",), _parts),
-    Kind((), _written),
-    Kind(("imagefolder",), _described),
-    Kind(("parquet",), _parquet),
-    Kind(("pixels",), _pixels),
-    Kind((*CONCATENATIVE,), _shards),
+# What `--from` calls each kind, in the order in which they are tried, and what returns its catalog,
+# or None if a source is not of the kind. The names of one that is only detected are empty.
+REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], ...] = (
+    (("augmented-manifest",), _manifest),
+    (("parts",), _parts),
+    ((), _written),
+    (("imagefolder",), _described),
+    (("parquet",), _parquet),
+    (("pixels",), _pixels),
+    ((*CONCATENATIVE,), _shards),
 )
-KINDS = (
-    *CONCATENATIVE,
-    "images",
-    "imagefolder",
-    "parts",
-    "pixels",
-    "parquet",
-    "augmented-manifest",
-)
-"""The values of ``--from``."""

@@ -16,9 +16,8 @@ from dsprep.lists.rows import plain_paths
 from dsprep.sample import key_expr
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
-from dsprep.sources.scan import FileReader
-from dsprep.storage.files import facts, results
-from dsprep.storage.store import Facts
+from dsprep.sources.scan import FileReader, facts_at
+from dsprep.storage.files import results
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
 
@@ -44,16 +43,15 @@ def match_files(
     missing = matched.filter(pl.col("size").is_null())
     found = matched.drop_nulls("size")
     if found.is_empty():
-        example = rows["path"][0]
-        if files.samples is not None:
+        none, example = f"{source}: not one of the {rows.height}", rows["path"][0]
+        if files.samples is None:
             raise SourceError(
-                f"{source}: not one of the {rows.height} samples that it names is in {root}, "
-                f"{example!r} for one; {root} has names such as {files.table['path'][0]!r}, and "
-                "dsprep lst create lists them all"
+                f"{none} files that it names lies below {root}, {example!r} for one: give the "
+                "directory that its paths start from"
             )
         raise SourceError(
-            f"{source}: not one of the {rows.height} files that it names lies below {root}, "
-            f"{example!r} for one: give the directory that its paths start from"
+            f"{none} samples that it names is in {root}, {example!r} for one; {root} has names "
+            f"such as {files.table['path'][0]!r}, and dsprep lst create lists them all"
         )
     undecoded = {each.path.rpartition(".")[0]: each for each in files.unreadable()}
     undecoded = {path: undecoded[path] for path in missing["file"] if path in undecoded}
@@ -96,17 +94,9 @@ def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
     """Find files that a scan leaves out because they are hidden or have another extension."""
     if files.others is not None:
         return files.others.filter(pl.col("path").is_in(paths.implode()))
-    calls = [partial(_facts, os.path.join(root, path)) for path in paths]
-    facts_of = results(root, ((0, call) for call in calls))
-    found = [(path, *known) for path, known in zip(paths, facts_of, strict=True) if known]
-    return pl.DataFrame(found, schema=FILES, orient="row")
-
-
-def _facts(path: str) -> Facts | None:
-    try:
-        return facts(path)
-    except OSError:
-        return None
+    calls = ((0, partial(facts_at, os.path.join(root, path))) for path in paths)
+    found = zip(paths, results(root, calls), strict=True)
+    return pl.DataFrame([(path, *each) for path, each in found if each], FILES, orient="row")
 
 
 def chosen(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice, product
 from math import prod
 
@@ -56,7 +56,7 @@ def expand(pattern: str) -> list[str]:
         raise SourceError(f"{pattern}: is more than {_MOST_FILES:,} shards")
     texts = _BRACES.split(pattern)[::2]
     names = [
-        "".join(chain.from_iterable(zip(texts, (*chosen, ""), strict=True)))
+        "".join(map("".join, zip(texts, (*chosen, ""), strict=True)))
         for chosen in product(*choices)
     ]
     if not any(mark in pattern for mark in "*?["):
@@ -87,27 +87,23 @@ def _canonical(split: str) -> str:
 
 def pattern_of(files: Sequence[str]) -> str:
     """Return a pattern that matches files, whose numbers may differ, and none of another split."""
-    patterns = _patterns(files, lambda prefix: prefix)
+
+    def pattern(path: str, shorten: bool) -> str:
+        directory, name = os.path.split(path)
+        split = split_of(path)
+        at = name.rfind(split) + len(split) if split and split in name else 0
+        prefix = re.sub(r"\d+", "*", name[:at]) if shorten else name[:at]
+        return os.path.join(directory, prefix + _NUMBERS.sub("*", name[at:], count=1))
+
+    patterns = list(dict.fromkeys(pattern(path, False) for path in files))
     if len(patterns) >= 4:
-        patterns = _patterns(files, lambda prefix: re.sub(r"\d+", "*", prefix))
+        patterns = list(dict.fromkeys(pattern(path, True) for path in files))
     if len(patterns) == 1:
         return patterns[0]
     directories, names = zip(*map(os.path.split, patterns), strict=True)
     if len(set(directories)) > 1:
         return f"{{{','.join(patterns)}}}"
     return os.path.join(directories[0], f"{{{','.join(names)}}}")
-
-
-def _patterns(files: Sequence[str], shorten: Callable[[str], str]) -> list[str]:
-    patterns = []
-    for path in files:
-        directory, name = os.path.split(path)
-        split = split_of(path)
-        ends = [match.end() for match in re.finditer(re.escape(split), name)]
-        at = ends[-1] if split and ends else 0
-        rest = _NUMBERS.sub("*", name[at:], count=1)
-        patterns.append(os.path.join(directory, shorten(name[:at]) + rest))
-    return list(dict.fromkeys(patterns))
 
 
 def require_one_split(name: str, files: Iterable[str]) -> None:

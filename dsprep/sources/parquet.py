@@ -28,22 +28,14 @@ from dsprep.formats.arrow import (
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.sample import key_of
 from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
-from dsprep.sources.classes import number_classes, unknown_classes
-from dsprep.sources.parquet_rows import (
-    IndexedRows,
-    ParquetFile,
-    ParquetReader,
-    RowsTask,
-    index_rows,
-    open_or_refuse,
-)
+from dsprep.sources.classes import label_lists, number_classes, unknown_classes
+from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import recorded_schema
 from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
 _NO_CHOICE = Choice()
-_LARGEST_EXACT = 1 << 53
 _WITHOUT_CLASS = -1  # Hugging Face's number of an unknown class, as in most test sets
 
 
@@ -75,9 +67,9 @@ def read_parquet(
         label = None
     label_column = label.places[0][0] if label else None
 
-    tasks = [RowsTask(path, columns, label_column, choice.no_image) for path in paths]
-    indexed = list(run_all(index_rows, tasks))
-    findings = list(_findings(paths, indexed))
+    tasks = [(path, columns, label_column, choice.no_image) for path in paths]
+    indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
+    findings = [finding for rows in indexed for finding in _findings(rows)]
     if not any(rows.rows for rows in indexed):
         why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
         raise SourceError(f"{root}: holds no rows that can be read{why}")
@@ -91,7 +83,7 @@ def read_parquet(
             "index": range(len(names)),
             "path": names,
             "size": joined("sizes"),
-            "mtime": [rows.mtime for rows in indexed for _ in rows.rows],
+            "mtime": [rows.file.mtime for rows in indexed for _ in rows.rows],
             "file": [number for number, rows in enumerate(indexed) for _ in rows.rows],
             "offset": joined("rows"),
             "stored": [0] * len(names),
@@ -113,11 +105,7 @@ def read_parquet(
             )
     declared, more = _as_counted(declared, set(columns.names), indexed, len(names))
     findings += [Finding("note", "", note) for note in notes + more]
-    files = tuple(
-        ParquetFile(path, rows.size, rows.mtime, tuple(rows.groups), rows.spool)
-        for path, rows in zip(paths, indexed, strict=True)
-    )
-    reader = ParquetReader(Parquet.of(shared), columns, files)
+    reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     from_table = frozenset({"label"} if columns.label else ())
     catalog = Catalog(table, root, classes, reader, declared, is_told=True, told=from_table)
@@ -136,14 +124,14 @@ def _with_json(catalog: Catalog, recorded: Schema | None) -> Catalog:
     return replace(catalog, schema=replace(catalog.schema, fields=fields))
 
 
-def _findings(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> Iterator[Finding]:
-    for path, rows in zip(paths, indexed, strict=True):
-        for damage in rows.damage:
-            yield Finding("damaged", os.path.basename(path), damage)
-        if rows.without_image:
-            count = format_count(rows.without_image, "row")
-            detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
-            yield Finding("keyless", os.path.basename(path), detail)
+def _findings(rows: IndexedRows) -> Iterator[Finding]:
+    name = os.path.basename(rows.file.path)
+    for damage in rows.damage:
+        yield Finding("damaged", name, damage)
+    if rows.without_image:
+        count = format_count(rows.without_image, "row")
+        detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
+        yield Finding("keyless", name, detail)
 
 
 def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
@@ -239,64 +227,43 @@ def _number(
     choice: Choice,
     root: str,
 ) -> tuple[Field, pl.Series | None]:
-    """Number the classes of a label."""
+    """Number the classes of a label; the column is None unless every sample has a label."""
+    column = f"the column {label.name!r}"
     if label.type == "text" and (choice.label_type == "text" or choice.schema is not None):
         return label, None
     if label.type == "text":
         known = {each for each in labels if each is not None}
         if not all(isinstance(each, str) for each in known):
-            raise SourceError(f"{root}: the column {label.name!r} is not UTF-8")
+            raise SourceError(f"{root}: {column} is not UTF-8")
         label = replace(label, type="class", names=classes or number_classes(known, root, order))
     elif label.type == "class" and label.names and classes not in (None, label.names):
-        used = {each for each in labels if each in range(len(label.names))}
-        _require_known({label.names[each] for each in used}, classes or (), label, root)
-        labels = [label.names[each] if each in used else each for each in labels]
+        names = dict(enumerate(label.names))
+        labels = [names.get(each, each) for each in labels]
         label = replace(label, names=classes or ())
     elif label.type == "class":
         label = replace(label, names=label.names or classes or ())
-    if label.kind.is_integer:
-        return label, _class_column(label, labels, root)
-    if not label.kind.is_number:
-        return label, None
-    lists = _label_lists(labels)
-    return replace(label, width=0 if lists is None or lists.is_empty() else len(lists[0])), lists
-
-
-def _class_column(label: Field, labels: Sequence[Any], root: str) -> pl.Series | None:
-    """Return class numbers as a column, if every sample has one."""
+    if not label.kind.is_integer:
+        lists = label_lists(labels) if label.kind.is_number else None
+        width = 0 if lists is None or lists.is_empty() else len(lists[0])
+        return replace(label, width=width) if label.kind.is_number else label, lists
     if len(set(label.names)) < len(label.names):
-        raise SourceError(f"{root}: two classes in the column {label.name!r} have one name")
+        raise SourceError(f"{root}: two classes in {column} have one name")
     number_classes(label.names, root)
-    _require_known({each for each in labels if isinstance(each, str)}, label.names, label, root)
     by_name = {name: number for number, name in enumerate(label.names)}
+    if unknown := sorted({each for each in labels if isinstance(each, str)} - by_name.keys()):
+        raise unknown_classes(f"{root}: {column}", unknown, label.names)
     numbers = [by_name[each] if isinstance(each, str) else each for each in labels]
-    known = range(_WITHOUT_CLASS, len(label.names))
+    known_numbers = range(_WITHOUT_CLASS, len(label.names))
     for row, number in enumerate(numbers if label.names else ()):
-        if number is not None and number not in known:
+        if number is not None and number not in known_numbers:
             raise SourceError(
                 f"{root}: row {row}: {number} is none of the {len(label.names)} classes"
             )
     if None in numbers or (label.names and _WITHOUT_CLASS in numbers):
-        return None
+        return label, None
     if max(numbers) >= 1 << 63:
         raise SourceError(f"{root}: the label {max(numbers)} is beyond 64 bits with a sign")
-    return pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
-
-
-def _require_known(names: set[str], classes: Sequence[str], label: Field, root: str) -> None:
-    if unknown := sorted(names.difference(classes)):
-        raise unknown_classes(f"{root}: the column {label.name!r}", unknown, classes)
-
-
-def _label_lists(labels: Sequence[Any]) -> pl.Series | None:
-    """Return labels of several numbers as a column, if every sample has one."""
-    lists = [each if isinstance(each, list) else [each] for each in labels]
-    for label in lists:
-        if not label or any(not isinstance(number, int | float) for number in label):
-            return None
-        if any(isinstance(number, int) and abs(number) > _LARGEST_EXACT for number in label):
-            return None
-    return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False)
+    return label, pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
 
 
 def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[Cell]) -> list[str]:

@@ -1,22 +1,20 @@
 """The rows of Parquet files in workers: indexed without their images, and read.
 
 A row group is compressed as a whole, so rows are read front to back: whatever rows are asked for,
-each group that holds some is read once. For rows in another order the files are unpacked: each row
-by itself, as Arrow's messages one after the other, then the offset of each.
+each group that holds some is read once. For rows in another order the files are unpacked into
+Arrow's own files, which have an index.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-import sys
 from array import array
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import compress
 from typing import Any, ClassVar, NamedTuple
 
@@ -37,34 +35,31 @@ from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_lin
 from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
-from dsprep.sources.prefetch import OpenFiles, read_at
-from dsprep.storage.files import OpenFile, facts, open_file
+from dsprep.storage.files import facts, open_file
 
 _HEAD = 16  # bytes that show the kind of an image
 _MESSAGE = _MESSAGE_OF_COLUMN = 512  # more than Arrow's message of one row takes beside the values
-_OFFSET = struct.Struct("<Q")
-_TRAILER = struct.Struct("<QQ")
+_MOST_OPEN = 64  # unpacked files
 
 
 # Indexing
 
 
-class RowsTask(NamedTuple):
-    """A file to index."""
+class ParquetFile(NamedTuple):
+    """A file of rows."""
 
     path: str
-    columns: Columns  # the columns to read
-    label: str | None  # the column of labels, if labels are wanted
-    no_image: bool  # whether rows without an image are samples
+    size: int  # its bytes when it was indexed
+    mtime: int  # its time of last change then, in nanoseconds since 1970
+    groups: tuple[int, ...]  # the first row of each row group, and the number of all rows
+    spool: int = 4096  # an upper limit of the bytes of its unpacked rows
 
 
 @dataclass
 class IndexedRows:
     """The index of a file."""
 
-    size: int  # the file's bytes
-    mtime: int  # when it was last changed, in nanoseconds since 1970
-    groups: list[int]  # the number of the first row of each row group, and the number of all rows
+    file: ParquetFile
     # the number of each row that is a sample
     rows: array[int] = field(default_factory=lambda: array("q"))
     # the bytes of its image; without images, of all its values
@@ -73,7 +68,6 @@ class IndexedRows:
     paths: list[Cell] = field(default_factory=list)  # the path of its image, if the file has it
     labels: list[Any] = field(default_factory=list)  # its cell in the column of labels
     counts: Counter[str] = field(default_factory=Counter)  # rows that have a value, by column
-    spool: int = 4096  # an upper limit of the bytes that the rows take one by one
     without_image: int = 0  # rows that are no samples because their image is null
     damage: list[str] = field(default_factory=list)  # row groups that cannot be read, and why
 
@@ -88,42 +82,60 @@ def open_or_refuse(path: str) -> Any:
         raise SourceError(f"{path}: is not a whole Parquet file ({first_line(error)})") from None
 
 
-def index_rows(task: RowsTask) -> IndexedRows:
-    """Index a file, in a worker: read all of it, a few rows at a time."""
-    size, mtime = facts(task.path)
-    with open_or_refuse(task.path) as file:
+def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
+    """Index a file, in a worker: read all of it, a few rows at a time.
+
+    The task is its path, the columns to read, the column of labels if they are wanted, and whether
+    rows without an image are samples.
+    """
+    path, columns, label, no_image = task
+    size, mtime = facts(path)
+    with open_or_refuse(path) as file:
         groups = [0]
         for group in range(file.num_row_groups):
             groups.append(groups[-1] + file.metadata.row_group(group).num_rows)
         if groups != sorted(groups) or groups[-1] > size:
             raise SourceError(
-                f"{task.path}: is not a Parquet file of samples: {groups[-1]} rows in {size} bytes"
+                f"{path}: is not a Parquet file of samples: {groups[-1]} rows in {size} bytes"
             )
-        indexed = IndexedRows(size, mtime, groups)
+        indexed = IndexedRows(ParquetFile(path, size, mtime, tuple(groups)))
+        spool = indexed.file.spool
         for group, start in enumerate(groups[:-1]):
             row = start
             try:
                 for batch in file.iter_batches(
-                    ROWS_OF_BATCH, [group], columns=list(task.columns.names), use_threads=False
+                    ROWS_OF_BATCH, [group], columns=list(columns.names), use_threads=False
                 ):
-                    batch = batch.slice(0, groups[group + 1] - row)
-                    _index(indexed, plain_batch(batch, task.columns.names), row, task)
-                    row += len(batch)
+                    plain = plain_batch(batch.slice(0, groups[group + 1] - row), columns.names)
+                    _index(indexed, plain, row, columns.image, label, no_image)
+                    row += len(plain)
+                    spool += plain.nbytes
+                    spool += len(plain) * (_MESSAGE + _MESSAGE_OF_COLUMN * plain.num_columns)
                 if row != groups[group + 1]:
                     indexed.damage.append(f"row group {group} holds {row - start} rows")
             except (arrow().ArrowException, OSError) as error:
                 indexed.damage.append(f"row group {group}: {first_line(error)}")
-    indexed.spool += 8 * groups[-1]  # where each row begins, also one that is no sample
+            # What cannot be read takes an empty message.
+            spool += (groups[group + 1] - row) * (
+                _MESSAGE + _MESSAGE_OF_COLUMN * len(columns.names)
+            )
+    indexed.file = indexed.file._replace(spool=spool)
     return indexed
 
 
-def _index(indexed: IndexedRows, batch: Any, start: int, task: RowsTask) -> None:
+def _index(
+    indexed: IndexedRows,
+    batch: Any,
+    start: int,
+    image: str | None,
+    label: str | None,
+    no_image: bool,
+) -> None:
     count = len(batch)
-    indexed.spool += batch.nbytes + count * (_MESSAGE + _MESSAGE_OF_COLUMN * batch.num_columns)
     present = {name: _present(batch.column(name)) for name in batch.schema.names}
     rows: Sequence[int] = range(start, start + count)
-    kept = present.get(task.columns.image or "")
-    if kept is not None and kept.false_count and not task.no_image:
+    kept = present.get(image or "")
+    if kept is not None and kept.false_count and not no_image:
         indexed.without_image += kept.false_count
         rows = list(compress(rows, kept.to_pylist()))
         batch, count = batch.filter(kept), len(rows)
@@ -131,13 +143,11 @@ def _index(indexed: IndexedRows, batch: Any, start: int, task: RowsTask) -> None
     indexed.rows.extend(rows)
     for name, cells in present.items():
         indexed.counts[name] += cells.true_count
-    found = dict(zip(batch.schema.names, batch.columns, strict=True))
-    if task.label is not None:
-        labels = found.get(task.label)
-        indexed.labels.extend([None] * count if labels is None else cells_of(labels))
-    image = found.get(task.columns.image or "")
-    if image is not None:
-        _index_images(indexed, image, os.path.dirname(task.path))
+    if label is not None:
+        labels = cells_of(batch.column(label)) if label in present else [None] * count
+        indexed.labels.extend(labels)
+    if image in present:
+        _index_images(indexed, batch.column(image), os.path.dirname(indexed.file.path))
     else:
         indexed.sizes.extend([batch.nbytes // max(count, 1)] * count)
         indexed.kinds.extend([""] * count)
@@ -177,21 +187,15 @@ def _index_images(indexed: IndexedRows, column: Any, folder: str) -> None:
 # Reading
 
 
-class ParquetFile(NamedTuple):
-    """A file of rows."""
-
-    path: str
-    size: int  # its bytes when it was indexed
-    mtime: int  # its time of last change then, in nanoseconds since 1970
-    groups: tuple[int, ...]  # the first row of each row group, and the number of all rows
-    spool: int  # an upper limit of the bytes of its unpacked rows
-
-
 @dataclass(frozen=True)
-class _RowReader(Reader):
+class ParquetReader(Reader):
+    """Reads rows of Parquet files."""
+
     whole: ClassVar[bool] = True
     layout: Parquet  # the format, with the columns of the files
     columns: Columns  # what is read
+    files: tuple[ParquetFile, ...]
+    directory: str | None = None  # the directory of the unpacked files, once there are such
 
     @property
     def table(self) -> Parquet:
@@ -207,26 +211,6 @@ class _RowReader(Reader):
         """The columns that the samples need."""
         return columns_of(self.reading.schema).names if self.reading else self.columns.names
 
-    def finished(
-        self, found: Iterator[Sample | BadSample], rows: Rows, positions: Iterable[int]
-    ) -> Iterator[Sample | BadSample]:
-        """Complete samples from their rows in the catalog."""
-        for sample, position in zip(found, positions, strict=True):
-            if isinstance(sample, Sample):
-                sample.key, sample.id = key_of(rows.paths[position]), rows.ids[position]
-            yield self.typed(sample)
-
-    def decoded(self, batch: Any, folder: str) -> Iterator[Sample | BadSample]:
-        raw = self.reading is not None and self.reading.raw
-        return decode(batch, self.columns, folder, raw)
-
-
-@dataclass(frozen=True)
-class ParquetReader(_RowReader):
-    """Reads rows of Parquet files."""
-
-    files: tuple[ParquetFile, ...]  # the files
-
     def sources(self) -> Sequence[str]:
         """Return the files."""
         return [file.path for file in self.files]
@@ -235,6 +219,9 @@ class ParquetReader(_RowReader):
         """Read rows; in memory is a batch of them, and those that come before their turn."""
         assert rows.files is not None and rows.offsets is not None
         rows_asked = list(zip(rows.files, rows.offsets, strict=True))
+        if self.directory is not None:
+            yield from self._read_unpacked(self.directory, rows_asked, rows)
+            return
         groups = [
             (file, bisect_right(self.files[file].groups, row) - 1) for file, row in rows_asked
         ]
@@ -259,7 +246,6 @@ class ParquetReader(_RowReader):
         """Read rows of a group."""
         assert rows.offsets is not None
         file = self.files[group[0]]
-        folder = os.path.dirname(file.path)
         start = file.groups[group[1]]
         waiting = deque(positions)
         problem = "has fewer rows than it says"
@@ -272,8 +258,8 @@ class ParquetReader(_RowReader):
                 numbers = [rows.offsets[position] - start for position in taken]
                 if numbers != list(range(len(batch))):
                     batch = batch.take(arrow().array(numbers, "int64"))
-                found = self.decoded(plain_batch(batch, self.names), folder)
-                yield from zip(taken, self.finished(found, rows, taken), strict=True)
+                samples = self._samples(plain_batch(batch, self.names), file, rows, taken)
+                yield from zip(taken, samples, strict=True)
                 if not waiting:
                     return
                 start = stop
@@ -281,6 +267,17 @@ class ParquetReader(_RowReader):
             problem = f"is damaged: {first_line(error)}"
         for position in waiting:
             yield position, BadSample(f"row group {group[1]} {problem}")
+
+    def _samples(
+        self, batch: Any, file: ParquetFile, rows: Rows, positions: Iterable[int]
+    ) -> Iterator[Sample | BadSample]:
+        """Make samples of rows of a file, which stand at some positions in the catalog."""
+        raw = self.reading is not None and self.reading.raw
+        found = decode(batch, self.columns, os.path.dirname(file.path), raw)
+        for sample, position in zip(found, positions, strict=True):
+            if isinstance(sample, Sample):
+                sample.key, sample.id = key_of(rows.paths[position]), rows.ids[position]
+            yield self.typed(sample)
 
     def _batches(self, file: ParquetFile, group: int) -> Iterator[Any]:
         try:
@@ -295,36 +292,48 @@ class ParquetReader(_RowReader):
 
     def spools(self) -> Sequence[int]:
         """Return an upper limit of the unpacked bytes of each file."""
-        return [file.spool for file in self.files]
+        return [] if self.directory is not None else [file.spool for file in self.files]
 
     def write_spool(self, number: int, path: str) -> None:
-        """Unpack a file: a schema, the rows, their offsets, the offset of these."""
-        file = self.files[number]
-        offsets = array("Q")
-        head = 0
-        with open(path, "wb") as spool:
+        """Unpack a file, each row into a batch of its own; of a damaged row, the batch is empty."""
+        pa, file = arrow(), self.files[number]
+        with open_or_refuse(file.path) as opened:
+            empty = [pa.nulls(0, column.type) for column in opened.schema_arrow]
+            names = opened.schema_arrow.names
+        nothing = plain_batch(pa.RecordBatch.from_arrays(empty, names), self.names)
+        written = 0
+        with open(path, "wb") as spool, pa.ipc.new_file(spool, nothing.schema) as writer:
             for group, stop in enumerate(file.groups[1:]):
                 batches = self._batches(file, group)
                 while (batch := _next(batches)) is not None:
-                    plain = plain_batch(batch, self.names)
-                    head = head or spool.write(plain.schema.serialize())
+                    plain = plain_batch(batch.slice(0, stop - written), self.names)
                     for row in range(len(plain)):
-                        offsets.append(spool.tell())
-                        spool.write(plain.slice(row, 1).serialize())
-                # What could not be read takes no bytes.
-                offsets.extend([spool.tell()] * (stop - len(offsets)))
-            start = spool.tell()
-            offsets.append(start)
-            if sys.byteorder == "big":
-                offsets.byteswap()
-            spool.write(offsets.tobytes())
-            spool.write(_TRAILER.pack(head, start))
+                        writer.write_batch(plain.slice(row, 1))
+                    written += len(plain)
+                for _ in range(written, stop):
+                    writer.write_batch(nothing)
+                written = stop
 
-    def spooled(self, directory: str) -> SpooledRows:
-        """Return the reader of unpacked rows."""
-        files = tuple(os.path.join(directory, str(number)) for number in range(len(self.files)))
-        folders = tuple(os.path.dirname(file.path) for file in self.files)
-        return SpooledRows(self.layout, self.columns, files, folders, reading=self.reading)
+    def spooled(self, directory: str) -> ParquetReader:
+        """Return the reader of the unpacked files."""
+        return replace(self, directory=directory)
+
+    def _read_unpacked(
+        self, directory: str, rows_asked: Sequence[tuple[int, int]], rows: Rows
+    ) -> Iterator[Sample | BadSample]:
+        """Read rows in any order."""
+        pa = arrow()
+
+        @lru_cache(_MOST_OPEN)
+        def opened(number: int) -> Any:
+            return pa.ipc.open_file(pa.OSFile(os.fsencode(os.path.join(directory, str(number)))))
+
+        for position, (number, row) in enumerate(rows_asked):
+            batch = opened(number).get_batch(row)
+            if len(batch):
+                yield from self._samples(batch, self.files[number], rows, [position])
+            else:
+                yield BadSample("its row group is damaged")
 
 
 def _next(batches: Iterator[Any]) -> Any:
@@ -333,39 +342,3 @@ def _next(batches: Iterator[Any]) -> Any:
         return next(batches, None)
     except (arrow().ArrowException, OSError):
         return None
-
-
-@dataclass(frozen=True)
-class SpooledRows(_RowReader):
-    """Reads rows in any order, from the files of :meth:`ParquetReader.write_spool`."""
-
-    files: tuple[str, ...]
-    folders: tuple[str, ...]  # the directory of the Parquet file that each was made from
-
-    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read rows one by one."""
-        assert rows.files is not None and rows.offsets is not None
-        ipc = arrow().ipc
-        heads: dict[int, tuple[Any, int]] = {}
-        with OpenFiles(self.files) as opened:
-            for position, file in enumerate(rows.files):
-                spool = opened[file]
-                if file not in heads:
-                    heads[file] = _head(spool)
-                schema, start = heads[file]
-                at = start + _OFFSET.size * rows.offsets[position]
-                first, last = struct.unpack("<QQ", spool.pread(16, at))
-                if first == last:
-                    yield BadSample("its row group is damaged")
-                    continue
-                batch = ipc.read_record_batch(read_at(spool, last - first, first), schema)
-                found = self.decoded(batch, self.folders[file])
-                yield from self.finished(found, rows, [position])
-
-
-def _head(spool: OpenFile) -> tuple[Any, int]:
-    """Return the schema of a file's rows, and the offset of their offsets."""
-    end = spool.facts().size
-    first, start = _TRAILER.unpack(spool.pread(_TRAILER.size, end - _TRAILER.size))
-    pa = arrow()
-    return pa.ipc.read_schema(pa.py_buffer(read_at(spool, first, 0))) if first else None, start

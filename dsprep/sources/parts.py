@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
@@ -24,16 +22,14 @@ from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, image_kind_of, key_of
 from dsprep.sources.archive_reader import ArchiveReader
-from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
+from dsprep.sources.scan import RunAll, SampleReader, facts_at, read_files, scan_below
+from dsprep.storage.store import Facts
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.catalog import Catalog
     from dsprep.sources.files import Files
-
-Members: TypeAlias = dict[str, bytes]
-"""The bytes of a sample's files by field."""
 
 _TABLE = WebDataset()  # files mean what the members of a WebDataset shard mean
 _MOST_SUFFIXES = 256  # a worker looks for each of them, for every sample
@@ -42,110 +38,53 @@ _SUFFIX = (
     r"[^./][.]([^/]+)$"  # what follows the first dot of a base name: WebDataset's keys end there
 )
 _NAME = "/?[^/]*$"
+_KINDS = {"not-an-image": "no-part"}  # of findings in archives
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
 
 
 # Reading
 
 
-def _sample(id: int, path: str, members: Mapping[str, bytes]) -> Sample:
-    return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
-
-
-@dataclass(frozen=True)
-class PartReader(Reader):
-    """Reads samples that are several files."""
-
-    whole: ClassVar[bool] = True
-    root: str  # the directory that the rows' paths start from
-
-    @property
-    def table(self) -> WebDataset:
-        """The meaning of extensions."""
-        return _TABLE
-
-    @abstractmethod
-    def members(self, path: str, size: int) -> Members:
-        """Read the files of a sample, which have ``size`` bytes together."""
-
-    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read the samples, in the order of the rows."""
-        sizes = zip(rows.paths, rows.sizes, strict=True)
-        calls = ((size, partial(self._members, path, size)) for path, size in sizes)
-        for id, path, found in zip(rows.ids, rows.paths, read_all(self.root, calls), strict=True):
-            bad = isinstance(found, BadSample)
-            yield found if bad else self.typed(_sample(id, path, found))
-
-    def _members(self, path: str, size: int) -> Members | BadSample:
-        try:
-            return self.members(path, size)
-        except BadSample as error:
-            return error
-
-
-def _require_size(sizes: Iterable[int], size: int) -> None:
-    if sum(sizes) != size:
-        raise BadSample(f"has changed: its parts had {size} bytes when they were listed")
-
-
-@dataclass(frozen=True)
-class SharedStems(PartReader):
-    """Reads samples whose files share their names up to the first dot."""
-
-    # every field that a sample may have, and the endings of names that mean it: the first file that
-    # exists is taken
-    fields: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def members(self, path: str, size: int) -> Members:
-        """Read the files that exist."""
-        stem = f"{self.root}/{stem_of(path)}."
-        found = {}
-        for field, suffixes in self.fields:
-            for suffix in suffixes:
-                length = size_of(stem + suffix)
-                if length is not None:
-                    found[field] = (stem + suffix, length)
-                    break
-        if not found:
-            raise BadSample("is not on the disk any more")
-        _require_size((length for _, length in found.values()), size)
-        return {field: read_file(*file) for field, file in found.items()}
-
-
-class Pair(NamedTuple):
-    """One part of samples whose parts lie in parallel folders."""
+class Part(NamedTuple):
+    """Where the files of a part lie, around the stem that all parts of a sample share."""
 
     field: str  # the field that it becomes; for the image, the one that its extension promises
-    before: str  # the path of its file, up to the stem that all parts share
+    before: str  # the path of its file, up to the stem
     after: str  # and after it
     is_image: bool = False  # whether it is the image, which gets its name from its bytes
 
 
 @dataclass(frozen=True)
-class ParallelFolders(PartReader):
-    """Reads samples whose parts lie in parallel folders; the rows' paths are stem and extension."""
+class PartReader(SampleReader):
+    """Reads samples that are several files."""
 
-    pairs: tuple[Pair, ...]
-    extension: str  # what the rows' paths end in after the stem, with the dot
+    table: ClassVar = _TABLE
+    parts: tuple[Part, ...]  # of several for one field, the first that exists is taken
+    # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
+    # None if they have some, and stems end at the first dot of the names
+    extension: str | None = None
 
-    def members(self, path: str, size: int) -> Members:
-        """Read all the parts."""
-        stem = path.removesuffix(self.extension)
-        files = {}
-        for pair in self.pairs:
-            file = f"{self.root}/{pair.before}{stem}{pair.after}"
-            length = size_of(file)
-            if length is None:
-                raise BadSample(f"its part {pair.field} is not on the disk any more")
-            files[pair] = (file, length)
-        _require_size((length for _, length in files.values()), size)
-        members: Members = {}
-        others = {pair.field for pair in self.pairs if not pair.is_image}
-        for pair, listed in files.items():
-            data = read_file(*listed)
-            kind = sniff(data) if pair.is_image else None
-            members[pair.field if kind is None or kind in others else kind] = data
-        return members
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        has_all = self.extension is not None
+        stem = path.removesuffix(self.extension or "") if has_all else stem_of(path)
+        files: dict[str, tuple[str, Facts]] = {}
+        for field, before, after, _ in self.parts:
+            name = f"{self.root}/{before}{stem}{after}"
+            if field not in files and (found := facts_at(name)) is not None:
+                files[field] = name, found
+            elif has_all:
+                raise BadSample(f"its part {field} is not on the disk any more")
+        if not files:
+            raise BadSample("is not on the disk any more")
+        members = read_files(files, size)
+        image = next((part.field for part in self.parts if part.is_image), None)
+        if image is not None and (kind := sniff(members[image])) and kind not in members:
+            members = {kind if field == image else field: members[field] for field in members}
+        return _sample(path, members)
+
+
+def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
+    return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
 
 
 @dataclass(frozen=True)
@@ -153,6 +92,7 @@ class ArchivedParts(Reader):
     """Reads samples of several members of an archive; a row's offset is the sample's number."""
 
     whole: ClassVar[bool] = True
+    table: ClassVar = _TABLE
     archive: ArchiveReader  # reads members
     names: tuple[str, ...]  # what members are called
     starts: array[int]  # the number of the first member of each sample, and the number of members
@@ -161,13 +101,7 @@ class ArchivedParts(Reader):
     sizes: array[int]  # the bytes of each
     stored: array[int]  # how many bytes each takes in the archive
 
-    @property
-    def table(self) -> WebDataset:
-        """The meaning of extensions."""
-        return _TABLE
-
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read the samples, in the order of the rows."""
         assert rows.offsets is not None
         runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
         members = list(chain.from_iterable(runs))
@@ -185,18 +119,15 @@ class ArchivedParts(Reader):
         for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
             parts = {self.names[self.kinds[at]]: next(found) for at in run}
             bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
-            yield bad or self.typed(_sample(id, path, parts))  # type: ignore[arg-type]
+            yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
 
     def spools(self) -> Sequence[int]:
-        """Return the sizes of the unpacked archive."""
         return self.archive.spools()
 
     def write_spool(self, number: int, path: str) -> None:
-        """Unpack the archive."""
         self.archive.write_spool(number, path)
 
     def spooled(self, directory: str) -> ArchivedParts:
-        """Return the reader of the unpacked archive."""
         archive = self.archive.spooled(directory)
         assert isinstance(archive, ArchiveReader)
         return replace(self, archive=archive)
@@ -234,24 +165,14 @@ def read_parts(
     if downloaded:  # its own tables lie in the root
         files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
     if patterns is None:
-        return _read_stems(root, files, classes, not downloaded)
+        return read_stems(root, files, classes, not downloaded)
     return _read_pairs(root, files, patterns, classes)
 
 
-def read_archived_parts(
-    root: str, files: Files, classes: tuple[str, ...] | None = None
+def read_stems(
+    root: str, files: Files, classes: tuple[str, ...] | None, by_directory: bool = True
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of an archive whose samples are several members each."""
-    findings = [
-        found._replace(kind="no-part") if found.kind == "not-an-image" else found
-        for found in files.findings
-    ]
-    return _read_stems(root, files._replace(findings=findings), classes, True)
-
-
-def _read_stems(
-    root: str, files: Files, classes: tuple[str, ...] | None, by_directory: bool
-) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of files, or members of an archive, that are samples by their stems."""
     import polars as pl
 
     from dsprep.catalog import Catalog
@@ -291,16 +212,19 @@ def _read_stems(
         Finding("no-part", path, f"the sample has another file that is its {field}")
         for path, field in again.iter_rows()
     ]
-    findings += [*_lacking(parts, samples), *_of_samples(files.findings, samples)]
+    others = files.findings
+    if files.reader is not None:  # in a folder, this kind is that of no regular file
+        others = [each._replace(kind=_KINDS.get(each.kind, each.kind)) for each in others]
+    findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
     if numbers is not None:
         table = table.with_columns(numbers)
     if files.reader is None:
-        grouped = used.group_by("field", maintain_order=True).agg("suffix")
-        suffixes = tuple((field, tuple(endings)) for field, endings in grouped.iter_rows())
-        return Catalog(table, root, classes, SharedStems(root, suffixes)), findings
+        endings = used.select("field", "suffix").iter_rows()
+        own = tuple(Part(field, "", f".{suffix}") for field, suffix in endings)
+        return Catalog(table, root, classes, PartReader(root, own)), findings
     assert isinstance(files.reader, ArchiveReader)
     names = used["field"].unique(maintain_order=True).to_list()
     counts = parts.group_by("sample", maintain_order=True).len()["len"]
@@ -489,7 +413,7 @@ _GLOB = re.compile(r"([^*?\[\]]*)([*]{1,2}(?:/[*]{1,2})*)([^*?\[\]]*)")
 
 class _Pattern(NamedTuple):
     option: str  # the option, for messages
-    part: Pair
+    part: Part
     stems: str  # a regular expression
 
     @property
@@ -536,7 +460,7 @@ def _parse_pair(name: str, glob: str) -> _Pattern:
     inner = re.sub(r"[*]{2}/", "D", wild).replace("**", "A").replace("*", "N")
     meanings = {"D": "([^/]+/)*", "A": ".+", "N": "[^/]+", "/": "/"}
     stems = "(?s)^" + "".join(meanings[mark] for mark in inner) + "$"
-    return _Pattern(option, Pair(field, before, after, is_image), stems)
+    return _Pattern(option, Part(field, before, after, is_image), stems)
 
 
 def _read_pairs(
@@ -597,7 +521,7 @@ def _read_pairs(
         raise SourceError(
             f"{root}: no sample has all of its parts: {lost[0].path} lacks {lost[0].detail}"
         )
-    reader = ParallelFolders(root, tuple(pattern.part for pattern in patterns), extension)
+    reader = PartReader(root, tuple(pattern.part for pattern in patterns), extension)
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
     return Catalog(table, root, classes, reader), sorted(findings + lost, key=attrgetter("path"))
 

@@ -1,36 +1,31 @@
 """Images that are bare pixels, as CIFAR and MNIST have them: how a worker reads them, as PNG.
 
-A batch is read whole. For a run in random order the workers first write the pixels of each batch to
-a spool file, where the images lie at equal distances.
+A file of images is read whole, unless it is a plain one on a disk. For a run in random order the
+workers first write the pixels of the others to spool files.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from typing import BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
-from dsprep.formats.compressed import Decompressor, Readable, compression_of
+from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
 from dsprep.sources.archive_reader import ArchiveMember, read_members
+from dsprep.sources.cifar import SIDE, read_batch
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
 
 _BLOCK = 1 << 20
-
-_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
-"""Pillow's modes, by number of channels."""
-
-_CIFAR = (32, 32, 3)
-"""Height, width and channels."""
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels
+_CIFAR = (SIDE, SIDE, 3)  # height, width and channels
 
 
 class BatchFile(NamedTuple):
@@ -46,89 +41,78 @@ class BatchFile(NamedTuple):
     def __str__(self) -> str:
         return self.path if self.path.endswith(self.name) else f"{self.path}: {self.name}"
 
-    def head(self, count: int) -> bytes:
-        """Read the first bytes as they are stored."""
-        with self._open() as file:
-            return file.read(count) or b""
-
-    def blocks(self) -> Iterator[bytes]:
+    def blocks(self, *, raw: bool = False) -> Iterator[bytes]:
         """Read the file from front to back, decompressed if it is compressed itself."""
-        with self._open() as file:
-            block = file.read(_BLOCK) or b""
-            stream: Readable = file
-            if compression_of(block):
-                stream = Decompressor(str(self), stream, block)
-                block = stream.read(_BLOCK)
-            while block:
-                yield block
-                block = stream.read(_BLOCK)
-
-    @contextmanager
-    def _open(self) -> Iterator[BinaryIO | OpenFile]:
         try:
-            if self.member is None:
-                with open_file(self.path) as file:
-                    yield file
-            else:
-                yield io.BytesIO(next(read_members([self.member])))
+            with self._open() as file:
+                block = file.read(_BLOCK)
+                stream: Readable = file
+                if not raw and block and compression_of(block):
+                    stream = Decompressor(str(self), stream, block)
+                    block = stream.read(_BLOCK)
+                while block:
+                    yield block
+                    block = stream.read(_BLOCK)
         except DamagedShard as damage:
             raise SourceError(f"{damage}; download it again") from None
         except OSError as error:
             raise SourceError(f"{self}: cannot be read ({error.strerror})") from None
 
+    def _open(self) -> BinaryIO | OpenFile:
+        if self.member is not None:
+            return io.BytesIO(next(read_members([self.member])))
+        file = open_file(self.path)
+        if file.facts() != (self.size, self.mtime):
+            file.close()
+            raise self.changed()
+        return file
+
+    def changed(self) -> SourceError:
+        """Return the error for a file that is another one than when it was listed."""
+        return SourceError(f"{self.path}: has changed since it was listed; give the command again")
+
 
 @dataclass(frozen=True)
-class Batch(ABC):
+class Batch:
     """A file of images, all of one size. Plain data: it is pickled for the workers."""
 
     file: BatchFile
-    channels: int
+    images: int
     width: int
     height: int
-    images: int
+    channels: int = 1
+    start: int = 0  # where the pixels of the first image begin in the decompressed file
+    between: int = 0  # bytes between the pixels of an image and those of the next
+    pickled: str = ""  # the key of the labels in a pickle, which is read whole
+    in_place: bool = False  # whether it is a plain file, whose images can be read one by one
 
     @property
     def size(self) -> int:
         """Bytes of one image."""
         return self.width * self.height * self.channels
 
-    @property
-    def start(self) -> int | None:
-        """Where pixels begin in a file whose images can be read one by one; else None."""
-        return None
+    def offset(self, image: int) -> int:
+        """Return where an image begins."""
+        return self.start + image * (self.size + self.between)
 
-    @abstractmethod
-    def pixels(self) -> Iterator[bytes]:
-        """Read the pixels of all images, one image after another, in blocks of any size."""
+    def pick(self, images: Iterable[int]) -> Iterator[bytes]:
+        """Read the pixels of some images, in ascending order, without keeping others.
 
-    def pick(self, offsets: Sequence[int]) -> dict[int, bytes]:
-        """Read the images at some offsets in the pixels, without keeping others."""
-        found, blocks = {}, self.pixels()
-        block, start = b"", 0
-        for offset in sorted(set(offsets)):
-            while start + len(block) < offset + self.size:
-                passed = min(offset - start, len(block))
+        Some files have more images than fit the memory.
+        """
+        blocks = self.file.blocks()
+        if self.pickled:
+            blocks = iter([read_batch(b"".join(blocks), str(self.file), self.pickled).pixels])
+        block, passed = b"", 0
+        for image in images:
+            start = self.offset(image) - passed
+            while len(block) < start + self.size:
                 more = next(blocks, b"")
                 if not more:
-                    raise self.changed()
-                block, start = block[passed:] + more, start + passed
-            found[offset] = block[offset - start : offset - start + self.size]
-        return found
-
-    def changed(self) -> SourceError:
-        """The error for a file that has other pixels than when it was listed."""
-        return SourceError(
-            f"{self.file.path}: has changed since it was listed; give the command again"
-        )
-
-
-class LabeledBatch(NamedTuple):
-    """A batch with what a scan finds out about its images."""
-
-    batch: Batch
-    directory: str  # what the paths of its images begin with: the part, or the part and the batch
-    labels: Sequence[int] | None  # the class number of each image; None if they have none
-    names: Sequence[str] | None = None  # the original file name of each image, if known
+                    raise self.file.changed()
+                cut = min(start, len(block))
+                block, start, passed = block[cut:] + more, start - cut, passed + cut
+            yield block[start : start + self.size]
 
 
 @dataclass(frozen=True)
@@ -137,53 +121,53 @@ class PixelReader(Reader):
 
     encodes: ClassVar[bool] = True
     batches: tuple[Batch, ...]
-    directory: str | None = None  # the directory of the spools; None if there are none yet
 
     def sources(self) -> Sequence[str]:
         """The file of each batch."""
         return [batch.file.path for batch in self.batches]
 
-    def _spooled(self) -> list[int]:
-        return [number for number, batch in enumerate(self.batches) if batch.start is None]
+    def _to_spool(self) -> list[int]:
+        return [at for at, batch in enumerate(self.batches) if not batch.in_place]
 
     def spools(self) -> Sequence[int]:
         """The bytes of pixels of each batch whose images cannot be read one by one."""
-        return [self.batches[at].images * self.batches[at].size for at in self._spooled()]
+        return [self.batches[at].images * self.batches[at].size for at in self._to_spool()]
 
     def write_spool(self, number: int, path: str) -> None:
         """Write the pixels of a batch."""
-        batch = self.batches[self._spooled()[number]]
+        batch = self.batches[self._to_spool()[number]]
         with open(path, "wb") as spool:
-            for block in batch.pixels():
-                spool.write(block)
-            if spool.tell() != batch.images * batch.size:
-                raise batch.changed()
+            spool.writelines(batch.pick(range(batch.images)))
 
     def spooled(self, directory: str) -> PixelReader:
         """Return the reader that reads from the spools."""
-        return replace(self, directory=directory)
+        batches = list(self.batches)
+        for number, at in enumerate(self._to_spool()):
+            file = batches[at].file._replace(path=os.path.join(directory, str(number)))
+            batches[at] = replace(
+                batches[at], file=file, start=0, between=0, pickled="", in_place=True
+            )
+        return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         """Read images in the order of the rows."""
         assert rows.files is not None and rows.offsets is not None
-        paths = [batch.file.path for batch in self.batches]
-        starts = [batch.start for batch in self.batches]
-        if self.directory is not None:
-            for number, at in enumerate(self._spooled()):
-                paths[at], starts[at] = os.path.join(self.directory, str(number)), 0
-        places = list(zip(rows.files, rows.offsets, strict=True))
+        places = [
+            (number, offset // self.batches[number].size)
+            for number, offset in zip(rows.files, rows.offsets, strict=True)
+        ]
         last = {number: at for at, (number, _) in enumerate(places)}
         picked: dict[int, dict[int, bytes]] = {}  # images of the batches that were read whole
-        with OpenFiles(tuple(paths)) as opened:
-            for at, (number, offset) in enumerate(places):
-                batch, start = self.batches[number], starts[number]
-                if start is not None:
-                    pixels = read_at(opened[number], batch.size, start + offset)
+        with OpenFiles(tuple(self.sources())) as files:
+            for at, (number, image) in enumerate(places):
+                batch = self.batches[number]
+                if batch.in_place:
+                    pixels = read_at(files[number], batch.size, batch.offset(image))
                 else:
                     if number not in picked:
-                        offsets = [offset for other, offset in places if other == number]
-                        picked[number] = batch.pick(offsets)
-                    pixels = picked[number][offset]
+                        wanted = sorted({image for other, image in places if other == number})
+                        picked[number] = dict(zip(wanted, batch.pick(wanted), strict=True))
+                    pixels = picked[number][image]
                     if at == last[number]:
                         del picked[number]
                 if len(pixels) == batch.size:

@@ -1,33 +1,89 @@
-"""Data sets of bare pixels: which files of CIFAR or MNIST a path names, as a catalog."""
+"""Data sets of bare pixels, as downloaded: which files of CIFAR or MNIST a path names.
+
+CIFAR (https://www.cs.toronto.edu/~kriz/cifar.html): in the binary version a record is the label
+(CIFAR-100: the coarse one, then the fine one), then 1024 red, 1024 green and 1024 blue bytes; in
+the Python version a batch is a pickle.
+
+MNIST (http://yann.lecun.com/exdb/mnist/), like Fashion-MNIST, KMNIST and EMNIST, has idx files, of
+images and of labels, mostly in gzip: two zeros, the type of the numbers (8 is an unsigned byte),
+the number of dimensions, each dimension as a big-endian u32, then the numbers.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import TypeAlias
+import struct
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
+from dsprep.formats.stream import compression_of
 from dsprep.sample import image_kind_of
-from dsprep.sources import cifar, mnist
-from dsprep.sources.archive import archive_kind, open_archive, split_path
-from dsprep.sources.archive_reader import ArchiveMember
-from dsprep.sources.classes import unknown_classes
-from dsprep.sources.pixel_reader import BatchFile, LabeledBatch, PixelReader
+from dsprep.sources.archive import archive_kind, open_archive
+from dsprep.sources.archive_reader import ArchiveMember, read_members
+from dsprep.sources.cifar import PIXELS, SIDE, read_batch, read_pickle, text_of
+from dsprep.sources.classes import renumbered, unknown_classes
+from dsprep.sources.pixel_reader import Batch, BatchFile, PixelReader
 from dsprep.storage.files import entries, exists, facts, is_dir, is_file
+from dsprep.storage.location import is_s3
 
 Names: TypeAlias = tuple[str, ...] | None
 """The class names, if the data set or the user gives them."""
 
 PARTS = ("train", "test")
-
-_MOST_FILES = 1000
-"""Files in a directory that may still be a known data set."""
-
+_MOST_FILES = 1000  # files in a directory that may still be a known data set
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+class _Version(NamedTuple):
+    """A version of CIFAR."""
+
+    batches: re.Pattern[str]  # names of its batches
+    names: str  # the file of class names
+    names_key: str = ""  # the key of the class names if that file is a pickle
+    labels: int = 0  # bytes of labels before the pixels of an image; 0 in a pickle
+    key: str = ""  # the key of the labels in a pickle
+
+
+_CIFAR = (
+    _Version(re.compile(r"(data|test)_batch(_\d+)?\.bin"), "batches.meta.txt", labels=1),
+    _Version(re.compile(r"(data|test)_batch(_\d+)?"), "batches.meta", "label_names", key="labels"),
+    _Version(re.compile(r"(train|test)\.bin"), "fine_label_names.txt", labels=2),
+    _Version(re.compile(r"(train|test)"), "meta", "fine_label_names", key="fine_labels"),
+)
+_LARGEST = 1 << 30  # bytes of a file of CIFAR; CIFAR-100's training images have 155 million
+
+_IDX = re.compile(
+    r"(?:(?P<set>.*)-)?(?P<part>train|test|t10k)-images[-.]idx3-ubyte(?:\.gz)?"
+    r"|(?:(?P<single>.*)-)?images[-.]idx3-ubyte(?:\.gz)?"
+)
+_IDX_HEAD = 16  # bytes before the pixels
+_MOST_IMAGES = 10_000_000
+_MOST_PIXELS = 100_000_000
+
+
+class _Images(NamedTuple):
+    """A file of images, as far as its name and those of the files beside it tell."""
+
+    file: BatchFile
+    part: str  # `train`, `test`, or empty if its name does not say
+    beside: BatchFile | None  # the labels of idx files, the class names of CIFAR
+    set: str = ""  # what the name of an idx file begins with, such as `emnist-letters`
+    version: _Version | None = None  # None for idx files
+
+
+class _Labeled(NamedTuple):
+    """A batch with what a scan finds out about its images."""
+
+    batch: Batch
+    directory: str  # what the paths of its images begin with: the part, or the part and the batch
+    labels: Sequence[int] | None  # the class number of each image; None if they have none
+    names: Sequence[str] | None = None  # the original file name of each image, if known
 
 
 def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
@@ -38,16 +94,26 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
     ``PATH/test``). Where there are several sets of idx files, such as EMNIST's, a path takes the
     name of one: ``PATH/emnist-letters/train``.
     """
-    batches: list[LabeledBatch] = []
+    batches: list[_Labeled] = []
     names: dict[Names, str] = {}
     for path in paths:
-        found = _read(path)
-        if found is None:
+        images = _find(path)
+        if images is None:
             return None
-        if not may_mix:
-            _require_one_part(path, found[0])
-        batches += found[0]
-        names.setdefault(found[1], path)
+        found, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
+        count = {
+            part: sum(each.batch.images for each in found if each.directory.split("/")[0] == part)
+            for part in PARTS
+        }
+        if all(count.values()) and not may_mix:
+            path = path.rstrip("/")
+            raise SourceError(
+                f"{path}: holds {count['train']:,} training and {count['test']:,} test images, "
+                f"which would be mixed in one data set: give {path}/train or {path}/test, each "
+                f"with a destination of its own; '{path}/{{train,test}}' mixes them"
+            )
+        batches += found
+        names.setdefault(named, path)
     if len(names) > 1:
         first, other, *_ = names.values()
         raise SourceError(f"{other}: has other class names than {first}; pack them one by one")
@@ -57,27 +123,16 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
     return _catalog(batches, paths[0], next(iter(names)), classes)
 
 
-def _require_one_part(path: str, batches: Sequence[LabeledBatch]) -> None:
-    counts = {
-        part: sum(each.batch.images for each in batches if each.directory.split("/")[0] == part)
-        for part in PARTS
-    }
-    if all(counts.values()):
-        path = path.rstrip("/")
-        raise SourceError(
-            f"{path}: holds {counts['train']:,} training and {counts['test']:,} test images, which "
-            f"would be mixed in one data set: give {path}/train or {path}/test, each with a "
-            f"destination of its own; '{path}/{{train,test}}' mixes them"
-        )
-
-
 # Files
 
 
-def _read(path: str) -> tuple[list[LabeledBatch], Names] | None:
-    """Read what a path names; None if it is something else."""
-    place, inner = _split(path.rstrip("/") or path)
-    is_batch = False
+def _find(path: str) -> list[_Images] | None:
+    """Find the files of images that a path names; None if it is something else."""
+    place, is_batch = path.rstrip("/") or path, False
+    while place not in ("", "/") and not exists(place):
+        place = place.rpartition("/")[0]
+    inner = path[len(place) :].strip("/")
+    inner = os.path.normpath(inner) if inner else ""
     if is_dir(place):
         files = _files_in(place)
     elif not is_file(place):
@@ -93,39 +148,33 @@ def _read(path: str) -> tuple[list[LabeledBatch], Names] | None:
         place, inner = os.path.split(place)
         files = _files_in(place or ".")
     directory, name = os.path.split(inner)
-    beside = [file for file in files if file.directory == directory]
-    for images in mnist.images_files(beside, name):
-        return [mnist.read_batch(images)], None
-    version = cifar.version_of(beside, name)
-    if version is not None:
-        return cifar.read_batches(beside, version, name)
+    if images := _images_in([file for file in files if file.directory == directory], name):
+        return images
     if is_batch:
         return None
     names = inner.split("/") if inner else []
     for cut in range(len(names), max(len(names) - 3, -1), -1):
-        together = _together(place, files, "/".join(names[:cut]))
-        if together:
-            found = _of_part(place, together, names[cut:])
-            if not found[0]:
+        if together := _together(place, files, "/".join(names[:cut])):
+            *sets, part = names[cut:] or [""]
+            if part not in PARTS:
+                sets, part = names[cut:], ""
+            known = sorted({each.set for each in together})
+            if not sets and len(known) > 1:
+                raise _several(place, known)
+            images = [each for each in together if [each.set] == (sets or known)]
+            images = [each for each in images if part in ("", each.part)]
+            if not images:
                 raise SourceError(f"{path}: there is no such part of {place}")
-            return found
+            return images
     return None
 
 
-def _split(path: str) -> tuple[str, str]:
-    """Split a path into a directory, an archive or a file, and the path in it."""
-    if exists(path):
-        return path, ""
-    in_file = split_path(path)
-    if in_file is not None:
-        return in_file
-    directory, name = os.path.split(path)
-    above, set_name = os.path.split(directory)
-    return (directory, name) if exists(directory) else (above, f"{set_name}/{name}")
-
-
 def _is_part(name: str) -> bool:
-    return cifar.is_part(name) or mnist.is_part(name)
+    """Return whether a file may be one of a known data set, by its name."""
+    images = "images".join(name.rsplit("labels", 1)).replace("idx1", "idx3")
+    return _IDX.fullmatch(images) is not None or any(
+        name == version.names or version.batches.fullmatch(name) for version in _CIFAR
+    )
 
 
 def _files_in(directory: str) -> list[BatchFile]:
@@ -168,44 +217,18 @@ def _members_in(path: str) -> list[BatchFile]:
     return sorted(found.values(), key=lambda file: (file.directory, file.name))
 
 
-def _together(place: str, files: Sequence[BatchFile], directory: str) -> list[BatchFile]:
-    """Return the files of the data set in a directory of an archive, or below."""
+def _together(place: str, files: Sequence[BatchFile], directory: str) -> list[_Images]:
+    """Find the images of the data set in a directory of an archive, or below."""
     found: dict[str, list[BatchFile]] = {}
     for file in files:
         if not directory or f"{file.directory}/".startswith(f"{directory}/"):
             found.setdefault(file.directory, []).append(file)
-    found = {
-        path: files
-        for path, files in found.items()
-        if mnist.images_files(files) or cifar.version_of(files)
-    }
-    depths = {path: path.count("/") + bool(path) for path in found}
-    first = [path for path in sorted(found) if depths[path] == min(depths.values())]
+    sets = {path: images for path, beside in found.items() if (images := _images_in(beside))}
+    depths = {path: path.count("/") + bool(path) for path in sets}
+    first = [path for path in sorted(sets) if depths[path] == min(depths.values())]
     if len(first) > 1:
         raise _several(place, first)
-    return found[first[0]] if first else []
-
-
-def _of_part(
-    place: str, together: Sequence[BatchFile], names: Sequence[str]
-) -> tuple[list[LabeledBatch], Names]:
-    """Read the part of a data set, of one of its sets of idx files, or all of it."""
-    part = names[-1] if names and names[-1] in PARTS else None
-    sets = names if part is None else names[:-1]
-    images = mnist.images_files(together)
-    if len(sets) > 1 or (sets and not images):
-        return [], None
-    if not images:
-        version = cifar.version_of(together)
-        assert version is not None
-        return cifar.read_batches(together, version, part)
-    known = sorted({each.set for each in images})
-    if not sets and len(known) > 1:
-        raise _several(place, known)
-    chosen = [each for each in images if each.set in (sets or known)]
-    chosen = [each for each in chosen if part in (None, each.part)]
-    chosen.sort(key=lambda each: (each.part == "test", each.file.path, each.file.name))
-    return [mnist.read_batch(each) for each in chosen], None
+    return sets[first[0]] if first else []
 
 
 def _several(place: str, names: Sequence[str]) -> SourceError:
@@ -214,30 +237,211 @@ def _several(place: str, names: Sequence[str]) -> SourceError:
     )
 
 
+def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Images]:
+    """Find the files of images, or the one of a name, among those of one directory."""
+    known = {file.name: file for file in files}
+    found = []
+    for file in files:
+        match, bare = _IDX.fullmatch(file.name), file.name.removesuffix(".gz")
+        is_again = bare != file.name and bare in known
+        if match is None or (is_again if name is None else file.name != name):
+            continue
+        beside = "labels".join(bare.rsplit("images", 1)).replace("idx3", "idx1")
+        labels = known.get(beside) or known.get(beside + ".gz")
+        part = (match["part"] or "").replace("t10k", "test")
+        found.append(_Images(file, part, labels, match["set"] or match["single"] or ""))
+    version = None if found else _version_of(files, name)
+    if version is not None:
+        for file in files:
+            part = "test" if file.name.startswith("test") else "train"
+            stem = file.name.removesuffix(".bin")
+            if version.batches.fullmatch(file.name) and name in (None, file.name, part, stem):
+                found.append(_Images(file, part, known.get(version.names), version=version))
+
+    def order(images: _Images) -> tuple[bool, int, str]:
+        number = re.search(r"_(\d+)(\.bin)?$", images.file.name)
+        return images.part == "test", int(number[1]) if number else 0, images.file.name
+
+    return sorted(found, key=order)
+
+
+def _version_of(files: Sequence[BatchFile], name: str | None) -> _Version | None:
+    """Return the version of CIFAR that files are; None if they are something else."""
+    for version in _CIFAR:
+        for file in files:
+            if version.batches.fullmatch(file.name) and name in (None, file.name):
+                named = any(other.name == version.names for other in files)
+                if named or "batch" in file.name or (name and _looks_like(file, version)):
+                    return version
+    return None
+
+
+def _looks_like(file: BatchFile, version: _Version) -> bool:
+    """Return whether a file is such a batch, where its name may be that of anything."""
+    if version.labels:
+        return file.size > 0 and file.size % (version.labels + PIXELS) == 0
+    return next(file.blocks(raw=True), b"")[:1] == b"\x80"
+
+
+# CIFAR
+
+
+def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Labeled], Names]:
+    """Read the batches of one directory, and the class names beside them."""
+    version, named = images[0].version, images[0].beside
+    assert version is not None
+    names: Names = None
+    found: dict[str, _Labeled] = {}
+    parts = {each.file.name: each.part for each in images}
+    for file, data in _contents([each.file for each in images] + ([named] if named else [])):
+        if file == named:
+            names = _class_names(file, data, version)
+            continue
+        stem = file.name.removesuffix(".bin")
+        directory = stem if stem in PARTS else f"{parts[file.name]}/{stem}"
+        if version.key:
+            _, labels, originals = read_batch(data, str(file), version.key)
+            batch = Batch(file, len(labels), SIDE, SIDE, 3, pickled=version.key)
+            found[file.name] = _Labeled(batch, directory, labels, originals)
+            continue
+        step = version.labels + PIXELS
+        if not data or len(data) % step:
+            raise SourceError(
+                f"{file}: has {len(data)} bytes, not a multiple of {step}; download it again"
+            )
+        batch = Batch(
+            *(file, len(data) // step, SIDE, SIDE, 3),
+            start=version.labels,
+            between=version.labels,
+        )
+        found[file.name] = _Labeled(batch, directory, list(data[version.labels - 1 :: step]))
+    return [found[each.file.name] for each in images], names
+
+
+def _contents(files: Sequence[BatchFile]) -> Iterator[tuple[BatchFile, bytes]]:
+    """Read files whole; those of an archive in one pass, in the order of the archive."""
+    for file in files:
+        if file.size > _LARGEST:
+            raise SourceError(f"{file}: has {file.size} bytes, far more than a file of CIFAR")
+    members = [file.member for file in files if file.member is not None]
+    if members:
+        ordered = sorted(files, key=lambda file: file.member.offset if file.member else 0)
+        yield from zip(ordered, read_members(members), strict=True)
+    else:
+        yield from ((file, b"".join(file.blocks())) for file in files)
+
+
+def _class_names(file: BatchFile, data: bytes, version: _Version) -> tuple[str, ...]:
+    if version.names_key:
+        listed = read_pickle(data, str(file)).get(version.names_key)
+    else:
+        listed = [line for line in data.splitlines() if line.strip()]
+    names = tuple(text_of(name) for name in listed) if isinstance(listed, list) else ()
+    if not all(names) or len(set(names)) < len(names) or any("\n" in name for name in names):
+        raise SourceError(f"{file}: does not name each class once")
+    if not names:
+        raise SourceError(f"{file}: names no classes")
+    return names
+
+
+# Idx files
+
+
+def _read_idx(images: Sequence[_Images]) -> list[_Labeled]:
+    """Read the heads of files of images, and all of their labels."""
+    found = []
+    for each in images:
+        file = each.file
+        (count, height, width), compressed = _read_head(file, 3)
+        if not height or not width or height * width > _MOST_PIXELS:
+            raise SourceError(
+                f"{file}: its images have {width} by {height} pixels, which dsprep does not read"
+            )
+        labels = None
+        if each.beside is not None:
+            (listed,), _ = _read_head(each.beside, 1)
+            if listed != count:
+                raise SourceError(
+                    f"{each.beside}: has {listed} labels, but there are {count} images"
+                )
+            labels = list(b"".join(each.beside.blocks())[8:])
+        in_place = not (compressed or file.member or is_s3(file.path))
+        batch = Batch(file, count, width, height, start=_IDX_HEAD, in_place=in_place)
+        found.append(_Labeled(batch, each.part, labels))
+    return found
+
+
+def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]:
+    """Return the dimensions in the head, which the size has to match, and if it is compressed."""
+    blocks = file.blocks()
+    first = next(blocks, b"")
+    length = 4 + 4 * dimensions
+    while len(first) < length and (block := next(blocks, b"")):
+        first += block
+    head = first[:length]
+    if head[:4] != bytes((0, 0, 8, dimensions)):
+        raise SourceError(
+            f"{file}: is not an idx file of bytes in {dimensions} dimensions: it begins with "
+            f"{head[:4].hex(' ')}"
+        )
+    if len(head) < length:
+        raise SourceError(f"{file}: ends within its head; download it again")
+    shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", head[4:])
+    if shape[0] > _MOST_IMAGES:
+        raise SourceError(f"{file}: says it has {shape[0]} images; the maximum is {_MOST_IMAGES}")
+    wanted, size = len(head) + prod(shape), len(first)
+    compressed = compression_of(next(file.blocks(raw=True))) is not None
+    if not compressed:
+        size = file.size
+    while compressed and size <= wanted and (block := next(blocks, b"")):
+        size += len(block)
+    if size != wanted:
+        raise SourceError(
+            f"{file}: says it has {' x '.join(map(str, shape))} bytes, so {wanted} with its head, "
+            f"but {'there are more' if size > wanted else f'ends after {size}'}; download it again"
+        )
+    return shape, compressed
+
+
 # The catalog
 
 
-def _catalog(batches: Sequence[LabeledBatch], root: str, names: Names, classes: Names) -> Catalog:
+def _catalog(batches: Sequence[_Labeled], root: str, names: Names, classes: Names) -> Catalog:
     labeled = [each.labels is not None for each in batches]
     if any(labeled) and not all(labeled):
         bare = batches[labeled.index(False)].batch.file
         raise SourceError(f"{bare}: has no labels beside it, where others have")
     if classes is not None and not any(labeled):
         raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
-    tables = [_table(each, number, names, classes) for number, each in enumerate(batches)]
+    tables = [_table(each, number) for number, each in enumerate(batches)]
     table = pl.concat(tables) if tables else pl.DataFrame()
     if table.is_empty():
         raise SourceError(f"{root}: holds no images")
     index = pl.int_range(table.height, dtype=pl.Int64, eager=True).alias("index")
     table = table.select(index, pl.all())
-    known = classes if classes is not None else names
     reader = PixelReader(tuple(each.batch for each in batches))
-    return Catalog(table, root, known if any(labeled) else None, reader)
+    known = names or classes
+    if not any(labeled) or known is None:
+        return Catalog(table, root, None, reader)
+    outside = table.filter(~pl.col("cls").is_between(0, len(known) - 1))
+    for number, offset, label in outside.select("file", "offset", "cls").head(1).iter_rows():
+        batch = batches[number].batch
+        raise SourceError(
+            f"{batch.file}: image {offset // batch.size} has the label {label}, which is none "
+            f"of the {len(known)} classes"
+        )
+    catalog = Catalog(table, root, known, reader)
+    if classes is None or known == classes:
+        return catalog
+    if unknown := [name for name in known if name not in classes]:
+        raise unknown_classes(str(batches[0].batch.file), unknown, classes)
+    return renumbered(catalog, classes)
 
 
-def _table(labeled: LabeledBatch, number: int, names: Names, classes: Names) -> pl.DataFrame:
+def _table(labeled: _Labeled, number: int) -> pl.DataFrame:
+    """Return the rows of a batch, without their numbers in the data set."""
     batch, directory, labels, file_names = labeled
-    count, size = batch.images, batch.size
+    count = batch.images
     numbers = pl.int_range(count, dtype=pl.Int64, eager=True)
     digits = numbers.cast(pl.String).str.zfill(max(5, len(str(count - 1))))
     stems = pl.Series([f"{directory}/".removeprefix("/")]) + digits
@@ -245,38 +449,11 @@ def _table(labeled: LabeledBatch, number: int, names: Names, classes: Names) -> 
         originals = (name.rpartition(".")[0] or name for name in file_names)
         suffixes = [f"_{name}" if _FILE_NAME.fullmatch(name) else "" for name in originals]
         stems += pl.Series(suffixes, dtype=pl.String)
-
-    def same(value: int) -> pl.Series:
-        return pl.repeat(value, count, dtype=pl.Int64, eager=True)
-
-    columns = {
-        "path": stems + ".png",
-        "size": same(size),
-        "mtime": same(batch.file.mtime),
-        "file": same(number),
-        "offset": numbers * size,
-        "stored": same(size),
-    }
-    if labels is not None:
-        series = pl.Series("cls", labels, dtype=pl.Int64)
-        columns["cls"] = _classes(batch.file, series, names, classes)
-    return pl.DataFrame(columns)
-
-
-def _classes(file: BatchFile, labels: pl.Series, names: Names, classes: Names) -> pl.Series:
-    known = names if names is not None else classes
-    if known is None:
-        return labels
-    outside = (~labels.is_between(0, len(known) - 1)).arg_true()
-    if len(outside):
-        raise SourceError(
-            f"{file}: image {outside[0]} has the label {labels[outside[0]]}, which is none "
-            f"of the {len(known)} classes"
-        )
-    if names is None or classes is None or names == classes:
-        return labels
-    unknown = [name for name in names if name not in classes]
-    if unknown:
-        raise unknown_classes(str(file), unknown, classes)
-    renumbered = [classes.index(name) for name in names]
-    return labels.replace_strict(range(len(names)), renumbered, return_dtype=pl.Int64)
+    table = pl.DataFrame({"path": stems + ".png"}).with_columns(
+        size=pl.lit(batch.size, pl.Int64),
+        mtime=pl.lit(batch.file.mtime, pl.Int64),
+        file=pl.lit(number, pl.Int64),
+        offset=numbers * batch.size,
+        stored=pl.lit(batch.size, pl.Int64),
+    )
+    return table if labels is None else table.with_columns(cls=pl.Series(labels, dtype=pl.Int64))

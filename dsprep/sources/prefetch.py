@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from dsprep.errors import SourceError
 from dsprep.rows import Rows
 from dsprep.storage.files import OpenFile, open_file
 
+if TYPE_CHECKING:
+    from dsprep.formats.stream import ShardStream
+
 T = TypeVar("T")
 
+State: TypeAlias = tuple[int, int | None]
+"""The size of a file when it was listed, and when it was last changed; None if that is unknown."""
+
+_BLOCK = 1 << 20
 _AHEAD = 64  # scattered runs that are requested before they are read
 _MOST_AHEAD = 64 << 20  # their bytes in all, which take memory if they come from S3
 _MOST_OPEN = 256  # a process may have 1024 open files by default, and data sets have more shards
@@ -45,9 +52,10 @@ def runs(rows: Rows) -> Iterator[Run]:
 class OpenFiles:
     """Files that are opened when they are read from, some of which stay open."""
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
+    def __init__(self, paths: tuple[str, ...], states: Sequence[State | None] = ()) -> None:
         """Open nothing yet."""
         self._paths = paths
+        self._states = states
         self._open: dict[int, OpenFile] = {}
 
     def __getitem__(self, number: int) -> OpenFile:
@@ -61,6 +69,17 @@ class OpenFiles:
             except OSError as error:
                 raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
         return self._open[number]
+
+    def same(self, number: int) -> OpenFile:
+        """Return a file, which has to be as it was listed."""
+        file, state = self[number], self._states[number]
+        if state is not None:
+            size, mtime = file.facts()
+            if size != state[0] or state[1] not in (None, mtime):
+                raise SourceError(
+                    f"{self._paths[number]}: has changed; give the same command again"
+                )
+        return file
 
     def ahead(self, all_runs: Iterator[Run]) -> Iterator[Run]:
         """Return the runs, requesting some before they are read.
@@ -116,3 +135,10 @@ def read_at(file: OpenFile, count: int, offset: int) -> bytes:
     while len(data) < count and (more := file.pread(count - len(data), offset + len(data))):
         data += more
     return data
+
+
+def unpack(stream: ShardStream, size: int, path: str) -> None:
+    """Write the first ``size`` decompressed bytes to a file."""
+    with open(path, "wb") as file:
+        while stream.offset < size:
+            file.write(stream.read(min(_BLOCK, size - stream.offset), "what is compressed"))

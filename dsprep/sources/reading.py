@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
@@ -109,17 +108,6 @@ def choice_of(options: FieldOptions) -> Choice:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ChoiceArguments(FieldOptions, SelectionOptions):
-    pass
-
-
-@called_with(_ChoiceArguments)
-def make_choice(options: _ChoiceArguments) -> Choice:
-    """Return what a user says of the fields; empty values mean the defaults."""
-    return choice_of(options)
-
-
 def read_schema(path: str) -> tuple[Schema, bool]:
     """Read a schema as ``--schema-out`` writes it, and whether it says that there is no label."""
     from dsprep.text import read_text
@@ -133,21 +121,20 @@ def read_schema(path: str) -> tuple[Schema, bool]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SourceArguments(SourceOptions, ClassOptions):
+class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
     root: AnyPath = field(kw_only=False)
     others: Sequence[AnyPath] = ()
     whole: bool = False
-    choice: Choice | None = None
-    label_type: str | None = None
+    choice: Choice | None = None  # instead of the options of fields
     features: str | None = None
 
 
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
-    values = values_of(options, _SourceArguments)
-    label_type = values.pop("label_type")
-    return Source(**values | {"choice": options.choice or Choice(label_type=label_type)})
+    values = {name: getattr(options, name) for name in ("root", "others", "whole", "features")}
+    values |= values_of(options, SourceOptions) | values_of(options, ClassOptions)
+    return Source(**values, choice=options.choice or choice_of(options))
 
 
 def source_of(given: Source | str) -> Source:
@@ -198,18 +185,14 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
 
 
 def _read_images(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
-    if not is_dir(source.root):
-        with importing_polars():
+    archive, scans = None, None
+    with importing_polars():
+        if not is_dir(source.root):
             archive = open_archive(source.root)
-        from dsprep.sources.archive_files import images_of, read_text_of
-        from dsprep.sources.tree import read_tree
-
-        files = images_of(archive, source)
-        return read_tree(source, files=files, text_of=partial(read_text_of, archive))
-    scans = None
-    if not source.chooses:
-        with importing_polars():
+        elif not source.chooses:
             scans = list(scan_below(source.root, source.suffixes, run_all))
+    from dsprep.sources.files import images_of
     from dsprep.sources.tree import read_tree
 
-    return read_tree(source, run_all=run_all, scans=scans)
+    files = images_of(archive, source) if archive else None
+    return read_tree(source, run_all=run_all, scans=scans, files=files)

@@ -7,23 +7,29 @@ between processes is compact.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import repeat
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.rows import Reader, Rows
+from dsprep.sample import Sample
+from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source, bucket_and_key, facts_of, prefix_of
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Facts, Stored
+
+T = TypeVar("T")
 
 RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 """Like ``map``: calls the function with each item of the list and returns the results in order."""
@@ -177,65 +183,57 @@ def printable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-_NO_PATH = "an empty part, . or .. in the key is no part of a path"
-
-_Verdict = Literal["taken", "hidden", "passed by", "bad"]
-
-
 class _Listing:
     """A listing of S3 that is sorted page by page: keys have no directories of their own."""
 
     def __init__(self, extensions: frozenset[str] | None, only: Collection[str] | None) -> None:
         self._extensions, self._only = extensions, only
-        self._verdicts: dict[str, _Verdict] = {"": "taken"}
-        self._found: list[Directory] = []
-        self._findings: list[Finding] = []
+        self._verdicts: dict[str, str] = {"": "taken"}  # of directories
 
     def sort(self, prefix: str, page: list[Stored]) -> Scanned:
-        self._found, self._findings = [], []
-        paths: list[str] = []
-        sizes, mtimes = array("q"), array("q")
+        found = Scanned("", array("q"), array("q"), [], [])
+        paths = []
         for stored in page:
             path = stored.key[len(prefix) :]
-            if self._takes(path, stored.size):
+            if self._takes(path, stored.size, found):
                 size, mtime = facts_of(stored)
                 paths.append(path)
-                sizes.append(size)
-                mtimes.append(mtime)
-        return Scanned("\0".join(paths), sizes, mtimes, self._found, self._findings)
+                found.sizes.append(size)
+                found.mtimes.append(mtime)
+        return found._replace(paths="\0".join(paths))
 
-    def _takes(self, path: str, size: int) -> bool:
+    def _takes(self, path: str, size: int, found: Scanned) -> bool:
         """Return whether an object is an image; note what it is instead."""
+        extensions = self._extensions
         directory, _, name = path.rpartition("/")
-        verdict = self._verdicts.get(directory) or self._judge(directory)
+        verdict = self._verdicts.get(directory) or self._judge(directory, found)
         if verdict in ("hidden", "passed by") or (not name and not size):
             return False  # an empty object whose key ends in a slash stands for a directory
         stem, _, extension = name.rpartition(".")
-        is_image = self._extensions is None or (
-            extension.lower() in self._extensions and stem != ""
-        )
+        is_image = extensions is None or (extension.lower() in extensions and stem != "")
         if verdict == "bad" or path[:1] == "/" or name in (".", "..") or "\0" in name:
             kind = "bad-name" if is_image else "not-an-image"
-            self._findings.append(Finding(kind, path.replace("\0", "\\x00"), _NO_PATH))
+            problem = "an empty part, . or .. in the key is no part of a path"
+            found.findings.append(Finding(kind, path.replace("\0", "\\x00"), problem))
         elif name[:1] == "." or name in LEFT_BEHIND:
-            self._findings.append(Finding("hidden", path))
+            found.findings.append(Finding("hidden", path))
         elif not is_image or not name:
-            self._findings.append(Finding("not-an-image", path))
+            found.findings.append(Finding("not-an-image", path))
         else:
             return True
         return False
 
-    def _judge(self, directory: str) -> _Verdict:
+    def _judge(self, directory: str, found: Scanned) -> str:
         above, _, name = directory.rpartition("/")
-        verdict = self._verdicts.get(above) or self._judge(above)
+        verdict = self._verdicts.get(above) or self._judge(above, found)
         if verdict == "taken":
             if directory[0] == "/" or name in ("", ".", "..") or "\0" in name:
                 verdict = "bad"
             elif name[0] == "." or name in LEFT_BEHIND:
                 verdict = "hidden"
-                self._findings.append(Finding("hidden", directory + "/"))
+                found.findings.append(Finding("hidden", directory + "/"))
             else:
-                self._found.append(Directory(directory))
+                found.directories.append(Directory(directory))
                 if self._only is not None and directory not in self._only:
                     verdict = "passed by"
         self._verdicts[directory] = verdict
@@ -265,15 +263,40 @@ class FileReader(Reader):
     root: str  # the directory that the rows' paths start from
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read the files, in the order of the rows."""
         root = self.root.rstrip("/") + "/"
         sizes = zip(rows.paths, rows.sizes, strict=True)
-        return read_all(
-            self.root, ((size, partial(_read_or_reject, root + path, size)) for path, size in sizes)
-        )
+        calls = ((size, partial(_or_reject, read_file, root + path, size)) for path, size in sizes)
+        return _read_all(self.root, calls)
 
 
-def read_all(root: str, calls: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[Any]:
+@dataclass(frozen=True)
+class SampleReader(Reader):
+    """Reads samples that are several files, or files and a line of another file."""
+
+    whole: ClassVar[bool] = True
+    root: str  # the directory that the rows' paths start from
+
+    @abstractmethod
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        """Read a sample, whose files have ``size`` bytes together."""
+
+    def described_in(self) -> tuple[str, ...]:
+        """Return the files with a line for each sample; none if names tell all."""
+        return ()
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        paths = self.described_in()
+        lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
+        files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
+        each = zip(rows.paths, rows.sizes, files, lines, strict=True)
+        calls = ((row[1], partial(_or_reject, self.sample, *row)) for row in each)
+        for id, found in zip(rows.ids, _read_all(self.root, calls), strict=True):
+            if isinstance(found, Sample):
+                found.id = id
+            yield self.typed(found)
+
+
+def _read_all(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
     """Call functions that read so many bytes below a root, ahead of their turn if it is on S3."""
     for found in results(root, calls):
         if isinstance(found, BadSample) and not is_dir(root):
@@ -281,17 +304,17 @@ def read_all(root: str, calls: Iterable[tuple[int, Callable[[], Any]]]) -> Itera
         yield found
 
 
-def _read_or_reject(path: str, size: int) -> bytes | BadSample:
+def _or_reject(read: Callable[..., T], *args: Any) -> T | BadSample:
     try:
-        return read_file(path, size)
+        return read(*args)
     except BadSample as error:
         return error
 
 
-def size_of(path: str) -> int | None:
-    """Return the size of a file in bytes; None if it is not there, or is something else."""
+def facts_at(path: str) -> Facts | None:
+    """Return the facts of a file; None if it is not there, or is something else."""
     try:
-        return facts(path).size
+        return facts(path)
     except OSError:
         return None
 
@@ -305,3 +328,11 @@ def read_file(path: str, size: int) -> bytes:
     if data is None:
         raise BadSample(f"has changed: it had {size} bytes when it was listed")
     return data
+
+
+def read_files(files: Mapping[T, tuple[str, Facts | None]], size: int) -> dict[T, bytes]:
+    """Read files by their paths and present facts, which had ``size`` bytes together."""
+    sizes = {name: own.size for name, (_, own) in files.items() if own is not None}
+    if len(sizes) != len(files) or sum(sizes.values()) != size:
+        raise BadSample(f"has changed: its files had {size} bytes when they were listed")
+    return {name: read_file(path, sizes[name]) for name, (path, _) in files.items()}

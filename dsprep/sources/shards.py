@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import shard_stem
 from dsprep.formats.base import Format
-from dsprep.formats.stream import ShardStream, why_no_shard
+from dsprep.formats.stream import Part, ShardStream, why_no_shard
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
-from dsprep.sources.prefetch import OpenFiles, Run, runs
+from dsprep.sources.prefetch import OpenFiles, Run, State, runs, unpack
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.storage.files import OpenFile, facts, is_file, short_names
+from dsprep.storage.store import Facts
 from dsprep.units import format_count, format_extensions
 
 if TYPE_CHECKING:
@@ -46,30 +47,24 @@ class ShardReader(Reader):
     # position and uncompressed size of each compressed shard
     unpacked: tuple[tuple[int, int], ...] = ()
     # size and time of last change of each shard, to notice changes; None for unpacked copies
-    states: tuple[tuple[int, int] | None, ...] = ()
+    states: tuple[State | None, ...] = ()
 
     @property
     def table(self) -> Format:
-        """The format of the shards."""
         return self.layout
 
     def sources(self) -> Sequence[str]:
-        """Return the shards."""
         return self.files
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read samples; those that follow one another in a shard are read in one go."""
         packed = dict(self.unpacked)
-        with OpenFiles(self.files) as files, closing(_Streams(self)) as streams:
+        with OpenFiles(self.files, self.states) as files, closing(_Streams(self)) as streams:
             for run in runs(rows) if packed else files.ahead(runs(rows)):
-                self._require_same(run.file, files[run.file])
+                file = files.same(run.file)
                 if run.file in packed:
                     found = streams.read(run, rows)
                 else:
-                    parts = [run] if self.layout.known_by == "id" else _numbered(run, rows)
-                    found = chain.from_iterable(
-                        self._read_run(files[run.file], part, rows) for part in parts
-                    )
+                    found = self._read_run(file, run, rows)
                 for number, sample in zip(range(run.first, run.last), found, strict=True):
                     if isinstance(sample, Sample):
                         sample.id = rows.ids[number]
@@ -80,10 +75,6 @@ class ShardReader(Reader):
                             sample.key = rows.paths[number]
                     yield self.typed(sample)
 
-    def _require_same(self, number: int, file: OpenFile) -> None:
-        if self.states[number] not in (None, file.facts()):
-            raise SourceError(f"{self.files[number]}: has changed; give the same command again")
-
     def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
         assert rows.offsets is not None
@@ -91,7 +82,7 @@ class ShardReader(Reader):
         number = run.first
         while number < run.last:
             start = rows.offsets[number]
-            with ShardStream.of_part(path, file, start, run.stop, rows.ids[number]) as stream:
+            with ShardStream.of_part(path, Part(file, start, run.stop), start) as stream:
                 try:
                     for entry in self.layout.read(stream):
                         if (entry.offset, entry.size) != (start, rows.sizes[number]):
@@ -108,47 +99,27 @@ class ShardReader(Reader):
 
     def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
         """Read encoded samples as they are."""
-        with OpenFiles(self.files) as files:
+        with OpenFiles(self.files, self.states) as files:
             for run in files.ahead(runs(rows)):
-                self._require_same(run.file, files[run.file])
-                place = files[run.file], self.files[run.file]
+                place = files.same(run.file), self.files[run.file]
                 if self.layout.is_intact(b"") is None:  # nothing to check in each sample
                     yield from _blocks(run, rows, *place)
                 else:
                     yield from _intact(run, rows, *place, self.layout)
 
     def spools(self) -> Sequence[int]:
-        """Return the uncompressed sizes of compressed shards."""
         return [size for _, size in self.unpacked]
 
     def write_spool(self, number: int, path: str) -> None:
-        """Decompress a shard."""
-        with (
-            ShardStream(self.files[self.unpacked[number][0]]) as stream,
-            open(path, "wb") as file,
-        ):
-            left = self.unpacked[number][1]
-            while left:
-                block = min(left, _BLOCK)
-                file.write(stream.read(block, "the shard"))
-                left -= block
+        at, size = self.unpacked[number]
+        with ShardStream(self.files[at]) as stream:
+            unpack(stream, size, path)
 
     def spooled(self, directory: str) -> ShardReader:
-        """Return the reader of the decompressed shards."""
         files, states = list(self.files), list(self.states)
         for number, (position, _) in enumerate(self.unpacked):
             files[position], states[position] = os.path.join(directory, str(number)), None
         return replace(self, files=tuple(files), unpacked=(), states=tuple(states))
-
-
-def _numbered(run: Run, rows: Rows) -> Iterator[Run]:
-    """Cut a run where ids do not follow one another: they are the keys of records without names."""
-    first = run.first
-    for number in range(first + 1, run.last):
-        if rows.ids[number] != rows.ids[number - 1] + 1:
-            yield run._replace(first=first, last=number)
-            first = number
-    yield run._replace(first=first)
 
 
 def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
@@ -200,19 +171,25 @@ class _Streams:
     def __init__(self, reader: ShardReader) -> None:
         self._reader = reader
         self._stream: ShardStream | None = None
-        self._file = -1
-        self._last = -1, b""
+        self._last = -1, -1, b""  # the file, offset and bytes of a sample: copies follow it
 
     def read(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read a run, and skip what lies before it."""
         assert rows.offsets is not None
+        path = self._reader.files[run.file]
         for number in range(run.first, run.last):
-            offset, size, id = rows.offsets[number], rows.sizes[number], rows.ids[number]
+            offset, size = rows.offsets[number], rows.sizes[number]
             try:
-                encoded = self._encoded(run.file, offset, size)
-                path = self._reader.files[run.file]
-                stream = ShardStream.of_sample(path, encoded, offset, id)
-                found = list(self._reader.layout.read(stream))
+                if (run.file, offset) != self._last[:2]:
+                    stream = self._stream
+                    if stream is None or run.file != self._last[0] or offset < stream.offset:
+                        self.close()
+                        stream = self._stream = ShardStream(path)
+                    self._last = run.file, -1, b""
+                    stream.skip(offset - stream.offset, "the shard")
+                    self._last = run.file, offset, stream.read(size, "a sample")
+                sample = ShardStream.of_part(path, io.BytesIO(self._last[2]), offset)
+                found = list(self._reader.layout.read(sample))
             except DamagedShard as error:
                 yield BadSample(f"at byte {error.offset}: {error.problem}")
                 continue
@@ -221,32 +198,19 @@ class _Streams:
             else:
                 yield found[0].sample
 
-    def _encoded(self, file: int, offset: int, size: int) -> bytes:
-        """Return the bytes of a sample; those of the last one are kept, for copies."""
-        if (file, offset) != (self._file, self._last[0]):
-            stream = self._stream
-            if stream is None or file != self._file or offset < stream.offset:
-                self.close()
-                self._file, self._stream = file, ShardStream(self._reader.files[file])
-                stream = self._stream
-            stream.skip(offset - stream.offset, "the shard")
-            self._last = offset, stream.read(size, "a sample")
-        return self._last[1]
-
     def close(self) -> None:
         """Close the shard that is open."""
         if self._stream is not None:
             self._stream.__exit__(None, None, None)
-        self._stream, self._file, self._last = None, -1, (-1, b"")
+        self._stream = None
 
 
 @dataclass
 class IndexedShard:
     """What a shard holds, as far as its headers tell."""
 
-    size: int = 0  # bytes of the file
-    mtime: int = 0  # when it was last changed, in ns since 1970
-    compressed: bool = False  # whether offsets are those of the decompressed shard
+    state: Facts  # size of the file, and when it was last changed
+    compressed: bool  # whether offsets are those of the decompressed shard
     # offset, encoded size, id, and number among all records of the shard, of each sample
     offsets: array[int] = field(default_factory=lambda: array("q"))
     sizes: array[int] = field(default_factory=lambda: array("q"))
@@ -264,11 +228,9 @@ class IndexedShard:
 def index_shard(task: tuple[str, Format]) -> IndexedShard:
     """Find the samples of a shard, in a worker, by its headers."""
     path, layout = task
-    found = IndexedShard()
     keys: list[str] = []
     with ShardStream.of_headers(path) as stream:
-        found.size, found.mtime = facts(path)
-        found.compressed = stream.compressed
+        found = IndexedShard(facts(path), stream.compressed)
         try:
             for number, span in enumerate(layout.spans(stream)):
                 names = span.fields or ()
@@ -350,7 +312,7 @@ def read_shards(
         for number, shard in enumerate(indexed)
         if shard.compressed and shard.offsets
     )
-    states = tuple((shard.size, shard.mtime) for shard in indexed)
+    states = tuple(shard.state for shard in indexed)
     is_named = listed is not None
     reader = ShardReader(shards.files, shards.layout, is_named, unpacked, states)
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
@@ -364,16 +326,17 @@ def _with_labels(
     """Add the labels of headers: class numbers, if each is one whole number."""
     import polars as pl
 
+    from dsprep.sources.classes import class_numbers
+
     if len(labels) < table.height:
         return table
-    column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
-    first = column.list.first()
-    is_whole = (first % 1 == 0) & (first.abs() <= 2**53)
-    if (column.list.len() == 1).all() and is_whole.all():
-        numbers = first.cast(pl.Int64).alias("cls")
-        if classes is None or numbers.is_between(0, len(classes) - 1).all():
-            column = numbers
-    return table.with_columns(column)
+    lists = pl.Series("label", labels, dtype=pl.List(pl.Float64))
+    numbers = class_numbers(lists)
+    if numbers is None or (
+        classes is not None and not numbers.is_between(0, len(classes) - 1).all()
+    ):
+        return table.with_columns(lists)
+    return table.with_columns(numbers)
 
 
 def _lost(path: str, shard: IndexedShard, expected: int | None) -> Iterator[Finding]:
@@ -407,7 +370,7 @@ def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
             "id": pl.Series(shard.ids, dtype=pl.UInt64),
             "path": keys,
             "size": pl.Series(shard.sizes, dtype=pl.Int64),
-            "mtime": pl.repeat(shard.mtime, count, dtype=pl.Int64, eager=True),
+            "mtime": pl.repeat(shard.state.mtime_ns, count, dtype=pl.Int64, eager=True),
             "file": pl.repeat(number, count, dtype=pl.Int64, eager=True),
             "offset": pl.Series(shard.offsets, dtype=pl.Int64),
             "stored": pl.Series(shard.sizes, dtype=pl.Int64),

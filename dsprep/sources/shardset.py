@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from dsprep.dataset.manifest import Manifest, read_manifest
+from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest
 from dsprep.dataset.recorded import recorded_options
-from dsprep.errors import DamagedShard, OptionError, OtherVersion, SourceError
+from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
-from dsprep.schema import IMAGE, LABEL, Schema
+from dsprep.schema import IMAGE, Schema
 from dsprep.sources.names import expand, require_one_split
 from dsprep.sources.tfds import read_counts, read_features, require_records
 from dsprep.storage.files import absent, entries, exists, is_dir, is_file
@@ -54,7 +54,7 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
             raise SourceError(
                 f"{other.name}: has other classes than {first.name}; bring them to one order first"
             )
-        if LABEL in first.layout.required and _is_unlabeled(other) != _is_unlabeled(first):
+        if first.layout.placeholders(Schema(())) and _is_unlabeled(other) != _is_unlabeled(first):
             without, labeled = (other, first) if _is_unlabeled(other) else (first, other)
             raise SourceError(
                 f"{first.name}: the samples of {without.files[0]} have no labels, and those of "
@@ -102,21 +102,14 @@ def _of_files(
     formats = {format_of_source(os.path.basename(path)) for path in files}
     if format_name is None and None in formats:
         return None
-    missing = absent(files)
-    if missing:
+    if missing := absent(files):
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     require_records(files)
-    if format_name is None:
-        if len(formats) > 1:
-            names = " and ".join(sorted(each.name for each in formats if each))
-            raise SourceError(f"{name}: shards of {names}; name those of one format")
-        (layout,) = formats
-        assert layout is not None
-    else:
-        if format_name not in CONCATENATIVE:
-            choices = ", ".join(CONCATENATIVE)
-            raise OptionError(f"--from {format_name}: unknown; choose one of {choices}")
-        layout = CONCATENATIVE[format_name]
+    if format_name is None and len(formats) > 1:
+        names = " and ".join(sorted(each.name for each in formats if each))
+        raise SourceError(f"{name}: shards of {names}; name those of one format")
+    layout = CONCATENATIVE[format_name] if format_name else formats.pop()
+    assert layout is not None
     directories: dict[str, list[str]] = {}
     for path in files:
         directories.setdefault(os.path.dirname(path), []).append(path)
@@ -130,46 +123,28 @@ def _of_files(
 def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: bool) -> ShardSet:
     """Describe shards of one directory, by a manifest there if it names all of them."""
     notes = []
-    names = [f"{os.path.basename(files[0])}.manifest.json"] if alone else []
-    for name in (*names, "manifest.json"):
-        path = os.path.join(directory, name)
-        if not exists(path):
-            continue
-        try:
-            manifest = read_manifest(path)
-        except OtherVersion as error:
+
+    def on_error(path: str, error: SourceError) -> None:
+        if isinstance(error, OtherVersion):
             notes.append(f"{error}; it is taken for absent")
-            continue
-        except SourceError:
-            if name in names:
-                raise
-            continue  # another program may have written a file of that name
-        named = {shard.name for shard in manifest.shards}
-        if manifest.format == layout.name and named.issuperset(map(os.path.basename, files)):
-            return _recorded(path, manifest, files, alone)
+        elif os.path.basename(path) != MANIFEST:
+            raise error  # another program may have written a file of the other name
+
+    if recorded := manifest_of(files, on_error, layout.name, alone):
+        return _recorded(*recorded, files, alone)
     found = _of_others(directory, files, layout(), alone)
     return replace(found, notes=(*notes, *found.notes))
 
 
 def recorded_schema(files: Sequence[str]) -> Schema | None:
     """Return the schema that a manifest beside files has of all of them; None if none has."""
-    beside = os.path.join(os.path.dirname(files[0]), "manifest.json")
-    for path in (f"{files[0]}.manifest.json", beside):
-        with suppress(SourceError):  # another program may have written a file of that name
-            if exists(path):
-                manifest = read_manifest(path)
-                named = {shard.name for shard in manifest.shards}
-                if named.issuperset(map(os.path.basename, files)):
-                    return manifest.schema
-    return None
+    found = manifest_of(files, lambda path, error: None)
+    return found[1].schema if found else None
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
     """Describe shards by their manifest."""
-    try:
-        made = recorded_options(manifest)
-    except SourceError as error:
-        raise SourceError(f"{path}: {error}") from None
+    made = recorded_options(manifest, path)
     counts = {shard.name: shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}
     if not made.known:  # shards of others that have an index

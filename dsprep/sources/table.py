@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,16 +14,22 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import leads_outside, plain_paths
+from dsprep.lists.rows import is_too_large, leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.classes import notes_on_order
+from dsprep.sources.classes import (
+    LARGEST_EXACT,
+    Known,
+    among,
+    labels_from_numbers,
+    notes_on_order,
+    number_classes,
+)
 from dsprep.sources.files import Files, list_files
-from dsprep.sources.labels import Known, labels_from_table, numbers_in
 from dsprep.sources.match import chosen, find_spelled, match_files, more_than_names
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.text import refuse
-from dsprep.units import quoted, quoted_names
+from dsprep.units import format_count, quoted, quoted_names
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -43,6 +50,14 @@ _BOX_COLUMNS = frozenset(
 )
 _FOR_BOXES = "make an MXNet .lst with detection labels, and give it with --list"
 _IMAGE_NAME = re.compile(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
+
+_TOO_LARGE = "is too large: whole numbers have to be below 2^53"
+# Separators of tags in real tables; a class name rarely holds the first ones.
+_SEPARATORS = ("|", ";", ",", " ")
+_LOOKED_AT = 10_000  # different cells of a column that show whether they hold tags
+_WHOLE_PER_FRACTION = 10  # with fewer fractions than one in this many, the others are classes
+_MOST_VALUES = 3 * 10**7  # of labels with a 0 or 1 for each class: they take about 1 GB
+_NOT_GIVEN = ("", "nan")
 
 
 class Columns(NamedTuple):
@@ -201,3 +216,245 @@ def _what_is_wrong(text: str, separator: str, source: str) -> str:
     except csv.Error as error:
         return f"{source}:{reader.line_num}: {error}"
     return f"{source}: not a table: give a CSV or TSV file with a header"
+
+
+# Labels
+
+
+class _Cells(NamedTuple):
+    """A column of labels as text."""
+
+    texts: pl.Series
+    lines: pl.Series  # the line of each, in the file
+    source: str
+
+    @property
+    def where(self) -> str:
+        return f"in the column {quoted(self.texts.name)}"
+
+    def refuse(self, wrong: pl.Series, reason: str) -> None:
+        """Refuse the column if some labels are wrong, and name the first of them."""
+        for line, text in zip(self.lines.filter(wrong), self.texts.filter(wrong), strict=True):
+            raise SourceError(f"{self.source}:{line}: {quoted(text)} {self.where} {reason}")
+
+    def refuse_mixture(self, is_number: pl.Series, way_out: str) -> None:
+        """Refuse numbers with some names among them, or names with some numbers.
+
+        As names, all numbers would get other numbers.
+        """
+        numbers = int(is_number.sum())
+        names = len(self.texts) - numbers
+        if not (numbers and names):
+            return
+        most = max(numbers, names)
+        are = f"{format_count(most, 'label')} of this column {'is' if most == 1 else 'are'}"
+        if names <= numbers:
+            self.refuse(~is_number, f"is not a number, but {are}: correct it, or {way_out}")
+        self.refuse(is_number, f"is a number, but {are} not: correct it, or {way_out}")
+
+    def are_in(self, known: Known) -> bool:
+        """Return whether all labels are names of known classes.
+
+        Refuse numbers that are also names of other classes of the source: they have two readings.
+        """
+        if not known.classes or not self.texts.is_in(known.classes).all():
+            return False
+        if known.owner is not None and numbers_in(self.texts).all():
+            number = self.texts.cast(pl.Float64, strict=False)
+            reason = (
+                f"is the number of one class of {known.owner} and the name of another: give "
+                "--classes FILE with the names of all classes, in the order of their numbers"
+            )
+            self.refuse(_numbered(self.texts, known.classes) != number, reason)
+        return True
+
+    def refuse_tags(self) -> None:
+        """Refuse a column whose cells hold several labels each, unless they are few and unclear."""
+        texts = self.texts.unique(maintain_order=True).head(_LOOKED_AT)
+        separator = find_separator(texts.to_list())
+        if separator is None:
+            return
+        cells = [split_cell(text, separator) for text in texts]
+        text = next(texts[at] for at, cell in enumerate(cells) if len(cell) > 1)
+        tags = pl.Series(sorted({tag for cell in cells for tag in cell}))
+        are_numbers = bool(numbers_in(tags).all())
+        kept = "add --label-type float to keep numbers as they are, " if are_numbers else ""
+        line = self.lines.filter(self.texts == text)[0]
+        raise SourceError(
+            f"{self.source}:{line}: {quoted(text)} in the column {self.texts.name!r} looks like "
+            f"several {'numbers' if are_numbers else 'tags'} ({len(tags):,} different ones in "
+            f"{format_count(len(texts), 'combination')}): give --label-separator {separator!r} for "
+            f"labels of a 0 or a 1 for each, {kept}or give --label-type class if each text is the "
+            "name of one class"
+        )
+
+
+def _numbered(names: pl.Series, classes: Sequence[str]) -> pl.Series:
+    """Return the numbers of class names; null for other names."""
+    numbers = range(len(classes))
+    return names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
+
+
+def labels_from_table(
+    cells: pl.DataFrame,
+    lines: pl.Series,
+    known: Known,
+    separator: str | None,
+    kind: str | None,
+    source: str,
+) -> tuple[pl.Series, tuple[str, ...] | None]:
+    """Make the labels and the classes from the columns that hold labels."""
+    columns = [_Cells(column, lines, source) for column in cells]
+    for column in columns:
+        missing = column.texts.str.to_lowercase().is_in(_NOT_GIVEN[separator is not None :])
+        if missing.any():
+            where = f"in the column {column.texts.name!r}"
+            raise SourceError(f"{source}:{lines.filter(missing)[0]}: no label {where}")
+    first = columns[0]
+    if separator is not None:
+        return _labels_from_lists(first, separator, kind, known)
+    must_be_numbers = cells.width > 1 or kind == "float"
+    are_numbers = [numbers_in(column) for column in cells]
+    are_named = not must_be_numbers and first.are_in(known)
+    if must_be_numbers:
+        for column, is_number in zip(columns, are_numbers, strict=True):
+            column.refuse(~is_number, "is not a number, as each of these labels must be")
+    elif kind is None and not are_named and not are_numbers[0].all():
+        first.refuse_tags()
+        way_out = "give --label-type class if all labels are names of classes"
+        first.refuse_mixture(are_numbers[0], way_out)
+    if are_named or not all(column.all() for column in are_numbers):
+        names = first.texts
+        classes = known.classes or number_classes(names.unique(), source, known.order)
+        numbers = _numbered(names, classes).alias("cls")
+        for at in numbers.is_null().arg_true().head(1):
+            which = among(classes, known.owner)
+            raise SourceError(f"{source}:{lines[at]}: {names[at]!r} is none of {which}")
+        return numbers, classes
+    for column in columns:
+        column.refuse(is_too_large(column.texts), _TOO_LARGE)
+    labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
+    if kind == "float":
+        return labels["labels"].alias("label"), None
+    label = labels_from_numbers(labels, known, source)
+    if label.name != "cls" and not must_be_numbers:
+        is_fraction = first.texts.cast(pl.Float64) % 1 != 0
+        whole = format_count(int((~is_fraction).sum()), "label")
+        if kind == "class":
+            first.refuse(is_fraction, "is not the number of a class")
+        elif is_fraction.sum() * _WHOLE_PER_FRACTION < len(lines):
+            reason = (
+                f"is a fraction, but {whole} of this column are whole: correct it, or give "
+                "--label-type float if they number no classes"
+            )
+            first.refuse(is_fraction, reason)
+    return label, known.classes
+
+
+def numbers_in(column: pl.Series) -> pl.Series:
+    """Return which texts are finite numbers."""
+    return column.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+
+
+def find_separator(texts: Sequence[str]) -> str | None:
+    """Find what separates tags in the cells of a column; None if the cells are single labels.
+
+    Names of classes hold blanks, too: "golden retriever", "New York". Tags differ from words:
+    there are fewer of them than cells, most cells consist of tags that other cells have as well,
+    and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
+    each word at one place, counted from the front or from the back. They are tags, too, if
+    each part of each cell also stands alone in a cell.
+    """
+    for separator in _SEPARATORS:
+        cells = [split_cell(text, separator) for text in texts]
+        several = [cell for cell in cells if len(cell) > 1]
+        if not several:
+            continue
+        count = Counter(tag for cell in cells for tag in set(cell))
+        if numbers_in(pl.Series(list(count), dtype=pl.String)).all():
+            return separator
+        if count.keys() == {cell[0] for cell in cells if len(cell) == 1}:
+            return separator
+        shared = sum(all(count[tag] > 1 for tag in cell) for cell in several)
+        if separator in "|;":
+            if len(several) > 1 and 2 * shared >= len(several):
+                return separator
+        elif (
+            len(count) < len(cells)
+            and 4 * shared >= 3 * len(several)
+            and _moving(cells) >= max(2, len(count) / 3)
+        ):
+            return separator
+    return None
+
+
+def _moving(cells: Sequence[Sequence[str]]) -> int:
+    """Count the tags that have several positions, from the front and from the back."""
+    from_front, from_back = defaultdict(set), defaultdict(set)
+    for cell in cells:
+        for position, tag in enumerate(cell):
+            from_front[tag].add(position)
+            from_back[tag].add(len(cell) - position)
+    return sum(len(from_front[tag]) > 1 and len(from_back[tag]) > 1 for tag in from_front)
+
+
+def split_cell(text: str, separator: str) -> list[str]:
+    """Split a cell of several labels: ``a b``, or as Python writes a list, ``['a', 'b']``."""
+    is_list = text.startswith("[") and text.endswith("]")
+    words = (word.strip() for word in (text[1:-1] if is_list else text).split(separator))
+    if is_list:
+        words = (word.strip("'\"") for word in words)
+    return [word for word in words if word]
+
+
+def _labels_from_lists(
+    column: _Cells, separator: str, kind: str | None, known: Known
+) -> tuple[pl.Series, tuple[str, ...] | None]:
+    """Turn cells of several labels into numbers as they are, or a 0 or a 1 for each class."""
+    texts, lines, source = column
+    parts = {text: split_cell(text, separator) for text in texts.unique()}
+    cells = pl.Series("label", [parts[text] for text in texts], pl.List(pl.String))
+    rows = pl.DataFrame([lines, cells]).with_row_index("row")
+    exploded = rows.explode("label").drop_nulls("label")
+    tags = _Cells(exploded["label"].alias(texts.name), exploded["line"], source)
+    is_number = numbers_in(tags.texts)
+    tags.refuse(is_too_large(tags.texts), _TOO_LARGE)
+    if kind == "float":
+        tags.refuse(~is_number, "is not a number, as --label-type float says")
+        count, length = len(cells[0]), pl.col("label").list.len()
+        refuse(
+            source,
+            rows,
+            (length != count) | (length == 0),
+            lambda row: (
+                f"{len(row['label'])} numbers {column.where}, where the first row has {count}"
+            ),
+        )
+        return cells.cast(pl.List(pl.Float64)), None
+    if tags.texts.is_empty():
+        raise SourceError(f"{source}: no label {column.where}")
+    classes = known.classes
+    are_named = tags.are_in(known)
+    if not are_named:
+        tags.refuse_mixture(is_number, "give --classes FILE with the names of all classes")
+    if is_number.all() and not are_named:
+        number = tags.texts.cast(pl.Float64)
+        wrong = (number % 1 != 0) | (number < 0) | (number >= LARGEST_EXACT)
+        reason = "is not the number of a class; --label-type float keeps numbers as they are"
+        tags.refuse(wrong, reason)
+        positions = number.cast(pl.Int64)
+        width = len(classes) if classes else int(str(positions.max())) + 1
+    else:
+        classes = classes or number_classes(tags.texts.unique(), source, known.order)
+        width = len(classes)
+        positions = _numbered(tags.texts, classes)
+    which = among(range(width), known.owner if classes else None)
+    tags.refuse((positions >= width).fill_null(True), f"is none of {which}")
+    if len(texts) * width > _MOST_VALUES:
+        raise SourceError(
+            f"{source}: labels of {width:,} classes for {len(texts):,} rows are more than "
+            f"{_MOST_VALUES:,} values: split the table, or choose fewer classes"
+        )
+    zeros = pl.zeros(len(texts) * width, dtype=pl.Float64, eager=True)
+    ones = zeros.scatter(exploded["row"].cast(pl.Int64) * width + positions, 1.0)
+    return ones.reshape((len(texts), width)).arr.to_list().alias("label"), classes

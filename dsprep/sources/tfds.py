@@ -60,11 +60,13 @@ def read_features(directory: str, files: Sequence[str], table: Table) -> Schema 
         stated = list(leaves(tree))
     except (AttributeError, TypeError):
         raise SourceError(f"{directory}/{FEATURES}: is not what TFDS writes") from None
+    from dsprep.lists.store import read_classes  # not before polars is there
+
     fields = []
     for name, kind, missing in stated:
         if table.meaning(name).field:
             labels = os.path.join(directory, f"{name.replace('/', '-')}.labels.txt")
-            names = _read_names(labels) if kind == "class" and is_file(labels) else ()
+            names = read_classes(labels) if kind == "class" and is_file(labels) else ()
             fields.append(Field(name, kind, missing, names, ((name,),), told=FEATURES))
     types = {each.name: each.type for each in fields}
     keys: list[str] = []  # the names of the inputs, and of the target
@@ -94,30 +96,23 @@ def leaves(
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
     """Return the type of a leaf; None if a look has to settle it."""
-    stated = [_LEAVES[each] for each in _LEAVES if each in feature]
-    kind = stated[0] if stated else _type_of_tensor(feature.get("tensor", {}))
+    kind = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
+    if kind is None:
+        tensor = feature.get("tensor", {})
+        kind = _NUMBERS.get(tensor.get("dtype", ""))
+        dimensions = tensor.get("shape", {}).get("dimensions", [])
+        if kind is None or tensor.get("encoding", "none").lower() != "none":
+            return None
+        if dimensions.count("-1") > 1:
+            return None
+        kind = _list_of(kind) if dimensions else kind
     depth += "video" in feature  # a sequence of images
-    return None if kind is None or depth > 1 else _list_of(kind) if depth else kind
-
-
-def _type_of_tensor(tensor: Mapping[str, Any]) -> str | None:
-    kind = _NUMBERS.get(tensor.get("dtype", ""))
-    dimensions = tensor.get("shape", {}).get("dimensions", [])
-    is_plain = tensor.get("encoding", "none").lower() == "none" and dimensions.count("-1") < 2
-    if kind is None or not is_plain:
-        return None
-    return _list_of(kind) if dimensions else kind
+    return None if depth > 1 else _list_of(kind) if depth else kind
 
 
 def _list_of(kind: str) -> str:
     item = {"class": "int", "bool": "int", "image": "bytes"}.get(kind, kind)
     return kind if kind.startswith("list<") else f"list<{item}>"
-
-
-def _read_names(path: str) -> tuple[str, ...]:
-    from dsprep.lists.store import read_classes  # not before polars is there
-
-    return read_classes(path)
 
 
 def read_counts(directory: str, files: Sequence[str]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -15,14 +15,17 @@ from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths
 from dsprep.lists.store import read_classes
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.classes import classes_of_directories, notes_on_directories
-from dsprep.sources.files import Files, list_files
-from dsprep.sources.labels import Known, labels_from_numbers
+from dsprep.sources.classes import (
+    Known,
+    classes_of_directories,
+    labels_from_numbers,
+    notes_on_directories,
+)
+from dsprep.sources.files import Files, list_files, read_text_beside
 from dsprep.sources.match import chosen, match_files
 from dsprep.sources.parts import PartReader
 from dsprep.sources.scan import FileReader, RunAll, Scanned, scan_below
 from dsprep.sources.table import read_table, refuse_annotations
-from dsprep.text import read_text
 from dsprep.units import extension_in, format_extensions
 
 if TYPE_CHECKING:
@@ -35,12 +38,8 @@ def read_tree(
     run_all: RunAll = map,
     scans: Iterable[Scanned] | None = None,
     files: Files | None = None,
-    text_of: Callable[[str], str | None] = lambda _: None,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a directory, or of the files of an archive or whole samples.
-
-    ``text_of`` reads a list or a table that lies in the archive; for others it returns None.
-    """
+    """Make the catalog of a directory, or of the files of an archive or whole samples."""
     classes = read_classes(source.classes) if source.classes else None
     owner = None
     if classes is None and files is not None and files.samples is not None:
@@ -51,9 +50,9 @@ def read_tree(
     known = Known(classes, owner, source.class_order)
     path = source.list_file or source.labels
     if path:
-        text = text_of(path)
+        text = read_text_beside(source.root, path, files.archive if files else None)
         read = read_lst if source.list_file else read_table
-        return read(source, read_text(path) if text is None else text, files, known, run_all)
+        return read(source, text, files, known, run_all)
     place = source.root
     if files is None:
         scans = scan_below(source.root, source.suffixes, run_all) if scans is None else scans

@@ -11,11 +11,11 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
-from typing import TypeVar
+from typing import BinaryIO
 
 import polars as pl
 
@@ -23,8 +23,6 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.progress import Progress
 from dsprep.storage.local import Lock, destination_errors, holds, open_regular, sync_directory
-
-T = TypeVar("T")
 
 Place = tuple[str, str]
 """The path of a sample below the root, and that of its place below the output."""
@@ -169,7 +167,6 @@ def materialize_tree(
     way: str, root: str, out: Path, places: Sequence[Place], progress: Progress
 ) -> None:
     """Make the tree."""
-    put = {"hardlink": _hardlink, "symlink": _symlink, "copy": _copy}[way]
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
     progress.begin("placing files", len(ordered), 0)
@@ -179,10 +176,9 @@ def materialize_tree(
                 with _opened(real_out, directory) as descriptor:
                     with suppress(FileNotFoundError):
                         os.unlink(_PARTIAL, dir_fd=descriptor)
-                    where = os.path.join(real_out, directory)
                     for path, target in inside:
                         source = os.path.join(real_root, path)
-                        put(_Put(source, where, os.path.basename(target), descriptor))
+                        _put(way, source, os.path.join(real_out, target), descriptor)
                         progress.advance(1, 0)
                     os.fsync(descriptor)
         if way == "copy":
@@ -191,82 +187,70 @@ def materialize_tree(
         progress.end()
 
 
-class _Put:
-    """A file to put into its place."""
-
-    def __init__(self, source: str, where: str, name: str, into: int) -> None:
-        self.source, self.where, self.name, self.into = source, where, name, into
-        self.status = self.of_source(os.stat)
-
-    def of_source(self, read: Callable[[str], T]) -> T:
-        """Read something about the source; what fails is the source's fault."""
-        try:
-            return read(self.source)
-        except OSError as error:
-            raise SourceError(f"{self.source}: cannot be read: {error.strerror}") from None
-
-    def is_there(self, is_right: Callable[[os.stat_result], bool]) -> bool:
-        """Return whether the file is in its place; refuse another one there."""
-        try:
-            present = os.stat(self.name, dir_fd=self.into, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        if not is_right(present):
-            raise DestinationError(
-                f"{os.path.join(self.where, self.name)}: is there already, and is not "
-                f"{self.source}; remove it, or choose another directory"
-            )
-        return True
-
-
-def _hardlink(put: _Put) -> None:
-    if put.is_there(lambda present: os.path.samestat(present, put.status)):
-        return
+def _put(way: str, source: str, final: str, into: int) -> None:
+    """Put a file into its place in an open directory, unless it is there; refuse another one."""
+    where, name = os.path.split(final)
+    # Relative, so that the tree and the images can be moved or mounted elsewhere together.
+    link = os.path.relpath(source, where)
     try:
-        os.link(put.source, put.name, dst_dir_fd=put.into, follow_symlinks=True)
+        reader = os.fdopen(open_regular(source), "rb") if way == "copy" else None
+        status = os.stat(source)
+    except OSError as error:
+        raise SourceError(f"{source}: cannot be read: {error.strerror}") from None
+    with reader or nullcontext():
+        try:
+            present = os.stat(name, dir_fd=into, follow_symlinks=False)
+        except FileNotFoundError:
+            if way == "symlink":
+                os.symlink(link, name, dir_fd=into)
+            elif reader is None:
+                _link(source, final, into)
+            else:
+                _copy(reader, name, into)
+            return
+        if way == "symlink":
+            is_right = S_ISLNK(present.st_mode) and os.readlink(name, dir_fd=into) == link
+        elif reader is None:
+            is_right = os.path.samestat(present, status)
+        else:
+            is_file = S_ISREG(present.st_mode) and not os.path.samestat(present, status)
+            is_right = is_file and _has_same_bytes(reader, name, into)
+    if not is_right:
+        raise DestinationError(
+            f"{final}: is there already, and is not {source}; remove it, or choose another "
+            "directory"
+        )
+
+
+def _link(source: str, final: str, into: int) -> None:
+    try:
+        os.link(source, os.path.basename(final), dst_dir_fd=into, follow_symlinks=True)
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise DestinationError(
-                f"{put.where}: is on another disk than {put.source}, which no hard link reaches: "
-                "give --materialize symlink or copy"
+                f"{os.path.dirname(final)}: is on another disk than {source}, which no hard link "
+                "reaches: give --materialize symlink or copy"
             ) from None
         raise
 
 
-def _symlink(put: _Put) -> None:
-    # Relative, so that the tree and the images can be moved or mounted elsewhere together.
-    link = os.path.relpath(put.source, put.where)
-
-    def is_link(present: os.stat_result) -> bool:
-        return S_ISLNK(present.st_mode) and os.readlink(put.name, dir_fd=put.into) == link
-
-    if not put.is_there(is_link):
-        os.symlink(link, put.name, dir_fd=put.into)
-
-
-def _copy(put: _Put) -> None:
+def _copy(reader: BinaryIO, name: str, into: int) -> None:
     """Copy a file so that its name never stands for a part of it."""
+    status = os.fstat(reader.fileno())
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(_PARTIAL, flags, 0o666, dir_fd=into), "wb") as writer:
+        shutil.copyfileobj(reader, writer, _BLOCK)
+        writer.flush()
+        os.utime(writer.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.rename(_PARTIAL, name, src_dir_fd=into, dst_dir_fd=into)
 
-    def is_copy(present: os.stat_result) -> bool:
-        if os.path.samestat(present, put.status) or not S_ISREG(present.st_mode):
-            return False
-        target = open_regular(put.name, os.O_RDONLY | os.O_NOFOLLOW, put.into)
-        with os.fdopen(put.of_source(open_regular), "rb") as left, os.fdopen(target, "rb") as right:
-            while (block := left.read(_BLOCK)) == right.read(_BLOCK):
-                if not block:
-                    return True
-        return False
 
-    if put.is_there(is_copy):
-        return
-    with os.fdopen(put.of_source(open_regular), "rb") as reader:
-        status = os.fstat(reader.fileno())
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(_PARTIAL, flags, 0o666, dir_fd=put.into), "wb") as writer:
-            shutil.copyfileobj(reader, writer, _BLOCK)
-            writer.flush()
-            os.utime(writer.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-    os.rename(_PARTIAL, put.name, src_dir_fd=put.into, dst_dir_fd=put.into)
+def _has_same_bytes(reader: BinaryIO, name: str, into: int) -> bool:
+    with os.fdopen(open_regular(name, os.O_RDONLY | os.O_NOFOLLOW, into), "rb") as other:
+        while (block := reader.read(_BLOCK)) == other.read(_BLOCK):
+            if not block:
+                return True
+    return False
 
 
 @contextmanager

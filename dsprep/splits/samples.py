@@ -13,7 +13,7 @@ from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
 from dsprep.lists.rows import listable, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
-from dsprep.sources.archive_files import read_text_beside
+from dsprep.sources.files import read_text_beside
 from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.sources.table import parse_cells

@@ -11,14 +11,12 @@ import google_crc32c
 
 from dsprep.storage.store import Part, Stored
 
+# Metadata of an object: the crc32c of its bytes in eight hex digits, and the time when its file
+# was last changed in seconds since 1970.
 CRC32C = "dsprep-crc32c"
-"""Metadata with the crc32c of an object's bytes, in eight hex digits."""
-
 MTIME = "dsprep-mtime"
-"""Metadata with the time when the file was last changed, in seconds since 1970."""
 
-_POLYNOMIAL = 0x82F63B78
-"""CRC-32C's (RFC 3720, Castagnoli), its bits reversed, as the register holds them."""
+_POLYNOMIAL = 0x82F63B78  # CRC-32C's (RFC 3720, Castagnoli) with reversed bits
 
 
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
@@ -26,10 +24,10 @@ def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
     if isinstance(data, bytes):
         return int(google_crc32c.extend(before, data))
     view = memoryview(data)
-    if not view.readonly and view.nbytes:
-        # The extension refuses mutable memory, but not a ctypes array over it.
-        return int(google_crc32c.extend(before, (ctypes.c_char * view.nbytes).from_buffer(view)))
-    return int(google_crc32c.extend(before, bytes(view)))
+    # The extension refuses mutable memory, but not a ctypes array over it.
+    mutable = not view.readonly and view.nbytes
+    array = (ctypes.c_char * view.nbytes).from_buffer(view) if mutable else bytes(view)
+    return int(google_crc32c.extend(before, array))
 
 
 def md5(data: bytes | bytearray | memoryview) -> bytes:
@@ -37,21 +35,16 @@ def md5(data: bytes | bytearray | memoryview) -> bytes:
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 
-def combine(first: int, second: int, size: int) -> int:
-    """Return the crc32c of two runs of bytes; the size is that of the second.
-
-    A crc is a remainder of polynomials over GF(2). To append the second run is to multiply the
-    first's by x to the power of its bits; the rest cancels out.
-    """
-    return _multiply(_power(8 * size), first) ^ second
-
-
 def combine_all(runs: Iterable[tuple[int, int]]) -> int:
-    """Return the crc32c of runs of bytes, given as their crc32c and size."""
-    whole = 0
+    """Return the crc32c of runs of bytes, given as their crc32c and size.
+
+    A crc is a remainder of polynomials over GF(2). To append a run is to multiply the crc of the
+    bytes before by x to the power of its bits; the rest cancels out.
+    """
+    combined = 0
     for value, size in runs:
-        whole = combine(whole, value, size) if whole else value
-    return whole
+        combined = _multiply(_power(8 * size), combined) ^ value if combined else value
+    return combined
 
 
 def _multiply(a: int, b: int) -> int:
@@ -75,25 +68,19 @@ def _power(bits: int) -> int:
     return result
 
 
-def etag_of_parts(parts: Iterable[bytes]) -> str:
-    """Return the ETag of an object in parts: the MD5 of their MD5s, and their number."""
-    digests = list(parts)
-    return f"{md5(b''.join(digests)).hex()}-{len(digests)}"
-
-
 def metadata_of(mtime_ns: int, crc32c: int | None = None) -> dict[str, str]:
     """Return the metadata of a file."""
-    told = {MTIME: f"{mtime_ns // 10**9}.{mtime_ns % 10**9:09d}"}
-    return told if crc32c is None else {**told, CRC32C: f"{crc32c:08x}"}
+    metadata = {MTIME: f"{mtime_ns // 10**9}.{mtime_ns % 10**9:09d}"}
+    return metadata if crc32c is None else {**metadata, CRC32C: f"{crc32c:08x}"}
 
 
 def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
     """Return the time in metadata, in nanoseconds since 1970."""
     text = metadata.get(MTIME, "")
-    whole, _, rest = text.partition(".")
-    if not (text.isascii() and whole.isdigit() and (rest + "0").isdigit() and len(whole) < 12):
+    seconds, _, rest = text.partition(".")
+    if not (text.isascii() and seconds.isdigit() and (rest + "0").isdigit() and len(seconds) < 12):
         return None
-    return int(whole) * 10**9 + int(rest[:9].ljust(9, "0"))
+    return int(seconds) * 10**9 + int(rest[:9].ljust(9, "0"))
 
 
 def said_crc32c(metadata: Mapping[str, str]) -> int | None:
@@ -112,8 +99,7 @@ def known_crc32c(stored: Stored) -> tuple[int, str] | None:
 
 def crc32c_of(stored: Stored) -> int | None:
     """Return the crc32c of an object as a HEAD reports it; None if it is unknown."""
-    known = known_crc32c(stored)
-    return None if known is None else known[0]
+    return said_crc32c(stored.metadata) if stored.crc32c is None else stored.crc32c
 
 
 def may_be_wrong(stored: Stored) -> bool:
@@ -143,8 +129,9 @@ def is_whole(data: bytes, stored: Stored) -> bool:
 
 
 def is_made_of(stored: Stored, parts: Iterable[Part]) -> bool:
-    """Tell whether an object is what these parts become; with KMS, its ETag does not show it."""
+    """Tell whether an object's ETag is that of these parts; with KMS, it is another one."""
     try:
-        return stored.etag == etag_of_parts(bytes.fromhex(part.etag) for part in parts)
+        digests = [bytes.fromhex(part.etag) for part in parts]
     except ValueError:
         return False
+    return stored.etag == f"{md5(b''.join(digests)).hex()}-{len(digests)}"

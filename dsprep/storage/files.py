@@ -13,14 +13,14 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from dsprep.errors import SourceError
 from dsprep.storage import pool
 from dsprep.storage.local import LARGEST, open_regular, read_whole
-from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import (
     ObjectFile,
     as_source,
@@ -34,12 +34,6 @@ from dsprep.storage.s3.read import (
 from dsprep.storage.store import Facts
 
 T = TypeVar("T")
-
-_MARK = re.compile(r"[*?\[]")
-
-_TOKEN = re.compile(r"\*+|\?|\[!?+.[^\]]*\]|.", re.DOTALL)
-_SPECIAL = re.compile(r"[\\\[\]^&~|]")
-_DIRECTORIES = r"(?:[^/.][^/]*/)*"
 
 
 class ObjectEntry(NamedTuple):
@@ -111,14 +105,14 @@ def facts(path: str) -> Facts:
 def entries(directory: str) -> Iterator[Entry]:
     """List a directory, in no particular order."""
     if not is_s3(directory):
-        with os.scandir(directory) as found:
-            yield from found
+        with os.scandir(directory) as scanned:
+            yield from scanned
         return
     for level in levels(directory):
-        names = [(each.key.rpartition("/")[2], True) for each in level.files]
-        names += [(each.rstrip("/").rpartition("/")[2], False) for each in level.deeper]
-        for name, is_object in names:
-            if name:  # the object that stands for the directory itself has none
+        found = [(file.key, True) for file in level.files]
+        found += [(key.rstrip("/"), False) for key in level.deeper]
+        for key, is_object in found:
+            if name := os.path.basename(key):  # the object for the directory itself has none
                 yield ObjectEntry(name, os.path.join(directory, name), is_object)
 
 
@@ -127,8 +121,8 @@ def common_path(paths: Sequence[str]) -> str:
     if not any(map(is_s3, paths)):
         return os.path.commonpath(map(os.path.abspath, paths))
     parts = [path.split("/")[:-1] for path in paths]
-    same = takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))
-    return "/".join(each[0] for each in same)
+    same = takewhile(lambda names: len(set(names)) == 1, zip(*parts, strict=False))
+    return "/".join(names[0] for names in same)
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -197,49 +191,27 @@ def find_files(pattern: str) -> list[str]:
     """Return the files that match, sorted."""
     if not is_s3(pattern):
         return sorted(glob.glob(pattern, recursive=True))
-    key = parse_url(pattern).key
-    mark = _MARK.search(key)
-    beginning = key if mark is None else key[: mark.start()]
-    matches = expression(key)
     with as_source(pattern):
-        store, _ = bucket_and_key(pattern)
-        return [
-            store.url(file.key)
-            for page in store.list(beginning)
-            for file in page
-            if matches.fullmatch(file.key)
-        ]
+        store, key = bucket_and_key(pattern)
+        pages = store.list(re.split(r"[*?[]", key, maxsplit=1)[0])
+        return [store.url(file.key) for page in pages for file in page if matches(file.key, key)]
 
 
-def expression(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of the shell as an expression.
+def matches(path: str, pattern: str) -> bool:
+    """Tell whether a file matches a pattern, as :mod:`glob` has it.
 
-    Marks match neither slashes nor dots that names begin with; ``**/`` is any directories, and
-    ``**`` at the end all that lies below.
+    Wildcards match neither slashes nor a dot at the beginning of a name; ``**/`` is any
+    directories, and ``**`` at the end all files below.
     """
-    *directories, name = pattern.split("/")
-    parts = [_DIRECTORIES if each == "**" else f"{_name(each)}/" for each in directories]
-    parts.append(_DIRECTORIES + _name("*") if name == "**" else _name(name))
-    try:
-        return re.compile("".join(parts), re.DOTALL)
-    except re.error:
-        raise SourceError(f"{pattern}: is no pattern of files") from None
+    parts = pattern.split("/")
+    return _match(path.split("/"), [*parts, "*"] if parts[-1] == "**" else parts)
 
 
-def _name(pattern: str) -> str:
-    """Return the expression for the name of a file or directory."""
-    tokens = _TOKEN.findall(pattern)
-    begins_with_mark = tokens and (tokens[0][0] in "*?" or len(tokens[0]) > 1)
-    return (r"(?!\.)" if begins_with_mark else "") + "".join(map(_part, tokens))
-
-
-def _part(token: str) -> str:
-    if token[0] == "*":
-        return "[^/]*"
-    if token == "?":
-        return "[^/]"
-    if len(token) == 1:
-        return re.escape(token)
-    is_not = token[1] == "!"
-    inner = _SPECIAL.sub(r"\\\g<0>", token[1 + is_not : -1])
-    return f"[^{inner}/]" if is_not else f"[{inner}]"
+def _match(names: Sequence[str], parts: Sequence[str]) -> bool:
+    if not names or not parts:
+        return not names and not parts
+    is_hidden = names[0].startswith(".") and not parts[0].startswith(".")
+    if parts[0] == "**":
+        passes = len(names) > 1 and names[0] != "" and not is_hidden
+        return _match(names, parts[1:]) or (passes and _match(names[1:], parts))
+    return not is_hidden and fnmatchcase(names[0], parts[0]) and _match(names[1:], parts[1:])

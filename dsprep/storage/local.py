@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -20,32 +21,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from google_crc32c import extend
+
 from dsprep.errors import DestinationError
 from dsprep.units import format_size
 
-SCRATCH = ".dsprep"
-"""Name, or end of the name, of hidden directories for unfinished files."""
-
-LONGEST_NAME = 255
-"""Maximum bytes of a file name on nearly all file systems."""
-
-LARGEST = 1 << 28
-"""Maximum size of a file that is read whole: a manifest of a million shards is smaller."""
-
+SCRATCH = ".dsprep"  # name, or end of the name, of hidden directories for unfinished files
+LONGEST_NAME = 255  # maximum bytes of a file name on nearly all file systems
+LARGEST = 1 << 28  # maximum size of a file that is read whole; a manifest of a million shards fits
+# Maximum size of a list or a table: its columns take several times as much memory.
 LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-"""Maximum size of a list or a table: its columns take several times as much memory."""
+APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # flags of a file to which lines are added
 
-APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-"""Flags of :func:`open_regular` for a file to which lines are added."""
+# Seconds to wait for another run at a hidden directory: one that only tidies up takes less.
+PATIENCE = 1.0
+_ATTEMPTS = 100  # how often to make a hidden directory that others remove at the same moment
 
-_PATIENCE = 1.0
-"""Seconds to wait for another run at the hidden directory: one that only tidies up takes less."""
-
-_ATTEMPTS = 100
-"""How often to make a hidden directory that others remove at the same moment."""
-
+# Paths of streams that a user gave to this process: `<(command)` is `/dev/fd/63`.
 _OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""Paths of streams that a user gave to this process: ``<(command)`` is ``/dev/fd/63``."""
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
@@ -120,8 +113,8 @@ def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
         size = os.fstat(file.fileno()).st_size
         data = b"" if size > limit else file.read(size + 1)
     if len(data) != size:
-        told = f"has {format_size(size)}" if size > limit else "changes while it is read, or grew"
-        raise OSError(errno.EINVAL, f"{told}; at most {format_size(limit)} are read", str(path))
+        why = f"has {format_size(size)}" if size > limit else "changes while it is read, or grew"
+        raise OSError(errno.EINVAL, f"{why}; at most {format_size(limit)} are read", str(path))
     return data
 
 
@@ -186,35 +179,71 @@ def free_bytes(directory: Path) -> int:
     return shutil.disk_usage(directory).free
 
 
-class Lock:
-    """A lock of the kernel (``flock``) on a destination; it ends with the process."""
+class OutputFile:
+    """A file that is written front to back, with its size and checksum."""
 
-    def __init__(self, path: Path, guarded: Path | str, patience: float = 0.0) -> None:
-        """Take the lock, or raise `DestinationError`."""
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self.bytes = self.crc32c = 0
+
+    def write(self, data: bytes) -> None:
+        """Write bytes."""
+        self.crc32c = extend(self.crc32c, data)
+        self.bytes += len(data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def close(self) -> None:
+        """Close the file, once."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class Lock:
+    """A lock of the kernel (``flock``) on a file, which it opens; it ends with the process."""
+
+    def __init__(
+        self,
+        path: Path,
+        guarded: Path | str,
+        patience: float = 0.0,
+        flags: int = APPEND,
+        *,
+        hidden: bool = False,
+    ) -> None:
+        """Take the lock, or raise `DestinationError`; make the directory of a hidden file."""
         until = time.monotonic() + patience
         with destination_errors(path):
-            while not self._take(path):
+            while not self._take(path, flags, hidden):
                 if time.monotonic() >= until:
                     raise DestinationError(
                         f"{guarded}: another dsprep run is writing there; wait for it to end"
                     )
                 time.sleep(0.01)
 
-    def _take(self, path: Path) -> bool:
-        self._file = os.fdopen(open_regular(path, APPEND), "a")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _take(self, path: Path, flags: int, hidden: bool) -> bool:
+        self.file = io.FileIO(_open_hidden(path, flags) if hidden else open_regular(path, flags))
+        with suppress(OSError):
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A run that has just ended removed the file between our opening and our locking it.
-            if os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+            if os.path.samestat(path.stat(), os.fstat(self.file.fileno())):
                 return True
-        except OSError:
-            pass
-        self._file.close()
+        self.file.close()
         return False
 
     def release(self) -> None:
         """Release the lock."""
-        self._file.close()
+        self.file.close()
+
+
+def _open_hidden(path: Path, flags: int) -> int:
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError, FileExistsError):  # another run has just removed it
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return open_regular(path, flags)
+    return open_regular(path, flags)
 
 
 class ScratchLock(Lock):
@@ -223,22 +252,14 @@ class ScratchLock(Lock):
     def __init__(self, scratch: Path, guarded: Path | str) -> None:
         """Take the lock; a run that only looks for leftovers releases it soon."""
         self._scratch = scratch
-        super().__init__(scratch / "lock", guarded, _PATIENCE)
-
-    def _take(self, path: Path) -> bool:
-        for _ in range(_ATTEMPTS):
-            with suppress(FileNotFoundError, FileExistsError):  # it has just been removed
-                self._scratch.mkdir(parents=True, exist_ok=True)
-                return super()._take(path)
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        return super()._take(path)
+        super().__init__(scratch / "lock", guarded, PATIENCE, hidden=True)
 
     def remove(self) -> None:
         """Remove the directory and release the lock.
 
         The locked file is removed last: until then no other run can begin to write there.
         """
-        if not self._file.closed and not self._scratch.is_symlink():
+        if not self.file.closed and not self._scratch.is_symlink():
             with suppress(OSError):
                 remove_all_but(self._scratch, "lock")
                 (self._scratch / "lock").unlink()

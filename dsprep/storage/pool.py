@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dsprep.errors import Interrupted
 
@@ -18,17 +18,10 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 DEFAULT_CONCURRENCY = 8
-
-THREADS = 16
-"""Calls that a process makes ahead at once."""
-
+THREADS = 16  # calls that a process makes ahead at once
 _CALLS = 2 * THREADS
-_BYTES = 64 << 20
-"""Maximum size of results that are kept until they are asked for."""
-
-_GRACE = 2.0
-"""Seconds that requests under way have to end after a stop."""
-
+_BYTES = 64 << 20  # maximum size of results that are kept until they are asked for
+_GRACE = 2.0  # seconds that requests under way have to end after a stop
 _LOOK_EVERY = 0.2
 
 
@@ -78,7 +71,15 @@ class Threads:
     def submit(self, call: Callable[[], B]) -> Future[B]:
         """Have a call made that must not wait for another one of these threads."""
         future: Future[B] = Future()
-        self.add(partial(_settle, call, future))
+
+        def make() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self.add(make)
         return future
 
     def close(self) -> None:
@@ -92,15 +93,6 @@ class Threads:
         while (call := self._calls.get()) is not None:
             call()
             del call  # what it holds may be large, and the next may come late
-
-
-def _settle(call: Callable[[], B], future: Future[B]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(call())
-    except BaseException as error:
-        future.set_exception(error)
 
 
 submit = Threads(THREADS).submit
@@ -170,65 +162,46 @@ class Pace:
     def each(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """Call a function with every item, several at once; it must not call `each` itself.
 
-        After a failure nothing more begins, and what has begun is waited for.
+        After a failure nothing more begins, and what has begun is waited for; a stop is noticed
+        within half a second.
         """
-        batch = _Batch(function, list(items))
-        for index in range(len(batch.items)):
-            self._threads.add(partial(batch.run, index, self))
-        return batch.wait(self)
+        calls, results = list(items), dict[int, B]()
+        errors: list[BaseException] = []
+        running: set[int] = set()
+        # A signal may interrupt the thread that waits, which does this queue no harm; a
+        # `threading.Condition` may stay locked.
+        ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+        def run(index: int) -> None:
+            running.add(index)
+            if not (errors or self.stopped):
+                try:
+                    results[index] = function(calls[index])
+                except BaseException as error:  # raised where the results are waited for
+                    errors.append(error)
+            running.discard(index)
+            ended.put(None)
+
+        for index in range(len(calls)):
+            self._threads.add(partial(run, index))
+        try:
+            left = len(calls)
+            while left:
+                with suppress(queue.Empty):
+                    ended.get(timeout=0.5)
+                    left -= 1
+                self.check()
+        except BaseException as error:
+            errors.append(error)
+            deadline = time.monotonic() + _GRACE
+            while running and time.monotonic() < deadline:
+                time.sleep(0.02)
+            raise
+        if errors:
+            raise errors[0]
+        self.check()
+        return [results[index] for index in range(len(calls))]
 
     def close(self) -> None:
         """Let the threads end."""
         self._threads.close()
-
-
-class _Batch:
-    """The calls of one `Pace.each`.
-
-    A signal may interrupt the thread that waits for them. They meet in a queue, which this does not
-    harm, and not in a `threading.Condition`, which may stay locked.
-    """
-
-    def __init__(self, function: Callable[[Any], Any], items: list[Any]) -> None:
-        self.items = items
-        self._function, self._results = function, [None] * len(items)
-        self._error: BaseException | None = None
-        self._running, self._lock = 0, threading.Lock()
-        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
-
-    def run(self, index: int, pace: Pace) -> None:
-        with self._lock:
-            begins = self._error is None and not pace.stopped
-            self._running += begins
-        if begins:
-            try:
-                self._results[index] = self._function(self.items[index])
-            except BaseException as error:  # raised where the results are waited for
-                self._fail(error)
-            with self._lock:
-                self._running -= 1
-        self._ended.put(None)
-
-    def _fail(self, error: BaseException) -> None:
-        with self._lock:
-            self._error = self._error or error
-
-    def wait(self, pace: Pace) -> list[Any]:
-        """Wait for all calls; a stop is noticed within half a second."""
-        try:
-            left = len(self.items)
-            while left:
-                with suppress(queue.Empty):
-                    self._ended.get(timeout=0.5)
-                    left -= 1
-                pace.check()
-        except BaseException as error:
-            self._fail(error)
-            deadline = time.monotonic() + _GRACE
-            while self._running and time.monotonic() < deadline:
-                time.sleep(0.02)
-            raise
-        if self._error is not None:
-            raise self._error
-        pace.check()
-        return self._results

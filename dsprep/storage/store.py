@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from dsprep.errors import StoreError
-from dsprep.units import format_size
 
-if TYPE_CHECKING:
-    from dsprep.storage.s3.bucket import S3Reading
-
-FATAL = ("denied", "expired")
-"""Kinds of failure that all other files would meet, too."""
-
-_AT_ONCE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Checksum:
-    """A checksum that a store keeps beside the bytes."""
-
-    algorithm: str  # in lower case: `crc32c`, `crc64nvme`, `sha256`, `md5`…
-    value: bytes  # the digest, most significant byte first
-    full: bool = True  # whether it is of all bytes; else it is of the checksums of the parts
+FATAL = ("denied", "expired")  # kinds of failure that all other files would meet, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +19,15 @@ class Stored:
     size: int  # in bytes
     modified: float  # when it was stored, in seconds since 1970
     etag: str = ""  # identifies the content, without quotes; empty if the store has none
-    # Not in a listing: the checksum, and the metadata with names in lower case.
-    checksum: Checksum | None = None
+    # Not in a listing: the crc32c of all bytes, if the store itself has computed it, and the
+    # metadata with names in lower case.
+    crc32c: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     storage_class: str = ""  # as S3 has it; empty for the standard one
     encryption: str = ""  # as S3 has it: `AES256`, `aws:kms`…; empty in a listing
     kms_key: str = ""
     # `ContentType` and the like in boto3's names; not in a listing
     headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def crc32c(self) -> int | None:
-        """The crc32c of all bytes, if the store itself has computed it."""
-        kept = self.checksum
-        if kept is None or kept.algorithm != "crc32c" or not kept.full:
-            return None
-        return int.from_bytes(kept.value, "big")
 
     @property
     def md5(self) -> bytes | None:
@@ -79,7 +56,7 @@ class Part:
     number: int  # from 1
     size: int  # in bytes
     etag: str  # nearly always the MD5 of its bytes, in hex
-    checksum: Checksum | None = None
+    crc32c: int | None = None  # if the store has computed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +87,7 @@ class Refused(NamedTuple):
 
 
 Page = TypeVar("Page")
-Pages = Iterator[list[Page]]
-"""A listing, as the pages that the store sends."""
-
+Pages = Iterator[list[Page]]  # a listing, as the pages that the store sends
 RefusedKeys = list[Refused]
 
 Progress = Callable[[int], None]
@@ -121,15 +96,3 @@ Progress = Callable[[int], None]
 
 def ignore(*_: object) -> None:
     """Listen to nothing."""
-
-
-def read_all(reading: S3Reading, limit: int | None = None) -> bytes:
-    """Return all bytes that have not been read yet; refuse more than the limit."""
-    parts, size = [], 0
-    while part := reading.read(_AT_ONCE):
-        parts.append(part)
-        size += len(part)
-        if limit is not None and size > limit:
-            key, most = reading.stored.key, format_size(limit)
-            raise StoreError(f"{key}: is larger than the {most} that are read of such a file")
-    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,13 +1,14 @@
-"""Transfers: the parts of a file within S3's limits, and who is told of progress."""
+"""Transfers of files: their parts within S3's limits, their options, and who hears of progress."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dsprep.errors import OptionError, StoreError
+from dsprep.storage.pool import Pace
+from dsprep.storage.store import Part, Stored
 from dsprep.units import format_size
 
 MIB = 1 << 20
@@ -19,14 +20,11 @@ SMALLEST_PART = 5 * MIB
 LARGEST_PART = 5 * GIB
 LARGEST_OBJECT = MOST_PARTS * LARGEST_PART
 
-LARGEST_COPY = 5 * GIB
-"""What CopyObject copies in one request."""
-
-DEFAULT_PART = 32 * MIB
+LARGEST_COPY = 5 * GIB  # what CopyObject copies in one request
 COPY_PART = 512 * MIB
+DEFAULT_PART = 32 * MIB
 _COMFORTABLE = 64 * MIB
-_MANY = 1000
-"""Number of parts above which they are made larger: each request costs money."""
+_MANY = 1000  # number of parts above which they are made larger: each request costs money
 
 
 class Range(NamedTuple):
@@ -37,34 +35,8 @@ class Range(NamedTuple):
     size: int  # in bytes
 
 
-@dataclass(frozen=True)
-class PartPlan:
-    """A file in parts of the same size, except the last; an empty file has one part."""
-
-    size: int  # the file's
-    part_size: int  # that of each part except the last
-
-    def __len__(self) -> int:
-        return max(1, -(-self.size // self.part_size))
-
-    def __iter__(self) -> Iterator[Range]:
-        return map(self.__getitem__, range(len(self)))
-
-    def __getitem__(self, index: int) -> Range:
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        start = index * self.part_size
-        return Range(index + 1, start, min(self.part_size, self.size - start))
-
-    def fits(self, parts: Iterable[tuple[int, int]]) -> bool:
-        """Tell whether parts, given by number and size, can be some of these."""
-        return all(
-            1 <= number <= len(self) and size == self[number - 1].size for number, size in parts
-        )
-
-
-def plan_parts(size: int, part_size: int = 0, name: str = "") -> PartPlan:
-    """Cut a file into parts; 0 stands for a good size."""
+def plan_parts(size: int, part_size: int = 0, name: str = "") -> list[Range]:
+    """Cut a file into parts; 0 stands for a good size. An empty file has one part."""
     if size > LARGEST_OBJECT:
         raise OptionError(
             f"{name}: has {format_size(size)}, and S3 takes at most {format_size(LARGEST_OBJECT)} "
@@ -73,14 +45,25 @@ def plan_parts(size: int, part_size: int = 0, name: str = "") -> PartPlan:
     if part_size and not SMALLEST_PART <= part_size <= LARGEST_PART:
         raise OptionError(f"parts of {format_size(part_size)}: S3 takes from 5 MiB to 5 GiB")
     wanted = part_size or min(_COMFORTABLE, max(DEFAULT_PART, _rounded(size, _MANY)))
-    return PartPlan(size, max(wanted, _rounded(size, MOST_PARTS)))
+    return cut(size, max(wanted, _rounded(size, MOST_PARTS)))
 
 
-def plan_copy(size: int) -> PartPlan:
+def plan_copy(size: int) -> list[Range]:
     """Cut an object that the server copies into parts: one if one request is enough."""
-    if size <= LARGEST_COPY:
-        return PartPlan(size, LARGEST_COPY)
-    return PartPlan(size, max(COPY_PART, _rounded(size, MOST_PARTS)))
+    return cut(size, size if size <= LARGEST_COPY else max(COPY_PART, _rounded(size, MOST_PARTS)))
+
+
+def cut(size: int, part_size: int) -> list[Range]:
+    """Cut a file into parts of one size, except the last."""
+    starts = range(0, max(size, 1), max(part_size, 1))
+    return [Range(n, at, min(part_size, size - at)) for n, at in enumerate(starts, 1)]
+
+
+def fits(plan: Sequence[Range], parts: Iterable[Part]) -> bool:
+    """Tell whether the parts of an upload can be some of the planned ones."""
+    return all(
+        1 <= part.number <= len(plan) and part.size == plan[part.number - 1].size for part in parts
+    )
 
 
 def _rounded(size: int, parts: int) -> int:
@@ -128,3 +111,25 @@ class Events:
 
     def waiting(self, what: str) -> None:
         """Nothing can be done now; called once."""
+
+
+class TransferOptions(NamedTuple):
+    """What all transfers of a run share; several threads use it, but not those of `Pace.each`."""
+
+    pace: Pace  # threads and limits
+    events: Events = Events()  # hears of progress
+    part_size: int = 0  # in bytes; 0 for a good size
+    keep: bool = True  # whether unfinished transfers are kept for the next run
+
+
+class Transferred(NamedTuple):
+    """A file that has arrived."""
+
+    stored: Stored  # the object
+    crc32c: int | None  # of its bytes, if known
+    parts: int  # how many it was moved in
+    found: int  # how many of them were there from an earlier run
+    moved: int  # bytes that were moved
+    # what proves that both are the same: `crc32c` or `md5`, that each of its `parts` was proven, or
+    # no more than the `size`
+    proof: str

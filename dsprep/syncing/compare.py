@@ -16,53 +16,30 @@ none of these                           sent if the source is the newer one: ``t
 =======================================  ==============================================
 
 ETags come with a listing: 2,000 small files take two requests. The rows below the ETags take one
-request per object, which is little beside the transfer of a large one.
+request per object, which is little beside the transfer of a large one. A manifest that is removed
+while the files that it names are replaced is sent, too: ``withdrawn``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
+from dsprep.storage.checksums import known_crc32c, may_be_wrong
 from dsprep.storage.store import Stored
 
-# What can decide. "withdrawn": a manifest is removed while the files that it names are replaced.
-BY = ("missing", "size", "etag", "checksum", "metadata", "download", "time", "withdrawn")
+if TYPE_CHECKING:
+    from dsprep.syncing.sides import Content
 
-BY_CHECKSUM = ("checksum", "metadata", "download")
-BY_CONTENT = ("etag", *BY_CHECKSUM)  # what proves equal contents; sizes and times do not
+# What proves equal contents; sizes and times do not.
+BY_CONTENT = ("etag", "checksum", "metadata", "download")
 
 
 class Verdict(NamedTuple):
     """Whether a file is to be sent."""
 
     send: bool  # whether it is
-    by: str  # what decided; one of `BY`
-
-
-class Content(Protocol):
-    """The contents of a file, found out only as far as needed."""
-
-    @property
-    def is_read(self) -> bool:
-        """Whether this reads all bytes; such a side is asked last."""
-
-    @property
-    def has_md5(self) -> bool:
-        """Whether the MD5 is available."""
-
-    @property
-    def may_be_wrong(self) -> bool:
-        """Whether a different crc32c does not prove different bytes."""
-
-    def md5(self) -> bytes:
-        """Return the MD5 of all bytes."""
-
-    def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        """Return the crc32c and its origin, ``checksum`` or ``metadata``; None if unknown."""
-
-    def read_crc32c(self) -> int:
-        """Read all bytes and return their crc32c."""
+    by: str  # what decided
 
 
 def by_listing(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
@@ -80,29 +57,24 @@ def by_listing(source: Stored, found: Stored | None, size_only: bool = False) ->
 
 def by_content(source: Content, found: Content, newer: bool) -> Verdict:
     """Decide by contents."""
-    if not (source.has_md5 and found.has_md5):
-        return _by_checksum(source, found, told=True) or Verdict(newer, "time")
-    if source.md5() == found.md5():
+    first, last = _cheapest_first(source, found)
+    md5 = first.md5()
+    other = last.md5() if md5 else None
+    if not md5 or not other:
+        return _by_checksum(first, last, told=True) or Verdict(newer, "time")
+    if md5 == other:
         return Verdict(False, "etag")
     # The files may still be equal: the ETag of an object that KMS encrypted is not an MD5, and a
     # listing does not show which objects these are. One more request is cheaper than an upload.
-    return _by_checksum(source, found, told=False) or Verdict(True, "etag")
+    return _by_checksum(first, last, told=False) or Verdict(True, "etag")
 
 
-def has_crc32c(crc32c: int, contents: Iterable[Content]) -> bool:
-    """Return whether a file has the crc32c in a manifest; the file is read last."""
-    cheapest, *others = sorted(contents, key=lambda content: content.is_read)
-    for content in (cheapest, *others):
-        known = content.crc32c()
-        if known is not None:
-            is_same = known[0] == crc32c
-            return is_same or (content.may_be_wrong and content.read_crc32c() == crc32c)
-    return cheapest.read_crc32c() == crc32c
+def _cheapest_first(*contents: Content) -> list[Content]:
+    return sorted(contents, key=lambda content: content.is_read)
 
 
-def _by_checksum(source: Content, found: Content, told: bool) -> Verdict | None:
+def _by_checksum(first: Content, last: Content, told: bool) -> Verdict | None:
     """Decide by checksums; None if one is unknown."""
-    first, last = sorted((source, found), key=lambda content: content.is_read)
     one = first.crc32c(told)
     other = last.crc32c(told) if one else None
     if not one or not other:
@@ -116,3 +88,36 @@ def _by_checksum(source: Content, found: Content, told: bool) -> Verdict | None:
         return Verdict(values[0] != values[1], "download")
     by = "metadata" if "metadata" in (one[1], other[1]) else "checksum"
     return Verdict(one[0] != other[0], by)
+
+
+def has_crc32c(crc32c: int, contents: Iterable[Content]) -> bool:
+    """Return whether a file has the crc32c in a manifest; the file is read last."""
+    ordered = _cheapest_first(*contents)
+    for content in ordered:
+        known = content.crc32c()
+        if known is not None:
+            is_same = known[0] == crc32c
+            return is_same or (content.may_be_wrong and content.read_crc32c() == crc32c)
+    return ordered[0].read_crc32c() == crc32c
+
+
+def prove(source: Content, stored: Stored | None, read: Callable[[Stored], int]) -> tuple[str, str]:
+    """Return what proves an object, and what is wrong with it; ``read`` returns its crc32c."""
+    if stored is None:
+        return "", "is not there"
+    known = known_crc32c(stored)
+    if known is None:
+        md5 = stored.md5 and source.md5()
+        if not md5:
+            return "", "cannot be proven: S3 keeps neither its crc32c nor its MD5"
+        return "etag", "" if stored.md5 == md5 else "has another ETag"
+    theirs, by = known
+    ours = source.crc32c()
+    if ours is None:
+        return "", "cannot be proven: the checksum of its source is not known"
+    # Some servers keep wrong checksums: the bytes decide.
+    if theirs != ours[0] and by == "checksum" and may_be_wrong(stored):
+        theirs, by = read(stored), "download"
+    if theirs != ours[0]:
+        return by, f"has the crc32c {theirs:08x}, and {ours[0]:08x} is right"
+    return by, ""

@@ -24,35 +24,30 @@ def require_idle(
     tell: Callable[[str], object],
 ) -> None:
     """Raise if another command is writing files that this one would write."""
-    for path, lease in leases.items():
-        before = _guarded(path)
-        is_old = time.time() - lease.modified > LONG_AGO
-        if not is_old and any(name.startswith(before) for name in paths):
-            _require_dead(destination, path, destination.name(before), pace, tell)
-
-
-def _require_dead(
-    destination: Side, path: str, place: str, pace: Pace, tell: Callable[[str], object]
-) -> None:
-    """Watch a lease that a killed run may have left: a live run renews it."""
-    try:
-        first, began = destination.read(path), time.monotonic()
-        tell(
-            f"{place}: another dsprep command was writing there; waiting for up to "
-            f"{DEAD_AFTER:.0f} s to see whether it still is"
-        )
-        while time.monotonic() - began <= DEAD_AFTER:
-            pace.wait(_LOOK_EVERY)
-            if destination.read(path) != first:
-                raise DestinationError(
-                    f"{place}: another dsprep command is writing there; wait for it to end"
-                )
-    except StoreError as error:
-        if error.kind != "missing":
-            raise
-        raise DestinationError(
-            f"{place}: another dsprep command has just ended there; give the same command again"
-        ) from None
+    for lease, stored in leases.items():
+        before = _guarded(lease)
+        if time.time() - stored.modified > LONG_AGO:
+            continue
+        if not any(path.startswith(before) for path in paths):
+            continue
+        # A killed run may have left it. A live run renews it.
+        place = f"{destination.name(before)}: another dsprep command"
+        try:
+            first, began = destination.read(lease), time.monotonic()
+            tell(
+                f"{place} was writing there; waiting for up to {DEAD_AFTER:.0f} s to see whether "
+                "it still is"
+            )
+            while time.monotonic() - began <= DEAD_AFTER:
+                pace.wait(_LOOK_EVERY)
+                if destination.read(lease) != first:
+                    raise DestinationError(f"{place} is writing there; wait for it to end")
+        except StoreError as error:
+            if error.kind != "missing":
+                raise
+            raise DestinationError(
+                f"{place} has just ended there; give the same command again"
+            ) from None
 
 
 def _guarded(lease: str) -> str:

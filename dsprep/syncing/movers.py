@@ -2,219 +2,100 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
-from dsprep.errors import DsprepError, StoreError
+from dsprep.errors import StoreError
 from dsprep.storage.checksums import crc32c as crc32c_of_bytes
 from dsprep.storage.checksums import crc32c_of, may_be_wrong
-from dsprep.storage.pool import Pace
 from dsprep.storage.s3.copy import copy
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import require_rights, upload
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, plan_copy, plan_parts
+from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.plan import Pair
-from dsprep.syncing.report import Failure, Requests
-from dsprep.syncing.sides import Directory, Prefix
+from dsprep.syncing.report import Requests
+from dsprep.syncing.sides import Directory, Prefix, Side
 
 
-class Way(NamedTuple):
-    """What all transfers of a run share."""
+@dataclass(frozen=True)
+class Mover:
+    """Moves files from one side to the other; at least one of both is on S3."""
 
-    pace: Pace  # threads and limits
-    events: Events  # progress
-    part_size: int = 0  # in bytes; 0 for the default
-    keep: bool = True  # whether unfinished transfers are kept for the next run
-
-
-class Moved(NamedTuple):
-    """A file that has arrived."""
-
-    size: int  # in bytes
-    resumed: int  # bytes of it that an earlier run had sent
-
-
-class Mover(Protocol):
-    """Moves files in one direction."""
+    source: Side
+    destination: Side
+    way: TransferOptions
 
     def require_rights(self) -> None:
-        """Raise unless files can be stored at the destination."""
+        """Raise unless objects can be stored; the first file makes a local directory."""
+        if isinstance(self.destination, Prefix):
+            require_rights(self.destination.store, self.destination.prefix)
 
     def is_newer(self, source: Stored, found: Stored) -> bool:
         """Return whether times say that a file changed since it was stored at the destination."""
+        if isinstance(self.destination, Directory):  # S3 gives only seconds to a download
+            return int(source.modified) > found.modified
+        return source.modified > found.modified
 
-    def parts(self, pair: Pair, way: Way) -> int:
+    def parts(self, pair: Pair) -> int:
         """Return the number of parts of a file."""
+        if isinstance(self.source, Prefix) and isinstance(self.destination, Prefix):
+            return len(plan_copy(pair.source.size))
+        return len(plan_parts(pair.source.size, self.way.part_size, pair.path))
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Estimate the requests for files of these numbers of parts."""
+        total, several = sum(parts), sum(count > 1 for count in parts)
+        if isinstance(self.destination, Directory):  # several parts take a HEAD more
+            return Requests(0, total + several, total)
+        # Several parts take a search, a beginning and a completion; a copy a HEAD of both objects.
+        heads = 2 * len(parts) if isinstance(self.source, Prefix) else several
+        return Requests(total + 3 * several, heads, total)
 
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Transfer a file."""
+    def send(self, pair: Pair, crc32c: int | None) -> int:
+        """Transfer a file; return the number of its bytes that an earlier run had sent.
 
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+        ``crc32c`` is that in a manifest.
+        """
+        source, destination = self.source, self.destination
+        if isinstance(source, Directory):
+            assert isinstance(destination, Prefix)
+            key = destination.prefix + pair.path
+            done = upload(source.root / pair.path, destination.store, key, self.way, crc32c)
+        elif isinstance(destination, Directory):
+            path, key = destination.root / pair.path, pair.source.key
+            done = download(source.store, key, path, self.way, pair.source, crc32c)
+        else:
+            self._copy(source, destination, pair, crc32c)
+            return 0
+        return done.stored.size - done.moved
+
+    def _copy(self, source: Prefix, destination: Prefix, pair: Pair, crc32c: int | None) -> None:
+        """Let the server copy the object that was listed, with the crc32c in its manifest."""
+        name, key = source.name(pair.path), pair.source.key
+        stored = source.store.stat(key)
+        if stored is None or stored.etag != pair.source.etag:
+            raise StoreError(f"{name}: has changed since it was listed", "exists")
+        if crc32c is not None:
+            _require(crc32c, source, stored, name)
+        new_key = destination.prefix + pair.path
+        copied = copy(source.store, key, destination.store, new_key, self.way)
+        if crc32c is not None:
+            _require(crc32c, destination, copied.stored, name, proven=True)
+
+    def publish(self, pair: Pair, data: bytes, new: bool) -> None:
         """Publish a manifest that has been read.
 
         On S3, it replaces only the one that was found there, or none if ``new``.
         """
-
-    def delete(self, paths: Sequence[str]) -> list[Failure]:
-        """Delete files at the destination; return those that could not be deleted."""
-
-
-@dataclass(frozen=True)
-class Up:
-    """From a directory to S3."""
-
-    source: Directory
-    destination: Prefix
-
-    def require_rights(self) -> None:
-        """Probe the rights of uploads."""
-        require_rights(self.destination.store, self.destination.prefix)
-
-    def is_newer(self, source: Stored, found: Stored) -> bool:
-        """Compare the time of the file with that of the object."""
-        return source.modified > found.modified
-
-    def parts(self, pair: Pair, way: Way) -> int:
-        """Return the parts of an upload."""
-        return len(plan_parts(pair.source.size, way.part_size, pair.path))
-
-    def requests(self, parts: Sequence[int]) -> Requests:
-        """Several parts take a search, a beginning and a completion more."""
-        several = sum(count > 1 for count in parts)
-        return Requests(sum(parts) + 3 * several, several, sum(parts))
-
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Upload a file."""
-        sent = upload(
-            self.source.path(pair.path),
-            self.destination.store,
-            self.destination.key(pair.path),
-            crc32c=crc32c,
-            part_size=way.part_size,
-            pace=way.pace,
-            events=way.events,
-            keep=way.keep,
-        )
-        return Moved(sent.size, sent.size - sent.moved)
-
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-        """Store a manifest."""
-        return _put(self.destination, pair, data, new, way)
-
-    def delete(self, paths: Sequence[str]) -> list[Failure]:
-        """Delete objects."""
-        return _delete(self.destination, paths)
-
-
-@dataclass(frozen=True)
-class Down:
-    """From S3 to a directory."""
-
-    source: Prefix
-    destination: Directory
-
-    def require_rights(self) -> None:
-        """Nothing to check: the first file makes the directory."""
-
-    def is_newer(self, source: Stored, found: Stored) -> bool:
-        """Compare whole seconds: S3 gives no more to a download."""
-        return int(source.modified) > found.modified
-
-    def parts(self, pair: Pair, way: Way) -> int:
-        """Return the parts of a download."""
-        return len(plan_parts(pair.source.size, way.part_size, pair.path))
-
-    def requests(self, parts: Sequence[int]) -> Requests:
-        """Several parts take a HEAD more."""
-        return Requests(0, sum(parts) + sum(count > 1 for count in parts), sum(parts))
-
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Download an object."""
-        got = download(
-            self.source.store,
-            pair.source.key,
-            self.destination.path(pair.path),
-            stored=pair.source,
-            crc32c=crc32c,
-            part_size=way.part_size,
-            pace=way.pace,
-            events=way.events,
-            keep=way.keep,
-        )
-        return Moved(got.size, got.size - got.moved)
-
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-        """Download a manifest if it is still the one that was read."""
-        return self.send(pair, crc32c_of_bytes(data), way)
-
-    def delete(self, paths: Sequence[str]) -> list[Failure]:
-        """Delete local files."""
-        failures = []
-        for path in paths:
-            try:
-                os.unlink(self.destination.path(path))
-            except OSError as error:
-                failures.append(Failure(path, f"cannot be deleted ({error.strerror})"))
-        return failures
-
-
-@dataclass(frozen=True)
-class Across:
-    """From S3 to S3, copied by the server."""
-
-    source: Prefix
-    destination: Prefix
-
-    def require_rights(self) -> None:
-        """Probe the rights of uploads."""
-        require_rights(self.destination.store, self.destination.prefix)
-
-    def is_newer(self, source: Stored, found: Stored) -> bool:
-        """Compare the times when both were stored."""
-        return source.modified > found.modified
-
-    def parts(self, pair: Pair, way: Way) -> int:
-        """Return the parts of a copy."""
-        return len(plan_copy(pair.source.size))
-
-    def requests(self, parts: Sequence[int]) -> Requests:
-        """Each copy takes a HEAD of both objects."""
-        several = sum(count > 1 for count in parts)
-        return Requests(sum(parts) + 3 * several, 2 * len(parts), sum(parts))
-
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Copy an object on the server if it is the one listed, with the crc32c in its manifest."""
-        name = self.source.name(pair.path)
-        stored = self.source.store.stat(pair.source.key)
-        if stored is None or stored.etag != pair.source.etag:
-            raise StoreError(f"{name}: has changed since it was listed", "exists")
-        if crc32c is not None:
-            _require(crc32c, self.source, stored, name)
-        copied = copy(
-            self.source.store,
-            pair.source.key,
-            self.destination.store,
-            self.destination.key(pair.path),
-            pace=way.pace,
-            events=way.events,
-        )
-        if crc32c is not None:
-            _require(crc32c, self.destination, copied.stored, name, proven=True)
-        return Moved(copied.size, 0)
-
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-        """Store a manifest."""
-        return _put(self.destination, pair, data, new, way)
-
-    def delete(self, paths: Sequence[str]) -> list[Failure]:
-        """Delete objects."""
-        return _delete(self.destination, paths)
+        if isinstance(self.destination, Directory):
+            self.send(pair, crc32c_of_bytes(data))
+            return
+        guard = "" if new or pair.found is None else pair.found.etag
+        self.destination.store.publish(self.destination.prefix + pair.path, data, guard)
+        name = self.destination.name(pair.path)
+        self.way.events.moved(name, len(data))
+        self.way.events.end(name, len(data), "md5")
 
 
 def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
@@ -222,29 +103,10 @@ def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: boo
     known = crc32c_of(stored)
     doubtful = proven if known is None else known != expected and may_be_wrong(stored)
     if doubtful:
-        known = side.content(stored, None).read_crc32c()
+        known = side.content(stored).read_crc32c()
     if known not in (None, expected):
         raise StoreError(
             f"{name}: is not what its manifest names: its crc32c is {known:08x}, and "
             f"{expected:08x} is right; check it with dsprep verify",
             "damaged",
         )
-
-
-def _put(place: Prefix, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-    """Store a manifest on condition that no other run has replaced it."""
-    guard = "" if new or pair.found is None else pair.found.etag
-    place.store.publish(place.key(pair.path), data, guard)
-    name = place.name(pair.path)
-    way.events.moved(name, len(data))
-    way.events.end(name, len(data), "md5")
-    return Moved(len(data), 0)
-
-
-def _delete(place: Prefix, paths: Sequence[str]) -> list[Failure]:
-    keys = {place.key(path): path for path in paths}
-    try:
-        refused = place.store.delete(list(keys))
-    except DsprepError as error:
-        return [Failure(path, str(error)) for path in paths]
-    return [Failure(keys[refusal.key], str(refusal.error)) for refusal in refused]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 
-from dsprep.errors import StoreError
+from dsprep.arguments import AnyPath, public
+from dsprep.errors import DestinationStoreError
+from dsprep.storage.location import parse_url
 from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.upload import probe
-from dsprep.storage.store import Upload
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,31 @@ class Orphan:
     aborted: bool
 
 
+@public
+def clean_uploads(
+    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
+) -> list[Orphan]:
+    """Abort one's own unfinished uploads; those of others are left alone.
+
+    Args:
+        place: ``s3://bucket/prefix``.
+        older_than: Seconds.
+        dry_run: Whether they are only listed.
+        config: How S3 is reached.
+
+    Raises:
+        OptionError: If it is not on S3.
+        StoreError: If it is refused.
+    """
+    url = parse_url(place)
+    with closing(S3Store(url.bucket, config, role=DestinationStoreError)) as store:
+        return abort_uploads(store, url.key, older_than, dry_run)
+
+
 def abort_uploads(
     store: S3Store, place: str, older_than: float = 0.0, dry_run: bool = False
 ) -> list[Orphan]:
-    """Abort one's own unfinished uploads; those of others are left alone.
+    """Abort one's own unfinished uploads.
 
     An upload is one's own if its initiator is that of an upload begun now, which also shows the
     server's time. If the server names no initiators, all uploads below the place are one's own.
@@ -36,34 +60,19 @@ def abort_uploads(
     mine = None if dry_run else probe(store, below)
     now = time.time() if mine is None else mine.initiated
     found = []
-    for page in store.list_uploads(place):
-        for upload in page:
-            meant = upload.key == place or upload.key.startswith(below)
-            own = mine is None or upload.initiator == mine.initiator
-            if meant and own and now - upload.initiated >= older_than:
-                orphan = _orphan(store, upload, now, aborted=not dry_run)
-                if orphan is None:
-                    continue
-                found.append(orphan)
-                if not dry_run:
-                    store.abort(upload)
+    for upload in store.list_uploads(place):
+        is_below = upload.key == place or upload.key.startswith(below)
+        is_own = mine is None or upload.initiator == mine.initiator
+        age = now - upload.initiated
+        if not (is_below and is_own and age >= older_than):
+            continue
+        parts = store.parts(upload)
+        if parts is None:  # it has ended meanwhile
+            continue
+        size, url = sum(part.size for part in parts), store.url(upload.key)
+        found.append(
+            Orphan(url, upload.id, age, upload.initiator, len(parts), size, aborted=not dry_run)
+        )
+        if not dry_run:
+            store.abort(upload)
     return found
-
-
-def _orphan(store: S3Store, upload: Upload, now: float, aborted: bool) -> Orphan | None:
-    """Describe an upload; None if it has ended meanwhile."""
-    try:
-        parts = [part for page in store.list_parts(upload) for part in page]
-    except StoreError as error:
-        if error.kind in ("gone", "missing"):
-            return None
-        raise
-    return Orphan(
-        url=store.url(upload.key),
-        id=upload.id,
-        seconds=now - upload.initiated,
-        initiator=upload.initiator,
-        parts=len(parts),
-        bytes=sum(part.size for part in parts),
-        aborted=aborted,
-    )

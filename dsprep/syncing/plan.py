@@ -1,4 +1,4 @@
-"""Which files take part, which are sent and in which order, and which are deleted. Pure."""
+"""Which files are sent, in which order, and which are deleted. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from dsprep.dataset.manifest import MANIFEST as MANIFEST_NAME
 from dsprep.errors import DestinationError
+from dsprep.keywords import Rule
 from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Verdict, by_listing
-from dsprep.syncing.report import Failure
 from dsprep.syncing.sides import lies_in
 from dsprep.units import format_count, format_some
 
@@ -40,18 +40,6 @@ def is_manifest(path: str) -> bool:
     return name == MANIFEST_NAME or name.endswith("." + MANIFEST_NAME)
 
 
-class Rule(NamedTuple):
-    """One ``--include`` or ``--exclude``.
-
-    Attributes:
-        include: Which of the two.
-        pattern: ``*`` is anything, slashes included; ``?`` one character; ``[ab]`` one of these.
-    """
-
-    include: bool
-    pattern: str
-
-
 @dataclass(frozen=True)
 class Filters:
     """Which files take part: as with AWS's command line, the last rule that matches wins."""
@@ -59,14 +47,14 @@ class Filters:
     rules: Sequence[Rule] = ()  # in the order in which they were given
 
     @cached_property
-    def _compiled(self) -> list[tuple[bool, re.Pattern[str]]]:
-        return [(rule.include, re.compile(translate(rule.pattern))) for rule in self.rules][::-1]
+    def _last_first(self) -> list[tuple[Rule, re.Pattern[str]]]:
+        return [(rule, re.compile(translate(rule.pattern))) for rule in reversed(self.rules)]
 
     def admit(self, path: str) -> bool:
         """Whether a path, relative to its side, takes part; all do that no rule matches."""
-        for include, pattern in self._compiled:
+        for rule, pattern in self._last_first:
             if pattern.match(path):
-                return include
+                return rule.include
         return True
 
     def may_admit(self, unseen: str) -> bool:
@@ -74,8 +62,8 @@ class Filters:
 
         Only a pattern that ends with ``*``, such as ``tmp/*``, excludes all of it.
         """
-        for rule, (include, pattern) in zip(reversed(self.rules), self._compiled, strict=True):
-            if include:
+        for rule, pattern in self._last_first:
+            if rule.include:
                 return True
             if rule.pattern.endswith("*") and pattern.match(unseen):
                 return False
@@ -95,17 +83,18 @@ class SyncPlan:
     """What is to be done."""
 
     sends: list[tuple[Pair, str]] = field(default_factory=list)  # files to send, and what decided
-    same: list[tuple[str, str]] = field(default_factory=list)  # paths already there; what decided
+    same: dict[str, str] = field(default_factory=dict)  # what decided, by path of files there
     undecided: list[Pair] = field(default_factory=list)  # files whose contents must be compared
     deletions: list[str] = field(default_factory=list)  # paths that the source does not have
     spared: list[str] = field(default_factory=list)  # of those, paths that are kept to be safe
+    withdrawn: list[str] = field(default_factory=list)  # manifests to remove before files go
 
     def decide(self, pair: Pair, verdict: Verdict) -> None:
         """Note what was found out about a file."""
         if verdict.send:
             self.sends.append((pair, verdict.by))
         else:
-            self.same.append((pair.path, verdict.by))
+            self.same[pair.path] = verdict.by
 
     def spare(self, stays: Callable[[str], bool]) -> None:
         """Keep files that would be deleted."""
@@ -113,9 +102,9 @@ class SyncPlan:
         self.deletions = [path for path in self.deletions if not stays(path)]
 
     @property
-    def replaced(self) -> list[str]:
-        """Paths of the files at the destination that get other contents."""
-        return [pair.path for pair, _ in self.sends if pair.found is not None]
+    def replaced(self) -> list[Pair]:
+        """The files at the destination that get other contents."""
+        return [pair for pair, _ in self.sends if pair.found is not None]
 
     @property
     def bytes(self) -> int:
@@ -125,10 +114,8 @@ class SyncPlan:
     def by_rank(self) -> list[list[Pair]]:
         """The files to send, rank by rank; in each the largest first, so that all end together."""
         ranks: list[list[Pair]] = [[], [], []]
-        for pair, _ in self.sends:
+        for pair, _ in sorted(self.sends, key=lambda send: (-send[0].source.size, send[0].path)):
             ranks[rank_of(pair.path)].append(pair)
-        for pairs in ranks:
-            pairs.sort(key=lambda pair: (-pair.source.size, pair.path))
         return ranks
 
 
@@ -157,11 +144,8 @@ def plan_sync(
             else:
                 plan.decide(pair, verdict)
     if delete:
-        plan.deletions = sorted(
-            path
-            for path in found
-            if path not in source and path not in named and filters.admit(path)
-        )
+        gone = found.keys() - source.keys() - set(named)
+        plan.deletions = sorted(filter(filters.admit, gone))
         plan.spare(lambda path: lies_in(path, spared))
     return plan
 
@@ -210,17 +194,3 @@ def nothing_deleted(paths: Sequence[str]) -> str:
         f"nothing is deleted at the destination ({format_count(len(paths), 'file')}), because "
         "something failed or could not be listed"
     )
-
-
-def delete_in_order(
-    paths: Sequence[str], delete: Callable[[Sequence[str]], list[Failure]]
-) -> tuple[list[str], list[Failure]]:
-    """Delete manifests, then what they name; nothing of that if one of them stays."""
-    manifests = [path for path in paths if is_manifest(path)]
-    others = [path for path in paths if not is_manifest(path)]
-    failures = delete(manifests)
-    if failures:
-        others = []
-    failures += delete(others)
-    kept = {failure.path for failure in failures}
-    return [path for path in [*manifests, *others] if path not in kept], failures

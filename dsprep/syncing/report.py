@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from dsprep.storage.store import Stored
-from dsprep.syncing.sides import Left
-from dsprep.units import format_count, format_size, format_some
 
 
 class Requests(NamedTuple):
@@ -25,6 +21,13 @@ class Failure(NamedTuple):
 
     path: str  # relative to both sides
     message: str  # what went wrong, and what to do
+
+
+class Left(NamedTuple):
+    """A file that is left out."""
+
+    path: str  # relative to its side
+    why: str  # the reason
 
 
 class Send(NamedTuple):
@@ -71,17 +74,3 @@ class SyncReport:
     requests: Requests = Requests()
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
-
-
-def read_back_notes(
-    files: Mapping[str, Stored], right: Sequence[str], changed: Sequence[str] = ()
-) -> Iterator[str]:
-    """Say which objects were read because the server keeps a checksum that is not the file's."""
-    for paths, found in (
-        (right, "the server keeps a wrong checksum, and the bytes are right"),
-        (changed, "the bytes differ"),
-    ):
-        if paths:
-            size = format_size(sum(files[path].size for path in paths))
-            count = format_count(len(paths), "object")
-            yield f"{count} read back ({size}): {found}: {format_some(sorted(paths))}"

@@ -2,277 +2,308 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from glob import escape
+from queue import Empty, SimpleQueue
+from shlex import quote
 from typing import TypeVar
 
-from dsprep.dataset.manifest import UNFINISHED, FileReceipt
-from dsprep.errors import DestinationError, DsprepError, Interrupted, StoreError
-from dsprep.storage.store import FATAL, Stored
-from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c
-from dsprep.syncing.inventory import (
-    Inventory,
-    checksums_in,
-    files_of,
-    manifests_in,
-    names_in,
-    take_inventory,
+from dsprep.dataset.manifest import UNFINISHED, FileReceipt, parse_manifest
+from dsprep.errors import (
+    DestinationError,
+    DsprepError,
+    Interrupted,
+    OptionError,
+    SourceError,
+    StoreError,
 )
+from dsprep.keywords import SyncOptions
+from dsprep.storage.pool import Pace
+from dsprep.storage.store import FATAL
+from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
 from dsprep.syncing.leases import require_idle
-from dsprep.syncing.manifests import require_true, settle_manifests
-from dsprep.syncing.movers import Moved, Mover, Way
+from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import (
     INDEXES,
     MANIFEST,
     SHARDS,
     Filters,
     Pair,
-    SyncPlan,
-    delete_in_order,
+    is_manifest,
     limit_deletions,
     nothing_deleted,
     plan_sync,
     why_not,
 )
-from dsprep.syncing.report import Failure, Requests, Send, SyncReport, read_back_notes
-from dsprep.syncing.sides import Side
-from dsprep.syncing.threads import in_threads
-from dsprep.units import format_some
+from dsprep.syncing.report import Failure, Send, SyncReport
+from dsprep.syncing.sides import ROOT, Directory, Prefix, lies_in
+from dsprep.units import format_count, format_size, format_some
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 _BATCHES = 64  # files whose contents are compared are divided among so many calls
 _PAGE = 1000  # keys in a page of a listing
-
-
-@dataclass(frozen=True)
-class SyncOptions:
-    """What is asked for."""
-
-    filters: Filters = Filters()  # which files take part
-    size_only: bool = False  # whether files of equal sizes are taken for equal
-    delete: bool = False  # whether what the source has not is deleted at the destination
-    max_delete: int | None = None  # the most files that may be deleted; None for any number
-    dry_run: bool = False  # whether nothing is done
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a run."""
-
-    report: SyncReport  # for the user
-    files: Mapping[str, Stored]  # all files of the source that take part, by path
-    checksums: Mapping[str, int]  # the crc32c of files of the source, from manifests, by path
+_GRACE = 8.0  # seconds that running calls have to end after a stop or a failure
 
 
 class Sync:
-    """One run, from one side to the other."""
+    """One run, from one side to the other. Its steps are methods, in the order of `run`."""
 
-    def __init__(
-        self,
-        source: Side,
-        destination: Side,
-        mover: Mover,
-        options: SyncOptions,
-        way: Way,
-        threads: int,
-    ) -> None:
+    def __init__(self, mover: Mover, options: SyncOptions) -> None:
         """Prepare."""
-        self._source, self._destination = source, destination
-        self._mover, self._options, self._way = mover, options, way
-        self._threads = threads
+        self._mover, self._options, self._filters = mover, options, Filters(options.rules)
+        self._source, self._destination, self._pace = (
+            mover.source,
+            mover.destination,
+            mover.way.pace,
+        )
+        self._report = SyncReport(mover.source.name(""), mover.destination.name(""))
+        self._notes = self._report.notes
         self._arrived: set[str] = set()
-        self._resumed = 0
-        self._failures: list[Failure] = []
-        self._notes: list[str] = []
+        self._failures: list[Failure] = []  # beside what could not be listed
 
-    def run(self) -> Outcome:
+    def run(self) -> SyncReport:
         """Do it; once."""
         began = time.monotonic()
-        options, place = self._options, self._destination.name("")
-        found = take_inventory(self._source, self._destination, options.filters, self._way.pace)
-        plan = self._plan(found)
-        withdrawn = settle_manifests(
-            plan, found.ours, found.theirs, self._destination, options.filters
-        )
-        self._notes += limit_deletions(plan, place, bool(found.unseen), options.max_delete)
-        report = self._report(plan, found, withdrawn)
-        if not options.dry_run:
-            self._carry_out(plan, found, withdrawn)
-            self._delete(plan.deletions, withdrawn, report)
-            self._conclude(report)
-        report.seconds = time.monotonic() - began
-        admit = options.filters.admit
-        files = {path: file for path, file in found.ours.files.items() if admit(path)}
-        return Outcome(report, files, found.checksums)
+        self._take_inventory()
+        self._make_plan()
+        self._settle_manifests()
+        blind, place = bool(self._report.failures), self._report.destination
+        self._notes += limit_deletions(self._plan, place, blind, self._options.max_delete)
+        self._describe_plan()
+        if not self._options.dry_run:
+            self._carry_out()
+            self._delete()
+            self._conclude()
+        self._report.seconds = time.monotonic() - began
+        if self._options.verify and not self._options.dry_run:
+            self._verify()
+        return self._report
 
-    def _plan(self, found: Inventory) -> SyncPlan:
-        options = self._options
-        named = [names_in(path, manifest) for path, manifest in found.manifests.items()]
-        plan = plan_sync(
-            found.ours.files,
-            found.theirs.files,
-            options.filters,
-            size_only=options.size_only,
-            delete=options.delete,
-            named=frozenset().union(*named),
-            spared={*(skipped.path for skipped in found.ours.left), *found.theirs.linked},
+    def _take_inventory(self) -> None:
+        """List both sides, and read the manifests of the source."""
+        sides = (self._source, self._destination)
+        listings = dict(in_threads(lambda side: side.list(), sides, 2, self._pace))
+        self._ours, self._theirs = (listings[side] for side in sides)
+        for side, error in zip(sides, (SourceError, DestinationError), strict=True):
+            for path, why in listings[side].unseen:
+                if path == ROOT:
+                    raise error(f"{side.name('')}: {why}; nothing has been done")
+                if self._filters.may_admit(path):  # its files are unknown, not absent
+                    advice = f"leave it out with --exclude {quote(escape(path) + '*')}"
+                    message = f"{side.name(path)}: {why}; repair that, or {advice}"
+                    self._report.failures.append(Failure(path, message))
+        if not (self._ours.files or self._ours.left or self._ours.unseen):
+            raise SourceError(f"{self._source.name('')}: {self._source.why_empty()}")
+        # What has the name of a manifest, and the files that each manifest among these names.
+        self._documents = {
+            path: self._source.read(path) for path in self._ours.files if is_manifest(path)
+        }
+        self._manifests = manifests_in(self._documents, self._documents.__getitem__)
+        self._checksums = {
+            path: file.crc32c for files in self._manifests.values() for path, file in files.items()
+        }
+
+    def _make_plan(self) -> None:
+        self._plan = plan_sync(
+            self._ours.files,
+            self._theirs.files,
+            self._filters,
+            size_only=self._options.size_only,
+            delete=self._options.delete,
+            named=self._checksums,
+            spared={*(skipped.path for skipped in self._ours.left), *self._theirs.linked},
         )
 
         def compare(pairs: Sequence[Pair]) -> list[Verdict]:
-            return [self._compare(pair, found.checksums.get(pair.path)) for pair in pairs]
+            return [self._compare(pair) for pair in pairs]
 
         # Several files a call, because a small one takes less time than a call.
-        undecided, size = plan.undecided, max(1, len(plan.undecided) // _BATCHES)
+        undecided = self._plan.undecided
+        size = max(1, len(undecided) // _BATCHES)
         batches = [undecided[start : start + size] for start in range(0, len(undecided), size)]
         for batch, verdicts in self._each(compare, batches):
             for pair, verdict in zip(batch, verdicts, strict=True):
-                plan.decide(pair, verdict)
-        return plan
+                self._plan.decide(pair, verdict)
 
-    def _compare(self, pair: Pair, crc32c: int | None) -> Verdict:
-        self._way.pace.check()
+    def _compare(self, pair: Pair) -> Verdict:
+        self._pace.check()
         assert pair.found is not None
-        return by_content(
-            self._source.content(pair.source, crc32c),
-            self._destination.content(pair.found, None),
-            self._mover.is_newer(pair.source, pair.found),
-        )
+        source = self._source.content(pair.source, self._checksums.get(pair.path))
+        found = self._destination.content(pair.found)
+        return by_content(source, found, self._mover.is_newer(pair.source, pair.found))
 
-    def _report(self, plan: SyncPlan, found: Inventory, withdrawn: Collection[str]) -> SyncReport:
-        sends = [
-            Send(pair.path, pair.source.size, by, self._mover.parts(pair, self._way))
-            for pair, by in sorted(plan.sends)
-        ]
-        others = sorted(found.documents.keys() - found.manifests.keys())
+    def _settle_manifests(self) -> None:
+        """Plan which manifests at the destination go before what they name is replaced.
+
+        A data set without its manifest is incomplete; with an old manifest, it is wrong.
+        """
+        plan = self._plan
+        if not (plan.replaced or plan.deletions):
+            return
+        there = manifests_in(self._theirs.files, self._destination.read)
+        replaced = {pair.path for pair in plan.replaced}
+        plan.withdrawn = [path for path, files in there.items() if replaced & files.keys()]
+        left = {skipped.path for skipped in self._ours.left}
+        for path in plan.withdrawn:
+            if lies_in(path, left) or not self._filters.admit(path):
+                raise OptionError(
+                    f"{self._destination.name(path)}: names files that would be replaced, but is "
+                    "excluded itself; include it, or exclude these files too; nothing has been done"
+                )
+        # A manifest that seems the same is sent again if what it names changes.
+        changed = replaced.union(plan.deletions)
+        for path in sorted(plan.same.keys() & there.keys()):
+            if changed & there[path].keys():
+                del plan.same[path]
+                pair = Pair(path, self._ours.files[path], self._theirs.files[path])
+                plan.sends.append((pair, "withdrawn"))
+        going = {*plan.deletions, *(pair.path for pair, _ in plan.sends)}
+        staying = {file for path, files in there.items() if path not in going for file in files}
+        plan.spare(staying.__contains__)
+
+    def _describe_plan(self) -> None:
+        """Report what is planned."""
+        plan, report, filters = self._plan, self._report, self._filters
         self._notes += [
             f"{self._source.name(path)}: is not a manifest that this dsprep reads; it is sent like "
             "any other file"
-            for path in others
-            if self._options.filters.admit(path)
+            for path in sorted(self._documents.keys() - self._manifests.keys())
+            if filters.admit(path)
         ]
         self._notes += [
             f"{self._source.name(path)}: is left out: {UNFINISHED}"
-            for path in found.ours.unfinished
-            if self._options.filters.may_admit(f"{path}/")
+            for path in self._ours.unfinished
+            if filters.may_admit(f"{path}/")
         ]
-        right = [path for path, by in plan.same if by == "download"]
+        right = [path for path, by in plan.same.items() if by == "download"]
         changed = [pair.path for pair, by in plan.sends if by == "download"]
-        self._notes += read_back_notes(found.ours.files, right, changed)
+        self._note_read_back(right, changed)
         self._notes += [
             f"{self._destination.name(path)}: removed while what it names is replaced"
-            for path in sorted(withdrawn)
+            for path in sorted(plan.withdrawn)
         ]
-        requests = self._mover.requests([send.parts for send in sends])
-        pages = max(1, -(-len(found.theirs.files) // _PAGE))
-        return SyncReport(
-            source=self._source.name(""),
-            destination=self._destination.name(""),
-            sent=sends,
-            bytes=plan.bytes,
-            same=Counter(by for _, by in plan.same),
-            deleted=plan.deletions,
-            left=found.ours.left,
-            failures=found.unseen,
-            notes=self._notes,
-            requests=Requests(requests.writes + pages, requests.reads, requests.parts),
-        )
+        report.sent = [
+            Send(pair.path, pair.source.size, by, self._mover.parts(pair))
+            for pair, by in sorted(plan.sends)
+        ]
+        report.bytes = plan.bytes
+        report.same = Counter(plan.same.values())
+        report.deleted, report.left = plan.deletions, self._ours.left
+        requests = self._mover.requests([send.parts for send in report.sent])
+        pages = max(1, -(-len(self._theirs.files) // _PAGE))
+        report.requests = requests._replace(writes=requests.writes + pages)
 
-    def _carry_out(self, plan: SyncPlan, found: Inventory, withdrawn: Collection[str]) -> None:
+    def _note_read_back(self, right: Sequence[str], changed: Sequence[str]) -> None:
+        """Say which objects were read, as the server keeps a checksum that is not the file's."""
+        for paths, found in (
+            (right, "the server keeps a wrong checksum, and the bytes are right"),
+            (changed, "the bytes differ"),
+        ):
+            if paths:
+                size = format_size(sum(self._ours.files[path].size for path in paths))
+                count, names = format_count(len(paths), "object"), format_some(sorted(paths))
+                self._notes.append(f"{count} read back ({size}): {found}: {names}")
+
+    def _carry_out(self) -> None:
         """Send what is to be sent, in the order in which it may be seen."""
+        plan, events = self._plan, self._mover.way.events
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
-        pace, events = self._way.pace, self._way.events
-        require_idle(self._destination, found.theirs.leases, changed, pace, events.waiting)
+        require_idle(self._destination, self._theirs.leases, changed, self._pace, events.waiting)
         if plan.sends:
             events.plan(len(plan.sends), plan.bytes)
             self._mover.require_rights()
-        self._withdraw(plan, found, withdrawn)
+        self._withdraw()
         ranks = plan.by_rank()
-        self._send(ranks[SHARDS], found)
-        self._send(ranks[INDEXES], found)
-        self._publish(ranks[MANIFEST], plan, found, withdrawn)
+        self._send(ranks[SHARDS])
+        self._send(ranks[INDEXES])
+        self._publish(ranks[MANIFEST])
 
-    def _withdraw(self, plan: SyncPlan, found: Inventory, withdrawn: Collection[str]) -> None:
+    def _withdraw(self) -> None:
         """Remove the manifests that would be wrong during this run."""
-        if not withdrawn:
+        if not self._plan.withdrawn:
             return
 
-        def require(pair: Pair) -> None:
-            require_true(self._source, pair.source, found.checksums.get(pair.path))
+        def require_true(pair: Pair) -> None:
+            expected = self._checksums.get(pair.path)
+            known = None if expected is None else self._source.content(pair.source).crc32c()
+            if known is not None and known[0] != expected:
+                raise SourceError(
+                    f"{self._source.name(pair.path)}: its crc32c is {known[0]:08x}, but its "
+                    f"manifest has {expected:08x}: see dsprep verify; nothing has been sent"
+                )
 
-        replacing = [pair for pair, _ in plan.sends if pair.found is not None]
-        for _ in self._each(require, replacing):
+        for _ in self._each(require_true, self._plan.replaced):
             pass
-        failed = self._mover.delete(sorted(withdrawn))
-        if failed:
+        for failed in self._destination.delete(sorted(self._plan.withdrawn)):
             raise DestinationError(
-                f"{self._destination.name(failed[0].path)}: names files that would be replaced, "
-                f"and cannot be removed before: {failed[0].message}"
+                f"{self._destination.name(failed.path)}: names files that would be replaced, "
+                f"and cannot be removed before: {failed.message}"
             )
 
-    def _send(self, pairs: Sequence[Pair], found: Inventory) -> None:
-        def send(pair: Pair) -> Moved | None:
-            crc32c = found.checksums.get(pair.path)
-            return self._or_failure(pair.path, partial(self._mover.send, pair, crc32c, self._way))
-
-        for pair, moved in self._each(send, pairs):
-            if moved is not None:
+    def _send(self, pairs: Sequence[Pair]) -> None:
+        def send(pair: Pair) -> int:
+            resumed = 0
+            with self._one_failure(pair.path):
+                resumed = self._mover.send(pair, self._checksums.get(pair.path))
                 self._arrived.add(pair.path)
-                self._resumed += moved.resumed
+            return resumed
 
-    def _or_failure(self, path: str, do: Callable[[], A]) -> A | None:
-        """Do something for one file; an error that concerns only this file stops no other."""
+        self._report.resumed += sum(resumed for _, resumed in self._each(send, pairs))
+
+    @contextmanager
+    def _one_failure(self, path: str) -> Iterator[None]:
+        """Note an error that concerns only one file; it stops no other."""
         try:
-            return do()
+            yield
         except (DsprepError, OSError) as error:
-            if stops_all(error):
+            if _stops_all(error):
                 raise
             self._failures.append(Failure(path, str(error)))
-            return None
 
-    def _publish(
-        self, pairs: Sequence[Pair], plan: SyncPlan, found: Inventory, withdrawn: Collection[str]
-    ) -> None:
+    def _publish(self, pairs: Sequence[Pair]) -> None:
         """Publish the manifests whose files are all there."""
         failed = [failure.path for failure in self._failures]
-        there = {*found.theirs.files, *self._arrived}
-
-        def publish(pair: Pair) -> Moved:
-            self._way.pace.check()
-            manifest = found.manifests.get(pair.path)
-            files = files_of(pair.path, manifest) if manifest else {}
-            why = why_not(pair.path, files, there, failed) or self._why_wrong(files, plan, found)
-            if why:
-                raise DestinationError(why)
-            data = found.documents[pair.path]
-            return self._mover.publish(pair, data, pair.path in withdrawn, self._way)
-
+        there = {*self._theirs.files, *self._arrived}
         for pair in pairs:
-            if self._or_failure(pair.path, partial(publish, pair)):
-                self._arrived.add(pair.path)
-            else:
-                self._or_failure(pair.path, partial(self._remove_wrong, pair.path, found))
+            path, files = pair.path, self._manifests.get(pair.path, {})
+            with self._one_failure(path):
+                self._pace.check()
+                why = why_not(path, files, there, failed) or self._why_wrong(files)
+                if why:
+                    raise DestinationError(why)
+                new = path in self._plan.withdrawn
+                self._mover.publish(pair, self._documents[path], new)
+                self._arrived.add(path)
+            if path not in self._arrived:
+                with self._one_failure(path):
+                    self._remove_wrong(path)
 
-    def _why_wrong(self, files: Mapping[str, FileReceipt], plan: SyncPlan, found: Inventory) -> str:
+    def _why_wrong(self, files: Mapping[str, FileReceipt]) -> str:
         """Return why a manifest would name other files than are there; empty if it would not."""
-        same = {path for path, by in plan.same if by in BY_CONTENT}
-        read = {path for path, by in plan.same if by == "download"}
+        same = self._plan.same
 
         def is_right(path: str) -> bool:
             if path in self._arrived:
-                return found.checksums[path] == files[path].crc32c
-            there = found.theirs.files[path]
-            contents = [] if path in read else [self._destination.content(there, None)]
-            if path in same:
-                contents.append(self._source.content(found.ours.files[path], None))
+                return self._checksums[path] == files[path].crc32c
+            there, contents = self._theirs.files[path], []
+            if same.get(path) != "download":
+                contents.append(self._destination.content(there))
+            if same.get(path) in BY_CONTENT:
+                contents.append(self._source.content(self._ours.files[path]))
             return there.size == files[path].bytes and has_crc32c(files[path].crc32c, contents)
 
-        def check(path: str) -> bool | None:
-            return self._or_failure(path, partial(is_right, path))
+        def check(path: str) -> bool:
+            with self._one_failure(path):
+                return is_right(path)
+            return False
 
         wrong = sorted(path for path, right in self._each(check, files) if not right)
         if not wrong:
@@ -282,19 +313,18 @@ class Sync:
             f"{format_some(wrong)}; send these too (without --exclude and --size-only)"
         )
 
-    def _remove_wrong(self, path: str, found: Inventory) -> None:
+    def _remove_wrong(self, path: str) -> None:
         """Remove a manifest that names other files than this run has put there."""
         try:
-            manifests = manifests_in([path], self._destination.read)
+            named = manifests_in([path], self._destination.read).get(path, {})
         except StoreError as error:
             if error.kind == "missing":
                 return
             raise
-        named = checksums_in(manifests)
         arrived = self._arrived & named.keys()
-        if all(named[name] == found.checksums.get(name) for name in arrived):
+        if all(named[name].crc32c == self._checksums.get(name) for name in arrived):
             return
-        refused = self._mover.delete([path])
+        refused = self._destination.delete([path])
         self._failures += refused
         if not refused:
             self._notes.append(
@@ -303,33 +333,133 @@ class Sync:
                 "again"
             )
 
-    def _delete(self, paths: Sequence[str], withdrawn: Collection[str], report: SyncReport) -> None:
+    def _delete(self) -> None:
         """Delete what the source has not, if everything before went well."""
-        report.deleted = []
-        if not paths:
+        paths, self._report.deleted = self._plan.deletions, []
+        if paths and self._failures:
+            self._notes.append(nothing_deleted(paths))
             return
-        if self._failures:
-            report.notes.append(nothing_deleted(paths))
-            return
-        gone = [path for path in paths if path in withdrawn]
-        there = [path for path in paths if path not in withdrawn]
-        deleted, self._failures = delete_in_order(there, self._mover.delete)
-        report.deleted = sorted([*gone, *deleted])
+        withdrawn = self._plan.withdrawn
+        deleted = [path for path in paths if path in withdrawn]
+        left = [path for path in paths if path not in withdrawn]
+        # Manifests go first: if one of them stays, what it names stays as well.
+        for are_manifests in (True, False):
+            some = [path for path in left if is_manifest(path) is are_manifests]
+            if not self._failures:
+                self._failures += self._destination.delete(some)
+                kept = {failure.path for failure in self._failures}
+                deleted += [path for path in some if path not in kept]
+        self._report.deleted = sorted(deleted)
 
-    def _conclude(self, report: SyncReport) -> None:
+    def _conclude(self) -> None:
         """Report what was done, instead of what was planned."""
+        report = self._report
         report.sent = [send for send in report.sent if send.path in self._arrived]
         report.bytes = sum(send.size for send in report.sent)
-        report.resumed = self._resumed
-        report.failures = [*report.failures, *self._failures]
+        report.failures += self._failures
         report.state = "synced" if report.sent or report.deleted else "already there"
         if report.failures:
             report.state = "incomplete"
 
-    def _each(self, do: Callable[[A], B], items: Collection[A]) -> Iterator[tuple[A, B]]:
-        return in_threads(do, items, self._threads, self._way.pace)
+    def _verify(self) -> None:
+        """Prove all files by the checksums that S3 keeps, also those not sent now."""
+        remote, other = self._destination, self._source
+        if not isinstance(remote, Prefix):
+            remote, other = other, remote
+        assert isinstance(remote, Prefix)
+        prefix = remote
+        # The checksums in the source's manifests are no proof of what was downloaded.
+        checksums = self._checksums if other is self._source else {}
+
+        def check(path: str) -> tuple[str, str]:
+            file = self._ours.files[path]
+            if isinstance(other, Directory):
+                file = replace(file, key=path)
+            content = other.content(file, checksums.get(path))
+            try:
+                stored = prefix.store.stat(prefix.prefix + path)
+                return prove(content, stored, lambda stored: prefix.content(stored).read_crc32c())
+            except DsprepError as error:
+                if _stops_all(error):
+                    raise
+                return "", str(error)
+
+        paths = filter(self._filters.admit, self._ours.files)
+        proofs = dict(sorted(self._each(check, sorted(paths))))
+        for path, (by, problem) in proofs.items():
+            if problem:
+                self._report.failures.append(Failure(path, problem))
+                self._report.state = "incomplete"
+            else:
+                self._report.verified[by] += 1
+        read = {path: problem for path, (by, problem) in proofs.items() if by == "download"}
+        right = [path for path, problem in read.items() if not problem]
+        self._note_read_back(right, [path for path, problem in read.items() if problem])
+
+    def _each(self, do: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
+        return in_threads(do, items, self._pace.concurrency, self._pace)
 
 
-def stops_all(error: Exception) -> bool:
+def manifests_in(
+    paths: Iterable[str], read: Callable[[str], bytes]
+) -> dict[str, dict[str, FileReceipt]]:
+    """Return the files that each manifest among some files names, all by path.
+
+    Files that only have the name of a manifest are skipped.
+    """
+    found = {}
+    for path in filter(is_manifest, paths):
+        data, beside = read(path), "".join(path.rpartition("/")[:2])
+        with suppress(SourceError):
+            files = parse_manifest(data, path).every_file()
+            found[path] = {beside + file.name: file for file in files}
+    return found
+
+
+def _stops_all(error: Exception) -> bool:
     """Whether all other files would meet this error, too."""
     return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)
+
+
+def in_threads(
+    do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace
+) -> Iterator[tuple[A, B]]:
+    """Call a function for all items; yield items and results as they come.
+
+    After a stop or a failure no more calls begin, and running ones get some seconds to end and to
+    clean up. The threads are daemons, which do not keep a process from ending.
+    """
+    waiting = deque(items)
+    done: SimpleQueue[tuple[A, Future[B]]] = SimpleQueue()
+
+    def work() -> None:
+        with suppress(IndexError):  # when nothing waits
+            while not pace.stopped:
+                item = waiting.popleft()
+                outcome: Future[B] = Future()
+                try:
+                    outcome.set_result(do(item))
+                except BaseException as error:  # it is raised where the result is asked for
+                    waiting.clear()
+                    outcome.set_exception(error)
+                done.put((item, outcome))
+
+    left = len(waiting)
+    threads = [
+        threading.Thread(target=work, name="file", daemon=True) for _ in range(min(count, left))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        while left:
+            pace.check()
+            with suppress(Empty):
+                item, outcome = done.get(timeout=0.5)
+                yield item, outcome.result()
+                left -= 1
+    except BaseException:
+        pace.stop()
+        deadline = time.monotonic() + _GRACE
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        raise

@@ -6,42 +6,28 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import Protocol
+from typing import TypeAlias
 
-from dsprep.errors import SourceError, StoreError
+from dsprep.errors import DsprepError, SourceError, StoreError
 from dsprep.run.lease import LEASE
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c, may_be_wrong
-from dsprep.storage.local import (
-    LONGEST_NAME,
-    SCRATCH,
-    is_scratch,
-    open_regular,
-    read_whole,
-)
+from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.read import read_back, read_small
+from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored
-from dsprep.syncing.compare import Content
+from dsprep.syncing.report import Failure, Left
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
 _BLOCK = 1 << 20
 _TRIES = 3  # reads of a small object whose bytes do not match its checksum
 ROOT = "."  # the path of a failure to list a side at all
 _BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of a link whose target is missing
-
-
-@dataclass(frozen=True)
-class Left:
-    """Something that is left out."""
-
-    path: str  # where it is, relative to its side
-    why: str  # the reason
 
 
 @dataclass
@@ -65,25 +51,6 @@ def lies_in(path: str, places: Collection[str]) -> bool:
     return bool(path)
 
 
-class Side(Protocol):
-    """A location that files are synced from or to."""
-
-    def name(self, path: str) -> str:
-        """Return a file's name for messages."""
-
-    def list(self) -> Listing:
-        """List all files."""
-
-    def why_empty(self) -> str:
-        """Return what to say if there are no files."""
-
-    def read(self, path: str) -> bytes:
-        """Read a small file."""
-
-    def content(self, file: Stored, crc32c: int | None) -> Content:
-        """Return what compares a file's contents; ``crc32c`` is that in a manifest."""
-
-
 @dataclass(frozen=True)
 class Directory:
     """A directory, or one file."""
@@ -94,27 +61,23 @@ class Directory:
     pace: Pace = field(default_factory=Pace)  # stops reading
 
     def name(self, path: str) -> str:
-        """Return its path."""
+        """Return a file's path, for messages."""
         return str(self.root / path)
-
-    def path(self, path: str) -> Path:
-        """Return its path."""
-        return self.root / path
 
     def list(self) -> Listing:
         """List the files below the directory; none if it does not exist."""
         found = Listing()
         try:
-            if self.single is not None:
-                found.files[self.single] = _stored(self.single, self.path(self.single).stat())
-                return found
-            real = self.root.stat()
+            status = os.stat(self.root / (self.single or ""))
         except FileNotFoundError:
             return found
         except OSError as error:
             found.unseen.append(Left(ROOT, f"cannot be looked at ({error.strerror})"))
             return found
-        self._walk("", found, {(real.st_dev, real.st_ino)})
+        if self.single is None:
+            self._walk("", found, {(status.st_dev, status.st_ino)})
+        else:
+            found.files[self.single] = Stored(self.single, status.st_size, status.st_mtime)
         return found
 
     def _walk(self, below: str, found: Listing, above: set[tuple[int, int]]) -> None:
@@ -129,7 +92,7 @@ class Directory:
             path = f"{below}/{entry.name}" if below else entry.name
             if is_scratch(entry.name):
                 found.unfinished.append(path)
-            elif not _is_text(entry.name):
+            elif entry.name.encode(errors="ignore").decode() != entry.name:
                 found.left.append(Left(path, "its name is not UTF-8, as keys have to be"))
             elif entry.is_symlink() and not self.follow:
                 found.left.append(Left(path, "is a link (--no-follow-symlinks)"))
@@ -149,16 +112,17 @@ class Directory:
             else:
                 found.unseen.append(Left(path, f"cannot be looked at ({error.strerror})"))
             return
+        place = (status.st_dev, status.st_ino)
         if stat.S_ISREG(status.st_mode):
-            found.files[path] = _stored(path, status)
+            found.files[path] = Stored(path, status.st_size, status.st_mtime)
         elif not stat.S_ISDIR(status.st_mode):
             found.left.append(Left(path, "is neither a file nor a directory"))
-        elif (status.st_dev, status.st_ino) in above:
+        elif place in above:
             found.left.append(Left(path, "is a link to a directory that it is in"))
         else:
             if entry.is_symlink():
                 found.linked.add(path)
-            self._walk(path, found, above | {(status.st_dev, status.st_ino)})
+            self._walk(path, found, above | {place})
 
     def why_empty(self) -> str:
         """Return what to say if there are no files."""
@@ -167,15 +131,25 @@ class Directory:
     def read(self, path: str) -> bytes:
         """Read a small file."""
         try:
-            return read_whole(self.path(path))
+            return read_whole(self.root / path)
         except FileNotFoundError:
-            raise StoreError(f"{self.path(path)}: is not there", "missing") from None
+            raise StoreError(f"{self.name(path)}: is not there", "missing") from None
         except OSError as error:
-            raise SourceError(f"{self.path(path)}: cannot be read ({error.strerror})") from None
+            raise SourceError(f"{self.name(path)}: cannot be read ({error.strerror})") from None
 
-    def content(self, file: Stored, crc32c: int | None) -> Content:
-        """Compare by reading the file."""
-        return _ReadContent(self.path(file.key), crc32c, self.pace)
+    def content(self, file: Stored, crc32c: int | None = None) -> Content:
+        """Return what compares a file's contents; ``crc32c`` is that in a manifest."""
+        return _FileContent(self.root / file.key, crc32c, self.pace)
+
+    def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
+        """Delete files; return those that could not be deleted."""
+        failures = []
+        for path in paths:
+            try:
+                os.unlink(self.root / path)
+            except OSError as error:
+                failures.append(Failure(path, f"cannot be deleted ({error.strerror})"))
+        return failures
 
 
 @dataclass(frozen=True)
@@ -188,37 +162,30 @@ class Prefix:
     pace: Pace = field(default_factory=Pace)  # the threads that read, and what holds them back
 
     def name(self, path: str) -> str:
-        """Return its URL."""
-        return self.store.url(self.key(path))
-
-    def key(self, path: str) -> str:
-        """Return its key."""
-        return self.prefix + path
+        """Return an object's URL, for messages."""
+        return self.store.url(self.prefix + path)
 
     def list(self) -> Listing:
         """List the objects under the prefix."""
         found = Listing()
         for page in self.store.list(self.prefix):
             for stored in page:
-                self._add(stored, found)
+                path = stored.key[len(self.prefix) :]
+                if is_scratch(path):
+                    if path.endswith(f"{SCRATCH}/{LEASE}"):
+                        found.leases[path] = stored
+                elif path.endswith("/") and not stored.size:
+                    pass  # S3 consoles make such objects for directories
+                elif self.to_files and (why := unfit(path)):
+                    found.left.append(Left(path or stored.key, why))
+                elif not path:
+                    found.left.append(Left(stored.key, "is the prefix itself"))
+                else:
+                    found.files[path] = stored
         return found
 
-    def _add(self, stored: Stored, found: Listing) -> None:
-        path = stored.key[len(self.prefix) :]
-        why = unfit(path) if self.to_files else ""
-        if is_scratch(path):
-            if path.endswith(f"{SCRATCH}/{LEASE}"):
-                found.leases[path] = stored
-            return
-        if path.endswith("/") and not stored.size:
-            return  # S3 consoles make such objects for directories
-        if why or not path:
-            found.left.append(Left(path or stored.key, why or "is the prefix itself"))
-        else:
-            found.files[path] = stored
-
     def why_empty(self) -> str:
-        """Return what to say if there are no files."""
+        """Return what to say if there are no objects."""
         above, _, name = self.prefix.rstrip("/").rpartition("/")
         if not name or self.store.stat(self.prefix.rstrip("/")) is None:
             return "holds nothing"
@@ -230,7 +197,7 @@ class Prefix:
     def read(self, path: str) -> bytes:
         """Read a small object, again if the bytes do not match its checksum."""
         for _ in range(_TRIES):
-            data, stored = read_small(self.store, self.key(path))
+            data, stored = self.store.read(self.prefix + path)
             if is_whole(data, stored):
                 return data
         raise StoreError(
@@ -238,9 +205,22 @@ class Prefix:
             "damaged",
         )
 
-    def content(self, file: Stored, crc32c: int | None) -> Content:
-        """Compare by what S3 keeps about the object."""
-        return _AskedContent(file, self.store, self.pace)
+    def content(self, file: Stored, crc32c: int | None = None) -> Content:
+        """Return what compares an object's contents, by what S3 keeps about it."""
+        return _ObjectContent(file, self.store, self.pace)
+
+    def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
+        """Delete objects; return those that could not be deleted."""
+        keys = {self.prefix + path: path for path in paths}
+        try:
+            refused = self.store.delete([*keys])
+        except DsprepError as error:
+            return [Failure(path, str(error)) for path in paths]
+        return [Failure(keys[refusal.key], str(refusal.error)) for refusal in refused]
+
+
+Side: TypeAlias = Directory | Prefix
+"""A location that files are synced from or to."""
 
 
 def unfit(path: str) -> str:
@@ -255,38 +235,26 @@ def unfit(path: str) -> str:
     return ""
 
 
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _stored(path: str, status: os.stat_result) -> Stored:
-    return Stored(path, status.st_size, status.st_mtime)
-
-
 @dataclass(frozen=True)
-class _ReadContent:
+class _FileContent:
+    """The contents of a file, read when they are asked for."""
+
     path: Path
-    told: int | None
+    told: int | None  # the crc32c in a manifest
     pace: Pace
 
-    is_read = True
-    has_md5 = True
-    may_be_wrong = False
+    is_read = True  # whether this reads all bytes; such a side is asked last
+    may_be_wrong = False  # whether a different crc32c does not prove different bytes
 
-    def md5(self) -> bytes:
+    def md5(self) -> bytes | None:
         digest = hashlib.md5(usedforsecurity=False)
         for data in self.pieces():
             digest.update(data)
         return digest.digest()
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        if told and self.told is not None:
-            return self.told, "checksum"
-        return self.read_crc32c(), "checksum"
+        """Return the crc32c and its origin, ``checksum`` or ``metadata``; None if unknown."""
+        return (self.told if told and self.told is not None else self.read_crc32c()), "checksum"
 
     def read_crc32c(self) -> int:
         value = 0
@@ -307,19 +275,16 @@ class _ReadContent:
 
 
 @dataclass(frozen=True)
-class _AskedContent:
+class _ObjectContent:
+    """The contents of an object: its ETag in a listing, then a HEAD, then its bytes."""
+
     stored: Stored
     store: S3Store
     pace: Pace
 
     is_read = False
 
-    @property
-    def has_md5(self) -> bool:
-        return self.stored.md5 is not None
-
-    def md5(self) -> bytes:
-        assert self.stored.md5 is not None
+    def md5(self) -> bytes | None:
         return self.stored.md5
 
     @cached_property
@@ -338,3 +303,7 @@ class _AskedContent:
         if isinstance(value, StoreError):
             raise value
         return value
+
+
+Content: TypeAlias = _FileContent | _ObjectContent
+"""The contents of a file on either side, found out only as far as needed."""

@@ -1,14 +1,12 @@
-"""The public functions ``sync`` and ``clean_uploads``."""
+"""The public function ``sync``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import closing
+import threading
 from dataclasses import replace
 from pathlib import Path
 
-from dsprep.arguments import AnyPath, public
 from dsprep.errors import (
     DestinationError,
     DestinationStoreError,
@@ -18,63 +16,32 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
-from dsprep.options import given_options, require_effect
+from dsprep.keywords import SyncOptions, called_with
+from dsprep.options import require_effect
 from dsprep.storage.location import is_s3, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.transfer import DEFAULT_PART, Events
-from dsprep.syncing.movers import Across, Down, Mover, Up, Way
-from dsprep.syncing.orphans import Orphan, abort_uploads
-from dsprep.syncing.plan import Filters, Rule
-from dsprep.syncing.proof import prove_all
+from dsprep.storage.transfer import DEFAULT_PART, Events, TransferOptions
+from dsprep.syncing.movers import Mover
 from dsprep.syncing.report import SyncReport
-from dsprep.syncing.run import Sync, SyncOptions
-from dsprep.syncing.sides import Directory, Prefix
-from dsprep.syncing.tally import Tally
+from dsprep.syncing.run import Sync
+from dsprep.syncing.sides import Directory, Prefix, Side
+from dsprep.units import format_count, parse_size
 
 _SPARE = 2  # connections for listings, besides those for transfers
 
 
-@public
-def sync(
-    source: AnyPath,
-    destination: AnyPath,
-    *,
-    rules: Sequence[Rule] = (),
-    size_only: bool = False,
-    delete: bool = False,
-    max_delete: int | None = None,
-    verify: bool = False,
-    follow_links: bool = True,
-    part_size: int = 0,
-    concurrency: int = DEFAULT_CONCURRENCY,
-    bandwidth: float = 0.0,
-    abort_on_exit: bool = False,
-    dry_run: bool = False,
-    config: S3Config | None = None,
-    events: Events | None = None,
-) -> SyncReport:
+@called_with(SyncOptions)
+def sync(options: SyncOptions) -> SyncReport:
     """Make a directory or a prefix on S3 hold the files that another one holds.
 
-    Args:
-        source: A directory, a file, or ``s3://bucket/prefix``.
-        destination: A directory or ``s3://bucket/prefix``; at least one of both is on S3.
-        rules: Which files take part; the last that matches wins.
-        size_only: Whether files of equal sizes are taken for equal.
-        delete: Whether files that the source has not are deleted at the destination: none if
-            anything failed, and none where links lead elsewhere, or the source was left out.
-        max_delete: The most files that may be deleted; None for any number.
-        verify: Whether all files are proven in the end by their checksums on S3, also those that
-            were there before.
-        follow_links: Whether links in the source are followed; those at the destination are.
-        part_size: The size of parts, in bytes; 0 for a good one.
-        concurrency: How many requests there are at once.
-        bandwidth: Bytes a second in all; 0 for no limit.
-        abort_on_exit: Whether nothing is kept of an upload that is stopped or fails.
-        dry_run: Whether nothing is done, and the report says what would be.
-        config: How S3 is reached, and how objects are kept there.
-        events: Receives the progress.
+    ``source`` is a directory, a file, or ``s3://bucket/prefix``; ``destination`` is a directory or
+    ``s3://bucket/prefix``. At least one of both is on S3. ``rules`` tell which files take part; the
+    last that matches wins.
+
+    Returns:
+        What was done.
 
     Raises:
         OptionError: If the arguments make no sense.
@@ -84,16 +51,18 @@ def sync(
             :class:`DestinationError`.
         Interrupted: If it is stopped; calling again goes on.
     """
+    source, destination = options.source, options.destination
     facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
-    require_effect("sync", given_options(locals()), **facts)
-    tally = Tally(events or Events())
+    require_effect("sync", options.given, **facts)
+    tally = Tally(options.events or Events(), keep=not options.abort_on_exit)
+    concurrency, bandwidth = options.concurrency or DEFAULT_CONCURRENCY, options.bandwidth or 0.0
     if bandwidth:  # few parts at once, so that some are complete if it is stopped
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
-    config = replace(config or S3Config(), connections=concurrency + _SPARE)
+    config = replace(options.config or S3Config(), connections=concurrency + _SPARE)
     stores: list[S3Store] = []
 
-    def side(text: str, role: type[StoreError], to_files: bool, follow: bool) -> Directory | Prefix:
+    def side(text: str, role: type[StoreError], to_files: bool, follow: bool) -> Side:
         if not is_s3(text):
             path = Path(text)
             single = path.name if path.is_file() else None
@@ -112,62 +81,31 @@ def sync(
 
     _require_apart(source, destination)
     try:
-        ours = side(source, SourceStoreError, not is_s3(destination), follow_links)
+        ours = side(source, SourceStoreError, not is_s3(destination), options.follow_links)
         theirs = side(destination, DestinationStoreError, to_files=False, follow=True)
-        if delete and isinstance(ours, Directory) and ours.single is not None:
+        if options.delete and isinstance(ours, Directory) and ours.single is not None:
             raise OptionError(f"{source}: is a file; --delete goes with a directory")
-        way = Way(pace, tally, part_size, keep=not abort_on_exit)
-        options = SyncOptions(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
-        run = Sync(ours, theirs, _mover(ours, theirs), options, way, concurrency).run()
-        if verify and not dry_run:
-            prove_all(run, ours, theirs)
-        return run.report
+        if not stores:
+            raise OptionError(
+                "SRC and DST are both local: one of them must be like s3://bucket/prefix"
+            )
+        part_size = parse_size(options.part_size) if options.part_size else 0
+        mover = Mover(ours, theirs, TransferOptions(pace, tally, part_size, tally.keep))
+        return Sync(mover, options).run()
     except (KeyboardInterrupt, Interrupted):
         pace.stop()
         raise Interrupted(
-            f"interrupted; {tally.so_far(not abort_on_exit)}; give the same command again to go on"
+            f"interrupted; {tally.so_far()}; give the same command again to go on"
         ) from None
     except StoreError as error:
         if not tally.planned:
             raise
-        message = f"{error}\n{tally.so_far(not abort_on_exit)}"
-        raise type(error)(message, error.kind) from None
+        raise type(error)(f"{error}\n{tally.so_far()}", error.kind) from None
     finally:
         pace.stop()
         pace.close()
         for store in stores:
             store.close()
-
-
-@public
-def clean_uploads(
-    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
-) -> list[Orphan]:
-    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.abort_uploads`.
-
-    Args:
-        place: ``s3://bucket/prefix``.
-        older_than: Seconds.
-        dry_run: Whether they are only listed.
-        config: How S3 is reached.
-
-    Raises:
-        OptionError: If it is not on S3.
-        StoreError: If it is refused.
-    """
-    url = parse_url(place)
-    with closing(S3Store(url.bucket, config, role=DestinationStoreError)) as store:
-        return abort_uploads(store, url.key, older_than, dry_run)
-
-
-def _mover(source: Directory | Prefix, destination: Directory | Prefix) -> Mover:
-    if isinstance(source, Directory) and isinstance(destination, Prefix):
-        return Up(source, destination)
-    if isinstance(source, Prefix) and isinstance(destination, Directory):
-        return Down(source, destination)
-    if isinstance(source, Prefix) and isinstance(destination, Prefix):
-        return Across(source, destination)
-    raise OptionError("SRC and DST are both local: one of them must be like s3://bucket/prefix")
 
 
 def _require_apart(source: str, destination: str) -> None:
@@ -186,3 +124,62 @@ def _require_apart(source: str, destination: str) -> None:
 def _prefix_of(key: str) -> str:
     """Return what the keys below a location begin with."""
     return key if not key or key.endswith("/") else key + "/"
+
+
+class Tally(Events):
+    """Counts files sent, and parts of others that are kept for the next run; passes events on."""
+
+    def __init__(self, events: Events, keep: bool) -> None:
+        self._events, self.keep = events, keep
+        self._lock = threading.Lock()
+        self._parts: dict[str, int] = {}  # of files that are under way
+        self.planned = self.whole = 0
+        for name in ("moved", "retry", "fallback", "waiting"):
+            setattr(self, name, getattr(events, name))
+
+    def so_far(self) -> str:
+        """Return the progress, for a message that ends the run."""
+        with self._lock:
+            begun = [count for count in self._parts.values() if count]
+        if not self.whole and not begun:
+            return "nothing was sent"
+        text = f"{self.whole:,} of {format_count(self.planned, 'file')} sent"
+        if begun and self.keep:
+            parts, are = format_count(sum(begun), "part"), "is" if sum(begun) == 1 else "are"
+            text += f", and {parts} of {len(begun):,} more {are} kept for the next run"
+        elif begun:
+            text += ", and nothing is kept of the others"
+        return text
+
+    def plan(self, files: int, size: int) -> None:
+        """Count files."""
+        self.planned += files
+        self._events.plan(files, size)
+
+    def begin(self, name: str, size: int, parts: int) -> None:
+        """Watch a file of several parts."""
+        if parts > 1:
+            self._count(name, 0)
+        self._events.begin(name, size, parts)
+
+    def found(self, name: str, size: int, parts: int) -> None:
+        """Count parts of an earlier run."""
+        self._count(name, parts)
+        self._events.found(name, size, parts)
+
+    def part(self, name: str, number: int) -> None:
+        """Count a part."""
+        if name in self._parts:
+            self._count(name, 1)
+        self._events.part(name, number)
+
+    def end(self, name: str, size: int, proof: str) -> None:
+        """Count a file."""
+        with self._lock:
+            self._parts.pop(name, None)
+            self.whole += 1
+        self._events.end(name, size, proof)
+
+    def _count(self, name: str, parts: int) -> None:
+        with self._lock:
+            self._parts[name] = self._parts.get(name, 0) + parts

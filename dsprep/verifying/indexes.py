@@ -17,30 +17,18 @@ from __future__ import annotations
 
 import json
 import re
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from dsprep.dataset.manifest import FileReceipt
-from dsprep.errors import DamagedShard, SourceError
-from dsprep.formats.base import Format, Group, ShardFacts
-from dsprep.formats.stream import ShardStream
-from dsprep.formats.tar import MAX_NAME, Member
+from dsprep.formats.base import Format, ShardFacts
+from dsprep.formats.tar import Member
 from dsprep.storage.checksums import crc32c
 from dsprep.storage.local import open_regular, write_whole
-from dsprep.verifying.report import Problem, problem_of
-from dsprep.workers.pool import Report
-
-T = TypeVar("T")
 
 Difference = Callable[[bytes], str | None]
 """Says what is wrong with the bytes of an index; None if they are right."""
-
-_REPORT_EVERY = 1024
-"""Samples between two progress reports."""
 
 _WIDS_KIND = "wids-shard-index-v1"
 _MARGIN = 1 << 16
@@ -53,13 +41,12 @@ _BLANK = re.compile(r"[ \t\n\v\f\r]")
 _LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 92: "\\"}
 
 
-def _escape(byte: int) -> str:
-    if byte in _LETTERS:
-        return "\\" + _LETTERS[byte]
-    return chr(byte) if 0x20 < byte < 0x7F else f"\\{byte:03o}"
-
-
-_ESCAPED = [_escape(byte) for byte in range(256)]
+_ESCAPED = [
+    chr(byte)
+    if 0x20 < byte < 0x7F and byte not in _LETTERS
+    else f"\\{_LETTERS.get(byte, f'{byte:03o}')}"
+    for byte in range(256)
+]
 
 
 def dali_line(key: str, members: Iterable[Member]) -> str:
@@ -90,12 +77,13 @@ def dali_tfrecord(offsets: Iterable[int], sizes: Iterable[int]) -> bytes:
 
 def mxnet_index(ids: Sequence[int], offsets: Sequence[int]) -> bytes:
     """Return MXNet's index of a RecordIO shard."""
-    keys = range(len(ids)) if _repeat(ids) else ids
+    keys = range(len(ids)) if repeat(ids) else ids
     lines = zip(keys, offsets, strict=True)
     return "".join(f"{key}\t{offset}\n" for key, offset in lines).encode()
 
 
-def _repeat(keys: Sequence[int]) -> bool:
+def repeat(keys: Sequence[int]) -> bool:
+    """Return whether a key is that of several samples."""
     return len(set(keys)) < len(keys)
 
 
@@ -108,7 +96,7 @@ def mxnet_difference(
         listed = [(int(key), int(offset)) for key, offset in lines]
     except ValueError:
         return "cannot be read as an index"
-    any_key = _repeat(ids)
+    any_key = repeat(ids)
     for line, (have, id, offset) in enumerate(zip(listed, ids, offsets, strict=False), start=1):
         if have[1] != offset or not (any_key or have[0] == id):
             return (
@@ -116,7 +104,7 @@ def mxnet_difference(
             )
     if len(listed) != len(ids):
         return f"lists {len(listed):,} samples, but the shard holds {len(ids):,}"
-    if by_key and _repeat([key for key, _ in listed]):
+    if by_key and repeat([key for key, _ in listed]):
         return "lists several samples with one id, of which MXNet finds the last only"
     return None
 
@@ -163,7 +151,7 @@ class Settled(NamedTuple):
 
 
 def settle(
-    path: Path, kind: str, data: bytes, difference: Difference | None, scratch: str | None
+    path: Path, kind: str, data: bytes, difference: Difference | None, scratch: Path | None
 ) -> Settled:
     """Compare a file with what it should be, and write it if it differs and there is a scratch."""
     state, detail = "missing", ""
@@ -180,7 +168,7 @@ def settle(
             return Settled(FileReceipt(path.name, len(have), crc32c(have)), kind, "unchanged")
         state, detail = "wrong", wrong
     if scratch is not None:
-        write_whole(path, data, Path(scratch))
+        write_whole(path, data, scratch)
     return Settled(FileReceipt(path.name, len(data), crc32c(data)), kind, state, detail)
 
 
@@ -199,111 +187,3 @@ def _first_difference(have: bytes, want: bytes) -> str:
 def index_name(name: str, layout: Format) -> str:
     """Return the file name of a shard's index."""
     return name.removesuffix(layout.suffix) + ".idx"
-
-
-class IndexTask(NamedTuple):
-    """A shard to index."""
-
-    path: str  # the file
-    layout: Format  # its format
-    index_path: str | None  # where its index belongs; None if none is wanted
-    scratch: str | None  # a directory for unfinished files; None to write nothing
-    whole: bool  # whether to read all of it, for its checksum
-
-
-@dataclass
-class IndexedShard:
-    """What was found in a shard, and its index."""
-
-    samples: int = 0  # how many it holds
-    bytes: int = 0  # its size on disk
-    crc32c: int | None = None  # of its bytes; None if not all were read
-    compressed: bool = False  # whether it is gzip
-    long_names: int = 0  # how many of its members have names that wids does not read whole
-    index: Settled | None = None  # its index; None if there is none
-    without: str = ""  # why it has none, though one is wanted
-    # whether ids are those of several samples, so that the keys in its index are positions
-    repeats: bool = False
-    problem: Problem | None = None  # what is wrong with it
-
-
-def make_index(task: IndexTask, report: Report) -> IndexedShard:
-    """Read a shard, and make its index if it is whole."""
-    found = IndexedShard()
-    path = Path(task.path)
-    try:
-        with ShardStream(task.path) if task.whole else ShardStream.of_headers(task.path) as stream:
-            found.compressed = stream.compressed
-            draft = _draft(task, stream, found, report)
-            found.bytes = path.stat().st_size
-            if task.whole:
-                found.bytes, found.crc32c = stream.checksum()
-    except (DamagedShard, SourceError, OSError) as error:
-        found.problem = problem_of(error, path)
-        return found
-    if found.compressed:
-        found.without = "is gzip, in which nothing can be found by its offset"
-    if task.index_path is None:
-        found.without = ""
-    elif not found.without and draft is not None:
-        kind = task.layout.shard_index
-        found.index = settle(Path(task.index_path), kind, *draft, task.scratch)
-    return found
-
-
-def _draft(
-    task: IndexTask, stream: ShardStream, found: IndexedShard, report: Report
-) -> tuple[bytes, Difference | None] | None:
-    """Read a shard to its end, and return what its index should hold."""
-    groups = task.layout.groups(stream)
-    if groups is not None:
-        return _of_members(_counted(groups, stream, found, report), found), None
-    offsets, sizes, ids = array("q"), array("q"), array("Q")
-    for offset, size, id in _counted(_places(task, stream), stream, found, report):
-        offsets.append(offset)
-        sizes.append(size)
-        ids.append(id)
-    if task.layout.shard_index == "dali":
-        return dali_tfrecord(offsets, sizes), None
-    if task.layout.shard_index != "mxnet":
-        return None
-    found.repeats = _repeat(ids)
-    difference = partial(mxnet_difference, ids=ids, offsets=offsets, by_key=True)
-    return mxnet_index(ids, offsets), difference
-
-
-def _of_members(groups: Iterable[Group], found: IndexedShard) -> bytes:
-    lines = []
-    for group in groups:
-        members = group.members.values()
-        found.long_names += sum(len(member.name.encode()) > MAX_NAME for member in members)
-        if group.key.endswith("/"):  # a hidden file, which DALI passes over and webdataset does not
-            continue
-        try:
-            lines.append(dali_line(group.key, members))
-        except ValueError as error:
-            found.without = found.without or str(error)
-    if not lines:
-        found.without = found.without or "holds no samples, and DALI takes no index of none"
-    return dali_webdataset(lines)
-
-
-def _places(task: IndexTask, stream: ShardStream) -> Iterator[tuple[int, int, int]]:
-    """Find the offset, the size and the id of each sample."""
-    if task.whole:  # all is read anyway, so it is checked, too
-        return ((offset, size, sample.id) for offset, size, sample in task.layout.read(stream))
-    return ((span.offset, span.size, span.id) for span in task.layout.spans(stream))
-
-
-def _counted(
-    samples: Iterable[T], stream: ShardStream, found: IndexedShard, report: Report
-) -> Iterator[T]:
-    """Count samples as they pass, and report progress."""
-    reported = 0
-    for sample in samples:
-        found.samples += 1
-        yield sample
-        if found.samples % _REPORT_EVERY == 0:
-            report(_REPORT_EVERY, stream.offset - reported, [])
-            reported = stream.offset
-    report(found.samples % _REPORT_EVERY, stream.offset - reported, [])

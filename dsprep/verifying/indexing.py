@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
@@ -26,22 +25,11 @@ from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole, sync_directory
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
-from dsprep.verifying.indexes import (
-    IndexedShard,
-    IndexTask,
-    Settled,
-    index_name,
-    make_index,
-    read_wids,
-    settle,
-    wids_difference,
-)
-from dsprep.verifying.report import IndexFile, IndexReport, Problem
-from dsprep.verifying.shards import Shards, find_shards, shards_of_others, strays
+from dsprep.verifying.indexes import Settled, index_name, read_wids, settle, wids_difference
+from dsprep.verifying.inspection import IndexedShard, IndexTask, make_index
+from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
+from dsprep.verifying.shards import Shards, find_shards, strays, without_record
 from dsprep.workers.pool import Pool, available_cores
-
-Made: TypeAlias = Sequence[tuple[str, IndexedShard]]
-"""The shards that are there, by name."""
 
 _NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
 _SAFE = re.compile(r"\w[^/\0]{0,199}")
@@ -97,51 +85,52 @@ def index(
             "sync, index them there, and bring the indexes back with dsprep sync"
         )
     state = "checked" if check else "planned" if dry_run else "indexed"
-    found = find_shards(Path(dest))
-    lost = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
+    found = find_shards(dest)
+    lost = [Problem(*stray) for stray in strays(dest, found)]
     if lost and overwrite and found[0].destination.single is None:
-        found, lost = [shards_of_others(found[0])], []
+        found, lost = [without_record(found[0])], []
     with Pool(available_cores() if workers is None else workers) as pool:
         run = _Run(kinds, overwrite, state, pool, progress or Progress())
-        parts = [_index(shards, run) for shards in found]
-    return IndexReport(
-        destination=dest,
-        format=" and ".join(dict.fromkeys(part.format for part in parts)),
-        state=state,
-        shards=sum(part.shards for part in parts),
-        samples=sum(part.samples for part in parts),
-        bytes=sum(part.bytes for part in parts),
-        files=list(chain.from_iterable(part.files for part in parts)),
-        problems=[*chain.from_iterable(part.problems for part in parts), *lost],
-        notes=list(chain.from_iterable(part.notes for part in parts)),
-        seconds=time.monotonic() - began,
-    )
+        return joined(dest, [_index(shards, run) for shards in found], lost, began)
 
 
 def _index(shards: Shards, run: _Run) -> IndexReport:
     """Index one data set."""
-    layout = shards.made.layout
+    layout, directory = shards.made.layout, shards.directory
     kinds = _suitable(run.kinds, layout)
-    if run.overwrite and shards.manifest and not _is_of(shards.manifest, shards.directory):
-        shards = shards_of_others(shards)
-    kind = layout.shard_index
-    taken = _clash(shards) if kind in kinds else ""
-    if taken and (kind in run.kinds or kind == "mxnet"):
+    if run.overwrite and shards.manifest:
+        sizes = {directory / shard.name: shard.bytes for shard in shards.manifest.shards}
+        if not all(path.is_file() and path.stat().st_size == sizes[path] for path in sizes):
+            shards = without_record(shards)
+    taken = _clash(shards) if layout.shard_index in kinds else ""
+    if taken and (layout.shard_index in run.kinds or layout.shard_index == "mxnet"):
         raise DestinationError(taken)
+    notes = []
     if taken:  # of a format whose readers do without
-        kinds -= {kind}
+        kinds -= {layout.shard_index}
+        notes.append(f"no index of {layout.shard_index}: {taken}")
     _require_own_name(shards, kinds, run.overwrite)
+    manifest, progress = shards.manifest, run.progress
     with _locked_scratch(shards) if run.state == "indexed" else nullcontext() as scratch:
-        made = _index_shards(shards, kinds, scratch, run)
-        problems = [shard.problem for _, shard in made if shard.problem]
-        settled = [shard.index for _, shard in made if shard.index]
-        settled += _index_data_set(shards, made, kinds, scratch)
-        if shards.manifest is not None:
-            problems += _mismatches(shards.manifest, made)
+        whole = "manifest" in kinds and manifest is None and scratch is not None
+        task = IndexTask("", layout, layout.shard_index in kinds, scratch, whole)
+        tasks = [task._replace(path=str(directory / name)) for name in shards.present]
+        with progress.task("indexing", manifest.samples if manifest else 0):
+            found = run.pool.map(make_index, tasks, progress.advance)
+        made = dict(zip(shards.present, found, strict=True))
+        problems = [shard.problem for shard in found if shard.problem]
+        settled = [shard.index for shard in found if shard.index]
+        is_whole = not any(shard.problem or shard.compressed for shard in found)
+        if "wids" in kinds and is_whole and len(made) == len(shards.names):
+            facts = [ShardFacts(name, shard.samples, shard.bytes) for name, shard in made.items()]
+            ((name, data),) = layout.dataset_index(data_set_name(shards), facts).items()
+            difference = partial(wids_difference, shards=facts)
+            settled.append(settle(directory / name, "wids", data, difference, scratch))
+        problems += _mismatches(manifest, made)
         if not problems:
             settled += _settle_manifest(shards, made, settled, kinds, run.state, scratch)
         if scratch is not None:
-            sync_directory(shards.directory)
+            sync_directory(directory)
     words = {} if run.state == "checked" else {"missing": "written", "wrong": "replaced"}
     files = [
         IndexFile(it.receipt.name, it.kind, words.get(it.state, it.state), it.detail)
@@ -149,28 +138,25 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
     ]
     if run.state == "checked":
         problems += [
-            Problem(file.name, None, "", file.detail or "is missing")
+            Problem(file.name, file.detail or "is missing")
             for file in files
             if file.state != "unchanged"
         ]
-    notes = [f"no index of {kind}: {taken}"] if taken else []
-    notes += _notes(made, kinds)
-    for name, reason in _unmade(made, kinds):
-        if run.kinds:  # it was asked for by its name
-            problems.append(Problem(name, None, "", reason))
+    for name, remark in _remarks(made, kinds):
+        if name and run.kinds:  # it was asked for by its name
+            problems.append(Problem(name, remark))
         else:
-            notes.append(f"{name}: {reason}")
+            notes.append(f"{name}: {remark}" if name else remark)
     return IndexReport(
-        destination=str(shards.directory),
+        destination=str(directory),
         format=layout.name,
         state=run.state,
-        shards=len(made),
-        samples=sum(shard.samples for _, shard in made),
-        bytes=sum(shard.bytes for _, shard in made),
+        shards=len(found),
+        samples=sum(shard.samples for shard in found),
+        bytes=sum(shard.bytes for shard in found),
         files=files,
         problems=problems,
         notes=notes,
-        seconds=0,
     )
 
 
@@ -184,12 +170,6 @@ def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
                 f"--kind {kind}: not for {layout.name} shards; for these: {', '.join(possible)}"
             )
     return frozenset(asked or possible)
-
-
-def _is_of(manifest: Manifest, directory: Path) -> bool:
-    """Return whether the shards of a manifest are there, and as large as it says."""
-    sizes = {directory / shard.name: shard.bytes for shard in manifest.shards}
-    return all(path.is_file() and path.stat().st_size == size for path, size in sizes.items())
 
 
 def _clash(shards: Shards) -> str:
@@ -226,7 +206,7 @@ def _require_own_name(shards: Shards, kinds: frozenset[str], overwrite: bool) ->
 
 
 @contextmanager
-def _locked_scratch(shards: Shards) -> Iterator[str]:
+def _locked_scratch(shards: Shards) -> Iterator[Path]:
     """Keep others from writing there, and make a directory for unfinished files."""
     scratch = shards.destination.scratch
     if shards.manifest is not None:
@@ -238,95 +218,51 @@ def _locked_scratch(shards: Shards) -> Iterator[str]:
                 f"{shards.directory}: an unfinished run is there: give its command again, first"
             )
         try:
-            yield str(scratch)
+            yield scratch
         finally:
             lock.remove()
     finally:
         lock.release()
 
 
-def _index_shards(
-    shards: Shards, kinds: frozenset[str], scratch: str | None, run: _Run
-) -> list[tuple[str, IndexedShard]]:
-    """Read the shards that are there, and settle the index of each."""
-    directory, layout = shards.directory, shards.made.layout
-    names = shards.present
-    tasks = [
-        IndexTask(
-            path=str(directory / name),
-            layout=layout,
-            index_path=(
-                str(directory / index_name(name, layout)) if layout.shard_index in kinds else None
-            ),
-            scratch=scratch,
-            whole="manifest" in kinds and shards.manifest is None and scratch is not None,
-        )
-        for name in names
-    ]
-    progress = run.progress
-    progress.begin("indexing", shards.manifest.samples if shards.manifest else 0, 0)
-    try:
-        done = run.pool.run(make_index, tasks, lambda n, size, _: progress.advance(n, size))
-        made = dict(done)
-    finally:
-        progress.end()
-    return [(name, made[position]) for position, name in enumerate(names)]
-
-
-def _index_data_set(
-    shards: Shards, made: Made, kinds: frozenset[str], scratch: str | None
-) -> list[Settled]:
-    """Settle the index over all shards, if they can have one."""
-    whole = not any(shard.problem or shard.compressed for _, shard in made)
-    if "wids" not in kinds or not whole or len(made) < len(shards.names):
-        return []
-    facts = [ShardFacts(name, shard.samples, shard.bytes) for name, shard in made]
-    ((name, data),) = shards.made.layout.dataset_index(data_set_name(shards), facts).items()
-    difference = partial(wids_difference, shards=facts)
-    return [settle(shards.directory / name, "wids", data, difference, scratch)]
-
-
-def _mismatches(manifest: Manifest, made: Made) -> Iterator[Problem]:
+def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> Iterator[Problem]:
     """Compare shards with their manifest."""
-    found = dict(made)
-    for receipt in manifest.shards:
-        shard = found.get(receipt.name)
+    for receipt in manifest.shards if manifest else ():
+        shard = made.get(receipt.name)
         if shard is None:
-            yield Problem(receipt.name, None, "", "is in the manifest, but not there")
+            yield Problem(receipt.name, "is in the manifest, but not there")
         elif shard.problem is None:
             for what in ("bytes", "samples"):
                 has, says = getattr(shard, what), getattr(receipt, what)
                 if has != says:
                     message = f"has {has:,} {what}, but the manifest says {says:,}"
-                    yield Problem(receipt.name, None, "", message)
+                    yield Problem(receipt.name, message)
 
 
 def _settle_manifest(
     shards: Shards,
-    made: Made,
+    made: Mapping[str, IndexedShard],
     settled: Sequence[Settled],
     kinds: frozenset[str],
     state: str,
-    scratch: str | None,
+    scratch: Path | None,
 ) -> list[Settled]:
     """Write a manifest, or add to the one that is there what was written."""
-    manifest = shards.manifest
-    if manifest is None:
-        path = shards.destination.manifest
-        if "manifest" not in kinds:
-            return []
-        if scratch is None:  # its content is not known
-            return [Settled(FileReceipt(path.name, 0, 0), "manifest", "missing")]
-        manifest = _new_manifest(shards, made, [index.receipt for index in settled])
-        return [settle(path, "manifest", manifest.to_json().encode(), None, scratch)]
-    path = shards.directory / shards.manifest_name
-    new = [index.receipt for index in settled if index.state != "unchanged"]
-    updated = _with_indexes(manifest, made, new)
-    if updated == manifest or state == "checked":
-        return [Settled(FileReceipt(path.name, 0, 0), "manifest", "unchanged")]
+    manifest, path = shards.manifest, shards.destination.manifest
+    unknown = Settled(FileReceipt(path.name, 0, 0), "manifest", "missing")
+    if manifest is None and "manifest" not in kinds:
+        return []
+    if manifest is None and scratch is None:
+        return [unknown]
+    new = [index.receipt for index in settled if index.state != "unchanged" or not manifest]
+    updated = _with_indexes(manifest or _new_manifest(shards, made), made, new)
+    if updated == manifest or (manifest and state == "checked"):
+        return [unknown._replace(state="unchanged")]
     now = settle(path, "manifest", updated.to_json().encode(), None, scratch)
-    names = format_some([receipt.name for receipt in new])
-    return [now._replace(state="updated", detail=f"tells of {names} now")]
+    if manifest is not None:
+        names = format_some([receipt.name for receipt in new])
+        now = now._replace(state="updated", detail=f"tells of {names} now")
+    return [now]
 
 
 def data_set_name(shards: Shards) -> str:
@@ -339,12 +275,11 @@ def data_set_name(shards: Shards) -> str:
     return name if _SAFE.fullmatch(name) and name != "manifest" else "shards"
 
 
-def _new_manifest(shards: Shards, made: Made, indexes: Sequence[FileReceipt]) -> Manifest:
+def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
     """Make the manifest of shards that have none."""
     layout, directory = shards.made.layout, shards.directory
     receipts = []
-    for name, shard in made:
-        assert shard.crc32c is not None
+    for name, shard in made.items():
         sidecars = [shard.index.receipt] if shard.index else []
         for suffix in layout.sidecar_suffixes:
             path = directory / f"{name.removesuffix(layout.suffix)}{suffix}"
@@ -354,62 +289,53 @@ def _new_manifest(shards: Shards, made: Made, indexes: Sequence[FileReceipt]) ->
             ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, tuple(sidecars))
         )
     classes = shards.destination.companion("classes.txt")
-    of_shards = {index_name(name, layout) for name, _ in made}
     return Manifest(
         format=layout.name,
         name=data_set_name(shards),
         classes=read_classes(str(classes)) if classes.is_file() else None,
-        samples=sum(shard.samples for _, shard in made),
+        samples=sum(shard.samples for shard in made.values()),
         rejected=0,
-        bytes=sum(shard.bytes for _, shard in made),
+        bytes=sum(shard.bytes for shard in made.values()),
         source="",
         options=options_of_others(layout, shards.destination.single is not None),
         shards=receipts,
-        files=[
-            *([FileReceipt.of(classes)] if classes.is_file() else []),
-            *(index for index in indexes if index.name not in of_shards),
-        ],
+        files=[FileReceipt.of(classes)] if classes.is_file() else [],
     )
 
 
-def _with_indexes(manifest: Manifest, made: Made, indexes: Sequence[FileReceipt]) -> Manifest:
+def _with_indexes(
+    manifest: Manifest, made: Mapping[str, IndexedShard], indexes: Sequence[FileReceipt]
+) -> Manifest:
     """Return a manifest that names indexes, too."""
     new = {receipt.name: receipt for receipt in indexes}
-    own = {name: shard.index.receipt.name for name, shard in made if shard.index}
 
-    def updated(files: Sequence[FileReceipt], extra: FileReceipt | None) -> list[FileReceipt]:
-        current = [new.get(file.name, file) for file in files]
-        is_new = extra is not None and extra.name not in {file.name for file in files}
-        return [*current, extra] if extra is not None and is_new else current
+    def updated(files: Sequence[FileReceipt], own: Sequence[str]) -> list[FileReceipt]:
+        known = {file.name: file for file in files}
+        added = {name: new[name] for name in (*known, *own) if name in new}
+        return list((known | added).values())
 
-    of_set = [index for index in indexes if index.name not in own.values()]
-    return replace(
-        manifest,
-        shards=[
-            replace(
-                shard, sidecars=tuple(updated(shard.sidecars, new.get(own.get(shard.name, ""))))
-            )
-            for shard in manifest.shards
-        ],
-        files=updated(manifest.files, of_set[0] if of_set else None),
-    )
+    own = {name: [shard.index.receipt.name] for name, shard in made.items() if shard.index}
+    shards = [
+        replace(shard, sidecars=tuple(updated(shard.sidecars, own.get(shard.name, ()))))
+        for shard in manifest.shards
+    ]
+    of_set = [name for name in new if [name] not in own.values()]
+    return replace(manifest, shards=shards, files=updated(manifest.files, of_set))
 
 
-def _unmade(made: Made, kinds: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Find the whole shards that cannot have an index, and why."""
-    for name, shard in made:
+def _remarks(made: Mapping[str, IndexedShard], kinds: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield remarks; those on a shard, with its name, say why it has no index."""
+    long = sum(shard.long_names for shard in made.values())
+    if long and "wids" in kinds:
+        count = format_count(long, "name")
+        yield "", f"{count} of more than 100 bytes, which wids does not read whole"
+    for name, shard in made.items():
+        if shard.repeats:
+            yield "", f"{name}: several samples have one id, so the keys in its index are positions"
+    if any(shard.problem for shard in made.values()):
+        yield "", "indexes of all shards are left as they are, because a shard is damaged"
+    for name, shard in made.items():
         if shard.without:
             yield name, f"has no index: {shard.without}"
         if shard.compressed and "wids" in kinds:
             yield name, "there is no wids index, as wids does not read gzip"
-
-
-def _notes(made: Made, kinds: frozenset[str]) -> Iterator[str]:
-    long = sum(shard.long_names for _, shard in made)
-    if long and "wids" in kinds:
-        yield f"{format_count(long, 'name')} of more than 100 bytes, which wids does not read whole"
-    for name, shard in made:
-        if shard.repeats:
-            yield f"{name}: several samples have one id, so the keys in its index are positions"
-    if any(shard.problem for _, shard in made):
-        yield "indexes of all shards are left as they are, because a shard is damaged"

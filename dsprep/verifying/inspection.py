@@ -1,29 +1,62 @@
-"""Reading shards, files of a tree, and samples of a source, as the workers of ``verify`` do."""
+"""What the workers of ``verify`` and ``shard index`` do: read shards, trees and sources."""
 
 from __future__ import annotations
 
+import hashlib
+import struct
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
+from operator import methodcaller
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
-from dsprep.formats.base import Format, path_of
+from dsprep.formats.base import Entry, Format, Span, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
-from dsprep.images.check import make_check
+from dsprep.formats.tar import MAX_NAME
+from dsprep.images.decode import make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
-from dsprep.run.shard import Report
-from dsprep.sample import IMAGE_EXTENSIONS, Sample, key_of
-from dsprep.schema import Reading
+from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
+from dsprep.schema import TYPES, Field, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
-from dsprep.verifying.digests import Digest, Digester
-from dsprep.verifying.indexes import mxnet_difference
+from dsprep.verifying.indexes import (
+    Difference,
+    Settled,
+    dali_line,
+    dali_tfrecord,
+    dali_webdataset,
+    index_name,
+    mxnet_difference,
+    mxnet_index,
+    repeat,
+    settle,
+)
 from dsprep.verifying.report import Problem, problem_of
+from dsprep.workers.pool import Report
+
+T = TypeVar("T")
+
+Digest: TypeAlias = bytes
+"""The digests of the fields of a sample, one after another."""
+
+WIDTH = 8
+"""Bytes of a field's digest: a change goes unseen once in 2^64."""
+
+MISSING = bytes(WIDTH)
+"""The digest of a field that a sample does not have."""
+
+Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | None]"
+"""A sample as a comparison needs it: name, digest, why it has none, key, file, and offset there.
+
+A sample is known by its name: its key, path or id, as the format has it; empty if it is unknown.
+"""
 
 _REPORT_EVERY = 256
 """Samples between two progress reports."""
@@ -32,49 +65,34 @@ _MAX_PROBLEMS = 100
 """If more samples of a shard are wrong than this, the samples are not the reason."""
 
 
+class Understood(NamedTuple):
+    """What is known of the fields of shards."""
+
+    schema: Schema | None  # the fields; None if they are unknown
+    ignored: frozenset[str] = frozenset()  # raw names that are not fields
+    # whether every sample was checked against the schema when it was written
+    enforced: bool = False
+    notes: tuple[str, ...] = ()  # remarks, a line each
+    # where samples have their image as bare pixels; None if nowhere
+    pixels: Pixels | None = None
+
+
 class Task(NamedTuple):
     """A shard to read, or some samples of a tree of files."""
 
     path: str  # the file, or the top of the tree
     layout: Format  # the format
-    reading: Reading | None  # makes samples of the schema; None if the schema is unknown
-    pixels: Pixels | None  # where samples have their image as bare pixels; None if nowhere
-    enforced: bool  # whether a sample that does not fit the schema is a problem
+    understood: Understood
     decode: bool  # whether to decode every image
     max_pixels: int  # the maximum number of pixels of an image
     digester: Digester | None  # digests every sample for a comparison; None if there is none
-    idx: str | None = None  # the file with the offsets of the samples, if there is one
     listed: Sequence[Listed] = ()  # what the listing of a tree says of the samples
 
-
-@dataclass
-class Digested:
-    """Samples as a comparison needs them: a list for each column."""
-
-    # what a sample is known by: its key, path or id, as the format has it; empty if unknown
-    names: list[str] = field(default_factory=list)
-    digests: list[Digest | None] = field(default_factory=list)  # None if there is no sample
-    reasons: list[str | None] = field(default_factory=list)  # why not
-    keys: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)  # empty for the file of the task
-    offsets: list[int | None] = field(default_factory=list)  # None in a file of its own
-
-    def add(
-        self,
-        sample: Sample,
-        name: str,
-        digest: Digest | None,
-        reason: str | None,
-        file: str = "",
-        offset: int | None = None,
-    ) -> None:
-        """Add a sample."""
-        self.names.append(name)
-        self.digests.append(digest)
-        self.reasons.append(reason)
-        self.keys.append(sample.key)
-        self.files.append(file)
-        self.offsets.append(offset)
+    @property
+    def reading(self) -> Reading | None:
+        """Makes samples of the schema; None if that is unknown."""
+        schema, ignored = self.understood.schema, self.understood.ignored
+        return None if schema is None else Reading(schema, self.layout, ignored)
 
 
 @dataclass
@@ -89,85 +107,91 @@ class Inspected:
     counts: Counter[str] = field(default_factory=Counter)  # how many samples have each field
     misfits: int = 0  # how many samples do not fit the schema
     misfit: str = ""  # why the first of them does not
-    digested: Digested = field(default_factory=Digested)  # the samples, if there is a digester
+    digested: list[Digested] = field(default_factory=list)  # the samples, if there is a digester
+
+    def add(self, problem: Problem) -> None:
+        """Add a problem, unless there are too many."""
+        if len(self.problems) < _MAX_PROBLEMS:
+            self.problems.append(problem)
+
+
+def counted(
+    samples: Iterable[T], report: Report, done: Callable[[], int] = lambda: 0
+) -> Iterator[T]:
+    """Yield samples, and report from time to time how many, and how many bytes are done."""
+    count, size = 0, 0
+    for sample in samples:
+        yield sample
+        count += 1
+        if count == _REPORT_EVERY:
+            report(count, done() - size)
+            count, size = 0, done()
+    report(count, done() - size)
 
 
 def inspect(task: Task, report: Report) -> Inspected:
     """Read a shard from its first byte to its last, or the files of some samples."""
-    return _inspect_files(task, report) if task.listed else _inspect_shard(task, report)
-
-
-def _inspect_shard(task: Task, report: Report) -> Inspected:
-    path = Path(task.path)
-    found = Inspected()
-
-    def problem(offset: int | None, sample: str, message: str) -> None:
-        if len(found.problems) < _MAX_PROBLEMS:
-            found.problems.append(Problem(path.name, offset, sample, message))
-
+    if task.listed:
+        return _inspect_files(task, report)
+    found, path = Inspected(), Path(task.path)
     try:
         with ShardStream(task.path) as stream:
             try:
-                ids, offsets = _read_samples(task, stream, found, problem, report)
+                _inspect_samples(task, stream, found, report)
+                for wrong in _other_names(task):
+                    found.add(Problem(path.name, wrong))
             except DamagedShard as error:
-                problem(error.offset, "", error.problem)
-            else:
-                for other in _other_names(task):
-                    problem(None, "", other)
-                if task.idx is not None and (wrong := _index_problem(task.idx, ids, offsets)):
-                    found.problems.append(Problem(Path(task.idx).name, None, "", wrong))
+                found.add(problem_of(error, path))
             found.bytes, found.crc32c = stream.checksum()
             found.is_read = True
     except (SourceError, OSError) as error:
-        problem(*problem_of(error, path)[1:])
+        found.add(problem_of(error, path))
     return found
 
 
-def _read_samples(
-    task: Task,
-    stream: ShardStream,
-    found: Inspected,
-    problem: Callable[[int | None, str, str], None],
-    report: Report,
-) -> tuple[list[int], list[int]]:
-    """Check every sample; return their ids and offsets."""
-    check = _checker(task)
+def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: Report) -> None:
+    """Check every sample, and the index that has their offsets."""
+    layout, reading, (_, _, enforced, _, pixels) = task.layout, task.reading, task.understood
+    path, check, digester = Path(task.path), _checker(task, reading), task.digester
     ids, offsets = list[int](), list[int]()
-    reported = 0
-    for offset, _, raw in task.layout.read(stream):
+    for offset, _, raw in counted(layout.read(stream), report, lambda: stream.offset):
         found.samples += 1
         ids.append(raw.id)
         offsets.append(offset)
         sample, misfit = None, None
-        if task.reading is not None:
+        if reading is not None:
             try:
-                sample = task.reading(task.pixels.encoded(raw) if task.pixels else raw)
+                sample = reading(pixels.encoded(raw) if pixels else raw)
             except BadSample as error:
                 misfit = str(error)
                 found.misfits += 1
                 found.misfit = found.misfit or f"the sample {raw.key!r} {misfit}"
-                if task.enforced:
-                    problem(offset, raw.key, misfit)
+                if enforced:
+                    found.add(Problem(path.name, misfit, raw.key, offset))
         if sample is not None:
             found.counts.update(sample.fields.keys())
             for wrong in check(sample):
-                problem(offset, raw.key, wrong)
-        if task.digester is not None:
-            digest = None if sample is None else task.digester(sample)
-            found.digested.add(raw, name_of(raw, task.layout), digest, misfit, offset=offset)
-        if found.samples - reported >= _REPORT_EVERY:
-            report(found.samples - reported, 0, [])
-            reported = found.samples
-    report(found.samples - reported, stream.offset, [])
-    return ids, offsets
+                found.add(Problem(path.name, wrong, raw.key, offset))
+        if digester is not None:
+            digest = None if sample is None else digester(sample)
+            name = name_of(raw, layout)
+            found.digested.append((name, digest, misfit, raw.key, path.name, offset))
+    index = path.with_suffix(".idx")
+    if ".idx" in layout.sidecar_suffixes and index.exists():
+        try:
+            difference = mxnet_difference(read_whole(index), ids, offsets)
+        except OSError as error:
+            found.problems.append(problem_of(error, index))
+        else:
+            found.problems += [Problem(index.name, difference)] if difference else []
 
 
-def _checker(task: Task) -> Callable[[Sample], Iterator[str]]:
+def _checker(task: Task, reading: Reading | None) -> Callable[[Sample], Iterator[str]]:
     """Return a function that says what is wrong with the images and the class of a sample."""
-    schema = task.reading.schema if task.reading else None
-    label = schema.label_field if schema else None
+    schema = reading.schema if reading else Schema(())
+    label = schema.label_field
     names = label.names if label and label.type == "class" else ()
-    images = [it.name for it in schema.fields if it.type == "image"] if schema else []
+    images = [it.name for it in schema.fields if it.type == "image"]
     check_own = make_check(
         "decode", readable=task.layout.readable_images, max_pixels=task.max_pixels
     )
@@ -182,7 +206,7 @@ def _checker(task: Task) -> Callable[[Sample], Iterator[str]]:
                 yield f"its class {number} is called {own!r}, and it is {name!r} in the manifest"
         if not task.decode:
             return
-        if schema is not None and schema.image and sample.image is None:
+        if schema.image and sample.image is None:
             yield "holds no image"
         for name in images:
             if name in sample.fields:
@@ -196,19 +220,12 @@ def _checker(task: Task) -> Callable[[Sample], Iterator[str]]:
 
 def _other_names(task: Task) -> Iterator[str]:
     """Find the classes that have other names in the shard itself than in the schema."""
-    fields = task.reading.schema.by_place if task.reading else {}
+    fields = task.understood.schema.by_place if task.understood.schema else {}
     for raw, names in task.layout.class_names(task.path).items():
         known = fields[(raw,)].names if (raw,) in fields else ()
         for number, (name, other) in enumerate(zip(names, known, strict=False)):
             if name != other and other:
                 yield f"calls the class {number} {name!r}, and it is {other!r} in the manifest"
-
-
-def _index_problem(path: str, ids: list[int], offsets: list[int]) -> str | None:
-    try:
-        return mxnet_difference(read_whole(path), ids, offsets)
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
 
 
 def name_of(sample: Sample, layout: Format) -> str:
@@ -223,8 +240,8 @@ def name_of(sample: Sample, layout: Format) -> str:
 def _inspect_files(task: Task, report: Report) -> Inspected:
     """Compare the files of samples with the listing."""
     check = make_check("decode", readable=None, max_pixels=task.max_pixels)
-    found = Inspected()
-    for listed in task.listed:
+    found, reading = Inspected(), task.reading
+    for listed in counted(task.listed, report):
         files: dict[str, bytes] = {}
         before = len(found.problems)
         for file in listed.files:
@@ -244,17 +261,16 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
             except BadSample as error:
                 wrong = str(error)
             if wrong:
-                found.problems.append(Problem(file.path, None, listed.key, wrong))
+                found.problems.append(Problem(file.path, wrong, listed.key))
         found.samples += len(found.problems) == before
-        if task.digester is not None and task.reading is not None:
+        if task.digester is not None and reading is not None:
             digest, reason = None, None
             try:
-                digest = task.digester(task.reading(task.layout.listed_sample(listed, files)))
+                digest = task.digester(reading(task.layout.listed_sample(listed, files)))
             except (BadSample, ValueError) as error:
                 reason = str(error)
-            sample = Sample(listed.key, {}, listed.id)
-            found.digested.add(sample, listed.key, digest, reason, listed.files[0].path)
-        report(1, 0, [])
+            first = listed.files[0].path
+            found.digested.append((listed.key, digest, reason, listed.key, first, None))
     return found
 
 
@@ -266,16 +282,15 @@ class SourceTask(NamedTuple):
     digester: Digester
 
 
-def digest_source(task: SourceTask, report: Report) -> Digested:
+def digest_source(task: SourceTask, report: Report) -> list[Digested]:
     """Make samples of a source as packing would, and digest them."""
-    found = Digested()
+    digested = list[Digested]()
     pipeline, rows = task.pipeline, task.rows
-    done = 0
-    for position, sample in enumerate(make_samples(pipeline, rows)):
+    samples = zip(rows.ids, rows.paths, make_samples(pipeline, rows), strict=True)
+    for id, path, sample in counted(samples, report):
         digest, reason = None, None
         if isinstance(sample, BadSample):
             reason = str(sample)
-            path, id = rows.paths[position], rows.ids[position]
             key = f"{id:09d}" if pipeline.key == "index" else key_of(path)
             sample = Sample(key, {}, id, path)
         else:
@@ -283,10 +298,149 @@ def digest_source(task: SourceTask, report: Report) -> Digested:
                 digest = task.digester(sample)
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
-        found.add(sample, name_of(sample, pipeline.layout), digest, reason)
-        done += 1
-        if done == _REPORT_EVERY:
-            report(done, 0, [])
-            done = 0
-    report(done, sum(task.rows.sizes), [])
+        digested.append((name_of(sample, pipeline.layout), digest, reason, sample.key, "", None))
+    report(0, sum(rows.sizes))
+    return digested
+
+
+@dataclass(frozen=True)
+class Digester:
+    """Digests fields of samples. Plain data: it is pickled for the workers."""
+
+    fields: tuple[Field, ...]  # the fields, as the shards have them
+    # what samples call those that they call otherwise
+    names: Mapping[str, str] = field(default_factory=dict)
+    schema: Schema | None = None  # the schema of the samples, if it is not that of the shards
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Callable[[Value], bytes]]]:
+        known = self.schema.by_name if self.schema else {}
+        columns = []
+        for column in self.fields:
+            name = self.names.get(column.name, column.name)
+            converts = name in known and known[name].type != column.type
+            columns.append((name, _digest_of(TYPES[column.type], converts)))
+        return columns
+
+    def __call__(self, sample: Sample) -> Digest:
+        """Return the digests of the fields of a sample, one after another."""
+        fields = sample.fields
+        return b"".join(
+            [digest(fields[name]) if name in fields else MISSING for name, digest in self._columns]
+        )
+
+
+def _digest_of(kind: Type, converts: bool) -> Callable[[Value], bytes]:
+    """Return a function from a value of a type, or of one that it converts, to its digest."""
+    content = _content_of(kind)
+
+    def digest(value: Value) -> bytes:
+        if converts and (value := kind.convert(value)) is None:
+            return MISSING
+        return hashlib.blake2b(content(value), digest_size=WIDTH).digest()
+
+    return digest
+
+
+def _content_of(kind: Type) -> Callable[[Value], bytes]:
+    """Return a function from a value of a type to bytes that no other value has."""
+    code = kind.code
+    if kind.is_list and code:
+        return lambda values: struct.pack(f"<{len(values)}{code}", *values)
+    if kind.is_list:
+        of_item = _content_of(kind.item)
+        return lambda values: b"".join(
+            b"%d:%s" % (len(content), content) for content in map(of_item, values)
+        )
+    if code:
+        return struct.Struct(f"<{code}").pack
+    return methodcaller("encode", "utf-8", "surrogatepass") if kind.of is str else bytes
+
+
+# Making indexes of shards
+
+
+class IndexTask(NamedTuple):
+    """A shard to index."""
+
+    path: str  # the file
+    layout: Format  # its format
+    wanted: bool  # whether its index is wanted
+    scratch: Path | None  # a directory for unfinished files; None to write nothing
+    whole: bool  # whether to read all of it, for its checksum
+
+
+@dataclass
+class IndexedShard:
+    """What was found in a shard, and its index."""
+
+    samples: int = 0  # how many it holds
+    bytes: int = 0  # its size on disk
+    crc32c: int = 0  # of its bytes; 0 if not all were read
+    compressed: bool = False  # whether it is gzip
+    long_names: int = 0  # how many of its members have names that wids does not read whole
+    index: Settled | None = None  # its index; None if there is none
+    without: str = ""  # why it has none, though one is wanted
+    # whether ids are those of several samples, so that the keys in its index are positions
+    repeats: bool = False
+    problem: Problem | None = None  # what is wrong with it
+
+
+def make_index(task: IndexTask, report: Report) -> IndexedShard:
+    """Read a shard, and make its index if it is whole."""
+    found, path = IndexedShard(), Path(task.path)
+    try:
+        with ShardStream(task.path) if task.whole else ShardStream.of_headers(task.path) as stream:
+            found.compressed = stream.compressed
+            data, difference = _draft(task, stream, found, report)
+            found.bytes = path.stat().st_size
+            if task.whole:
+                found.bytes, found.crc32c = stream.checksum()
+    except (DamagedShard, SourceError, OSError) as error:
+        found.problem = problem_of(error, path)
+        return found
+    if found.compressed:
+        found.without = "is gzip, in which nothing can be found by its offset"
+    if not task.wanted:
+        found.without = ""
+    elif not found.without and data is not None:
+        index = path.with_name(index_name(path.name, task.layout))
+        found.index = settle(index, task.layout.shard_index, data, difference, task.scratch)
     return found
+
+
+def _draft(
+    task: IndexTask, stream: ShardStream, found: IndexedShard, report: Report
+) -> tuple[bytes | None, Difference | None]:
+    """Read a shard to its end, and return what its index should hold."""
+    kind, lines = task.layout.shard_index, []
+    groups = task.layout.groups(stream)
+    for group in counted(groups or (), report, lambda: stream.offset):
+        found.samples += 1
+        members = group.members.values()
+        found.long_names += sum(len(member.name.encode()) > MAX_NAME for member in members)
+        if group.key.endswith("/"):  # a hidden file, which DALI passes over and webdataset does not
+            continue
+        try:
+            lines.append(dali_line(group.key, members))
+        except ValueError as error:
+            found.without = found.without or str(error)
+    if groups is not None:
+        if not lines:
+            found.without = found.without or "holds no samples, and DALI takes no index of none"
+        return dali_webdataset(lines), None
+    offsets, sizes, ids = array("q"), array("q"), array("Q")
+    # What is read anyway, for a checksum, is checked, too.
+    read: Iterator[Entry | Span] = (task.layout.read if task.whole else task.layout.spans)(stream)
+    for entry in counted(read, report, lambda: stream.offset):
+        found.samples += 1
+        offsets.append(entry.offset)
+        sizes.append(entry.size)
+        ids.append(entry.id if isinstance(entry, Span) else entry.sample.id)
+    if kind == "dali":
+        return dali_tfrecord(offsets, sizes), None
+    if kind != "mxnet":
+        return None, None
+    found.repeats = repeat(ids)
+    difference = partial(mxnet_difference, ids=ids, offsets=offsets, by_key=True)
+    return mxnet_index(ids, offsets), difference

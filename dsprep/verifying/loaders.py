@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dsprep.errors import OptionError
-from dsprep.formats.stream import is_gzip, is_zlib
+from dsprep.formats.stream import compression_of_shard
 from dsprep.storage.local import open_regular
 
 _EDGE = 32
@@ -59,7 +59,7 @@ def count_tensorflow(path: str) -> int:
 
     with open(path, "rb", opener=open_regular) as file:
         head = file.read(512)
-    compression = "GZIP" if is_gzip(head) else "ZLIB" if is_zlib(head) else ""
+    compression = (compression_of_shard(head) or "").upper()
     image = {name: tf.io.FixedLenFeature([], tf.string, "") for name in _IMAGES}
     count = 0
     for record in tf.data.TFRecordDataset(path, compression):

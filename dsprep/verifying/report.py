@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dsprep.errors import DamagedShard, DsprepError
 
@@ -16,18 +18,19 @@ class Problem(NamedTuple):
     """Something that is wrong."""
 
     file: str  # the file's name
-    offset: int | None  # where in it, in (decompressed) bytes; None for the whole file
-    sample: str  # the key of the sample, or the empty string
     message: str  # what is wrong
+    sample: str = ""  # the key of the sample, or the empty string
+    offset: int | None = None  # where in it, in (decompressed) bytes; None for the whole file
 
 
-def problem_of(error: DsprepError | OSError, path: Path) -> Problem:
+def problem_of(error: DsprepError | OSError, path: Path | str, name: str = "") -> Problem:
     """Return the problem of a file that could not be read."""
+    name = name or os.path.basename(path)
     if isinstance(error, DamagedShard):
-        return Problem(path.name, error.offset, "", error.problem)
+        return Problem(name, error.problem, offset=error.offset)
     if isinstance(error, OSError):
-        return Problem(path.name, None, "", f"cannot be read ({error.strerror})")
-    return Problem(path.name, None, "", str(error).removeprefix(f"{path}: "))
+        return Problem(name, f"cannot be read ({error.strerror})")
+    return Problem(name, str(error).removeprefix(f"{path}: "))
 
 
 class FieldFound(NamedTuple):
@@ -41,62 +44,6 @@ class FieldFound(NamedTuple):
     samples: int  # how many samples have it
 
 
-@dataclass(frozen=True)
-class VerifyReport:
-    """What verifying found.
-
-    Attributes:
-        destination: As it was given.
-        format: Name of the format.
-        manifest: Whether there was a manifest to compare with.
-        shards: Number of shards.
-        samples: Number of samples.
-        bytes: Size of the shards.
-        checked: What was checked, in words.
-        problems: What is wrong; empty if all is well.
-        seconds: How long it took.
-        proof: On S3, the number of correct files by what proves them: the ``checksum`` that S3
-            keeps, the one that dsprep stored in the ``metadata``, ``download``, which reads all
-            bytes; or only their ``size``, which is no proof.
-        notes: Further remarks.
-        fields: The fields of the samples; empty if they are unknown.
-    """
-
-    destination: str
-    format: str
-    manifest: bool
-    shards: int
-    samples: int
-    bytes: int
-    checked: Sequence[str]
-    problems: Sequence[Problem]
-    seconds: float = 0.0
-    proof: Mapping[str, int] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    fields: Sequence[FieldFound] = ()
-
-
-def joined(
-    dest: str, reports: Sequence[VerifyReport], others: Sequence[Problem], seconds: float
-) -> VerifyReport:
-    """Join the reports of several data sets, with problems that are of none of them."""
-    return VerifyReport(
-        destination=dest,
-        format=" and ".join(dict.fromkeys(report.format for report in reports)),
-        manifest=all(report.manifest for report in reports),
-        shards=sum(report.shards for report in reports),
-        samples=sum(report.samples for report in reports),
-        bytes=sum(report.bytes for report in reports),
-        checked=list(dict.fromkeys(chain.from_iterable(report.checked for report in reports)))
-        or ["manifest"],  # none could be read
-        problems=[*chain.from_iterable(report.problems for report in reports), *others],
-        seconds=seconds,
-        proof=sum((Counter(report.proof) for report in reports), Counter()),
-        notes=list(chain.from_iterable(report.notes for report in reports)),
-        fields=reports[0].fields if len(reports) == 1 else (),
-    )
-
-
 class IndexFile(NamedTuple):
     """An index, or a manifest."""
 
@@ -108,30 +55,80 @@ class IndexFile(NamedTuple):
     detail: str  # what was wrong, or is new
 
 
-@dataclass(frozen=True)
-class IndexReport:
-    """What indexing did or, for a dry run, would do.
+@dataclass(frozen=True, kw_only=True)
+class CheckReport:
+    """What was found in data sets.
 
     Attributes:
         destination: As it was given.
         format: Name of the format.
-        state: ``indexed``, ``planned`` or ``checked``.
         shards: Number of shards.
         samples: Number of samples.
         bytes: Size of the shards.
-        files: The indexes, and the manifest.
         problems: What is wrong; empty if all is well.
         notes: Further remarks.
         seconds: How long it took.
     """
 
     destination: str
-    format: str
+    format: str = ""
+    shards: int = 0
+    samples: int = 0
+    bytes: int = 0
+    problems: Sequence[Problem] = ()
+    notes: Sequence[str] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyReport(CheckReport):
+    """What verifying found.
+
+    Attributes:
+        manifest: Whether there was a manifest to compare with.
+        checked: What was checked, in words.
+        proof: On S3, the number of correct files by what proves them: the ``checksum`` that S3
+            keeps, the one that dsprep stored in the ``metadata``, ``download``, which reads all
+            bytes; or only their ``size``, which is no proof.
+        fields: The fields of the samples; empty if they are unknown.
+    """
+
+    manifest: bool = True
+    checked: Sequence[str] = ("manifest",)
+    proof: Mapping[str, int] = field(default_factory=dict)
+    fields: Sequence[FieldFound] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexReport(CheckReport):
+    """What indexing did or, for a dry run, would do.
+
+    Attributes:
+        state: ``indexed``, ``planned`` or ``checked``.
+        files: The indexes, and the manifest.
+    """
+
     state: str
-    shards: int
-    samples: int
-    bytes: int
-    files: Sequence[IndexFile]
-    problems: Sequence[Problem]
-    notes: Sequence[str]
-    seconds: float
+    files: Sequence[IndexFile] = ()
+
+
+R = TypeVar("R", bound=CheckReport)
+
+_JOIN: dict[str, Callable[[list[Any]], Any]] = {
+    "format": lambda formats: " and ".join(dict.fromkeys(formats)),
+    "manifest": all,
+    **dict.fromkeys(("shards", "samples", "bytes"), sum),
+    **dict.fromkeys(("problems", "notes", "files"), lambda lists: list(chain(*lists))),
+    "checked": lambda lists: list(dict.fromkeys(chain(*lists))),
+    "proof": lambda counts: sum(map(Counter, counts), Counter()),
+    "fields": lambda lists: lists[0] if len(lists) == 1 else (),
+}
+"""How values of several reports become one."""
+
+
+def joined(dest: str, reports: Sequence[R], problems: Sequence[Problem], began: float) -> R:
+    """Join the reports of several data sets, with problems that are of none of them."""
+    own = [name for name in _JOIN if hasattr(reports[0], name)]
+    values = {name: _JOIN[name]([getattr(report, name) for report in reports]) for name in own}
+    values["problems"] += problems
+    return replace(reports[0], **values, destination=dest, seconds=time.monotonic() - began)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from dsprep.dataset.manifest import (
     FileReceipt,
     Manifest,
     manifest_names,
+    manifest_of,
     read_manifest,
     single_of,
 )
@@ -24,7 +25,10 @@ from dsprep.plan.destination import Destination
 from dsprep.sources.names import expand, located
 from dsprep.storage.files import absent
 from dsprep.storage.local import is_scratch
+from dsprep.storage.location import Location
 from dsprep.units import format_count
+
+_TOTALS = ("samples", "bytes")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,6 @@ class Shards:
     names: Sequence[str]  # their file names, whether they are there or not
     manifest: Manifest | None  # what they should be; None if nothing tells
     destination: Destination  # where they are, and the names of their companions
-    manifest_name: str = ""  # the file name of the manifest
     notes: tuple[str, ...] = ()  # remarks on the manifest, a line each
     is_part: bool = False  # whether these are only some of the shards there
 
@@ -50,25 +53,38 @@ class Shards:
         return [name for name in self.names if (self.directory / name).is_file()]
 
 
-def find_shards(path: Path) -> list[Shards]:
+def find_shards(name: str) -> list[Shards]:
     """Find the data sets of a manifest, a shard or a directory."""
+    path = Path(name)
     try:
-        return _look(path)
+        if path.is_dir():
+            return _in_directory(path)
+        if path.name.endswith(MANIFEST) and path.is_file():
+            return [_with_manifest(path)]
+        own = Destination(path.parent, path.name)
+        if path.is_file():
+            found = _with_manifest(own.manifest) if own.manifest.exists() else None
+            if found and (found.manifest is None or found.manifest.has_shard(path.name)):
+                return [found]
+            return [_of_others(own, [path.name])]
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    if own.scratch.is_dir():
+        raise SourceError(f"{path}: is not finished; {UNFINISHED}")
+    raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
 
 
 def find_sources(name: str) -> list[Shards]:
     """Find data sets also by a pattern, a repository or one of its sides, as ``convert`` does."""
     try:
-        return find_shards(Path(name))
+        return find_shards(name)
     except SourceError:
         is_pattern = any(mark in name for mark in "*?[{")
         if format_of_source(name) is not None and not is_pattern:
             raise  # a shard that is damaged or missing
         place = located(name)
         if place != name and os.path.isdir(place):
-            return find_shards(Path(place))
+            return find_shards(place)
         files = [place] if os.path.exists(place) else expand(place)
         if files == [name]:
             raise
@@ -76,101 +92,80 @@ def find_sources(name: str) -> list[Shards]:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     directories: dict[str, list[str]] = {}
     for file in files:
-        directories.setdefault(os.path.dirname(file), []).append(os.path.basename(file))
-    return [_some_of(Path(directory), names) for directory, names in directories.items()]
+        directories.setdefault(os.path.dirname(file), []).append(file)
+    return [_some_of(Path(directory), paths) for directory, paths in directories.items()]
 
 
-def _look(path: Path) -> list[Shards]:
-    if path.name.endswith(MANIFEST) and path.is_file():
-        return [_with_manifest(path)]
-    if path.is_file():
-        known = Destination(path.parent, path.name).manifest
-        if known.exists():
-            found = _with_manifest(known)
-            if found.manifest is None or found.manifest.has_shard(path.name):
-                return [found]
-        return [_one(path)]
-    if not path.is_dir():
-        if Destination(path.parent, path.name).scratch.is_dir():
-            raise SourceError(f"{path}: is not finished; {UNFINISHED}")
-        raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
-    beside = path.resolve().with_name(f"{path.resolve().name}.{MANIFEST}")
+def _in_directory(path: Path) -> list[Shards]:
     own = manifest_names(os.listdir(path))
-    if own == [MANIFEST]:
-        return [_with_manifest(path / MANIFEST)]
-    with suppress(OtherVersion):
-        if beside.exists() and (found := _recorded(beside)).made.layout.is_tree:
-            return [found]
+    beside = path.resolve().with_name(f"{path.resolve().name}.{MANIFEST}")
+    if own != [MANIFEST] and beside.exists():
+        with suppress(OtherVersion):
+            if (found := of_manifest(str(beside), read_manifest(beside))).made.layout.is_tree:
+                return [found]
     return [_with_manifest(path / name) for name in own] or [_without_manifest(path)]
 
 
-def _some_of(directory: Path, names: Sequence[str]) -> Shards:
+def _some_of(directory: Path, files: Sequence[str]) -> Shards:
     """Return some of the shards of a directory, with its manifest if that names all of them."""
-    if (directory / MANIFEST).exists():
-        with suppress(SourceError):  # another program may have written a file of that name
-            whole = _recorded(directory / MANIFEST)
-            assert whole.manifest is not None
-            wanted = set(names)
-            shards = [shard for shard in whole.manifest.shards if shard.name in wanted]
-            if len(shards) == len(names):
-                manifest = replace(
-                    whole.manifest,
-                    shards=shards,
-                    samples=sum(shard.samples for shard in shards),
-                    bytes=sum(shard.bytes for shard in shards),
-                )
-                return replace(whole, names=names, manifest=manifest, is_part=True)
-    layouts = {layout.name: layout for name in names if (layout := format_of_source(name))}
-    odd = [name for name in names if format_of_source(name) is None]
-    if odd:
-        raise SourceError(f"{directory / odd[0]}: its name is not that of a shard ({SUFFIXES})")
-    if len(layouts) > 1:
-        kinds = " and ".join(sorted(layouts))
-        raise SourceError(f"{directory}: shards of {kinds}; name those of one format")
-    ((_, layout),) = layouts.items()
-    made = Recorded(layout(), known=False)
-    return Shards(made, names, None, Destination(directory), is_part=True)
+    names = [os.path.basename(path) for path in files]
+    with suppress(SourceError):  # another program may have written a file of that name
+        if found := manifest_of(files, lambda path, error: None, single=False):
+            whole, wanted = of_manifest(*found), set(names)
+            shards = [shard for shard in found[1].shards if shard.name in wanted]
+            samples, size = (sum(getattr(it, what) for it in shards) for what in _TOTALS)
+            manifest = replace(found[1], shards=shards, samples=samples, bytes=size)
+            return replace(whole, names=names, manifest=manifest, is_part=True)
+    return replace(_of_others(Destination(directory), names), is_part=True)
+
+
+def of_manifest(path: str, manifest: Manifest, remote: Location | None = None) -> Shards:
+    """Return the shards of the manifest at a path; on S3, they are below a location."""
+    directory, name = os.path.split(path)
+    where = Destination(Path() if remote else Path(directory), single_of(name), remote)
+    names = [shard.name for shard in manifest.shards]
+    return Shards(recorded_options(manifest, path), names, manifest, where)
 
 
 def _with_manifest(path: Path) -> Shards:
     """Return the shards of a manifest; those beside it, if it is of another version."""
     try:
-        return _recorded(path)
+        return of_manifest(str(path), read_manifest(path))
     except OtherVersion as error:
         single, note = single_of(path.name), f"{error}; it is taken for absent"
         try:
-            others = _one(path.with_name(single)) if single else _without_manifest(path.parent)
+            others = (
+                _of_others(Destination(path.parent, single), [single])
+                if single
+                else _without_manifest(path.parent)
+            )
         except SourceError as nothing:
             raise SourceError(f"{note}, but {nothing}") from None
         return replace(others, notes=(*others.notes, note))
 
 
-def _recorded(path: Path) -> Shards:
-    manifest = read_manifest(path)
-    try:
-        made = recorded_options(manifest)
-    except SourceError as error:
-        raise SourceError(f"{path}: {error}") from None
-    destination = Destination(path.parent, single_of(path.name))
-    names = [shard.name for shard in manifest.shards]
-    return Shards(made, names, manifest, destination, path.name)
-
-
-def _one(path: Path) -> Shards:
-    """Return a shard that has no manifest."""
-    layout = format_of_source(path.name)
-    if layout is None:
-        raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
-    made = Recorded(layout(), known=False)
-    return Shards(made, [path.name], None, Destination(path.parent, path.name))
+def _of_others(where: Destination, names: Sequence[str], notes: tuple[str, ...] = ()) -> Shards:
+    """Return shards that have no manifest, by their names."""
+    layouts = {}
+    for name in names:
+        layout = format_of_source(name)
+        if layout is None:
+            path = where.directory / name
+            raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
+        layouts[layout.name] = layout
+    if len(layouts) > 1:
+        kinds = " and ".join(sorted(layouts))
+        raise SourceError(f"{where.directory}: shards of {kinds}; name those of one format")
+    ((_, layout),) = layouts.items()
+    return Shards(Recorded(layout(), known=False), names, None, where, notes)
 
 
 def _without_manifest(directory: Path) -> Shards:
     by_format: dict[str, list[str]] = {}
-    for name in sorted(path.name for path in directory.iterdir() if path.is_file()):
-        layout = format_of_source(name)
-        if layout is not None and not name.startswith("."):
-            by_format.setdefault(layout.name, []).append(name)
+    for path in sorted(directory.iterdir()):
+        layout = format_of_source(path.name)
+        if layout is not None and not path.name.startswith(".") and path.is_file():
+            by_format.setdefault(layout.name, []).append(path.name)
     if not by_format and any(is_scratch(path.name) for path in directory.iterdir()):
         raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
@@ -185,12 +180,11 @@ def _without_manifest(directory: Path) -> Shards:
         raise SourceError(
             f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
         )
-    ((format_name, names),) = by_format.items()
-    made = Recorded(FORMATS[format_name](), known=False)
-    return Shards(made, names, None, Destination(directory), notes=notes)
+    ((_, names),) = by_format.items()
+    return _of_others(Destination(directory), names, notes)
 
 
-def shards_of_others(shards: Shards) -> Shards:
+def without_record(shards: Shards) -> Shards:
     """Return the shards that are there, whatever the manifest says."""
     if shards.destination.single is None:
         return _without_manifest(shards.directory)
@@ -198,19 +192,31 @@ def shards_of_others(shards: Shards) -> Shards:
     return Shards(made, shards.present, None, shards.destination)
 
 
-def strays(path: Path, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
+def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
     """Find the shards that no manifest names, and what unfinished runs have left."""
     directory = found[0].directory
-    is_whole = path.is_dir() and path.samefile(directory)
-    if found[0].is_part or (not is_whole and found[0].destination.single is not None):
-        return  # the others there were not named
-    names = [path.name for path in directory.iterdir()]
-    if is_whole:
-        yield from unfinished(names, {shards.destination.scratch.name for shards in found})
+    is_whole = os.path.isdir(path) and os.path.samefile(path, directory)
+    if not found[0].is_part and (is_whole or found[0].destination.single is None):
+        names = os.listdir(directory)  # else the others there were not named
+        yield from left_over(names, names if is_whole else (), found)
+
+
+def left_over(
+    files: Collection[str], directories: Collection[str], found: Sequence[Shards]
+) -> Iterator[tuple[str, str]]:
+    """Find unfinished runs among directories, and shards that no manifest names among files."""
+    scratches = {shards.destination.scratch.name for shards in found}
+    for name in sorted(filter(is_scratch, directories)):
+        if name not in scratches:
+            yield name, UNFINISHED
     manifests = [shards.manifest for shards in found if shards.manifest]
+    known = {file.name for manifest in manifests for file in manifest.every_file()}
+    single = any(manifest.options.get("single_file") for manifest in manifests)
     formats = {shards.made.layout.name for shards in found}
-    for name in unnamed(names, manifests, formats) if manifests else ():
-        yield name, "is there, but not in the manifest"
+    for name in sorted(files) if manifests else ():
+        layout = format_of_file(name)
+        if name not in known and layout is not None and (single or layout.name in formats):
+            yield name, "is there, but not in the manifest"
 
 
 # A file and a manifest, compared
@@ -227,29 +233,10 @@ def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
 
 def false_totals(manifest: Manifest) -> Iterator[str]:
     """Find where a manifest does not agree with itself."""
-    for what in ("samples", "bytes"):
+    for what in _TOTALS:
         says, sums = getattr(manifest, what), sum(getattr(shard, what) for shard in manifest.shards)
         if says != sums:
             yield f"says {says:,} {what}, but its shards {sums:,}"
     label = manifest.schema.label_field if manifest.schema else None
     if label is not None and label.names and label.names != (manifest.classes or label.names):
         yield f"names other classes than its field {label.name!r}"
-
-
-def unnamed(
-    names: Iterable[str], manifests: Sequence[Manifest], formats: set[str]
-) -> Iterator[str]:
-    """Find the files that look like shards of these formats, and that no manifest names."""
-    known = {file.name for manifest in manifests for file in manifest.every_file()}
-    single = any(manifest.options.get("single_file") for manifest in manifests)
-    for name in sorted(names):
-        layout = format_of_file(name)
-        if name not in known and layout is not None and (single or layout.name in formats):
-            yield name
-
-
-def unfinished(names: Iterable[str], known: set[str]) -> Iterator[tuple[str, str]]:
-    """Find what unfinished runs have left."""
-    for name in sorted(names):
-        if is_scratch(name) and name not in known:
-            yield name, UNFINISHED

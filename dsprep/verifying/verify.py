@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
@@ -19,17 +17,15 @@ from dsprep.findings import notes_of
 from dsprep.formats.folder import LISTING, read_listing
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
-from dsprep.rows import Pixels
 from dsprep.run.state import remove_leftovers
-from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
+from dsprep.schema import IMAGE, LABEL, Choice, Schema
 from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
-from dsprep.verifying.digests import Digester
-from dsprep.verifying.inspection import Inspected, Task, inspect
+from dsprep.verifying.inspection import Digester, Inspected, Task, Understood, inspect
 from dsprep.verifying.loaders import count_samples, require_loader
-from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined
+from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
 from dsprep.workers.pool import Pool, available_cores
 
@@ -52,18 +48,6 @@ class _Asked:
     choice: Choice  # what the user says of the fields of shards without a manifest
     pool: Pool
     progress: Progress
-
-
-class Understood(NamedTuple):
-    """What is known of the fields of shards."""
-
-    schema: Schema | None  # the fields; None if they are unknown
-    ignored: frozenset[str] = frozenset()  # raw names that are not fields
-    # whether every sample was checked against the schema when it was written
-    enforced: bool = False
-    notes: tuple[str, ...] = ()  # remarks, a line each
-    # where samples have their image as bare pixels; None if nowhere
-    pixels: Pixels | None = None
 
 
 @public
@@ -89,7 +73,7 @@ def verify(
         loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
         max_pixels: The most pixels that an image may have; by default what the manifest says.
         choice: What the fields of shards without a manifest are, as
-            :func:`dsprep.sources.reading.make_choice` has it.
+            :func:`dsprep.sources.reading.choice_of` has it.
         download: Whether to read what is on S3, rather than compare the checksums that it keeps.
         workers: How many processes; by default the cores that this process may use.
         progress: Receives the progress.
@@ -114,16 +98,16 @@ def verify(
         with as_source(dest):
             return verify_stored(dest, download, progress)
     found = find_sources(dest)
-    _require_sense(dest, found, against, loader, choice or Choice())
+    choice = choice or Choice()
+    _require_sense(dest, found, against, loader, choice)
     for shards in found:
         if shards.manifest is not None:
             with suppress(DestinationError):  # a run is alive, or the directory is read-only
                 remove_leftovers(shards.destination, shards.manifest)
     with Pool(available_cores() if workers is None else workers) as pool:
-        asked = _Asked(decode, against, loader, max_pixels, choice or Choice(), pool, progress)
+        asked = _Asked(decode, against, loader, max_pixels, choice, pool, progress)
         reports = [_verify(shards, asked) for shards in found]
-    unnamed = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
-    return joined(dest, reports, unnamed, time.monotonic() - began)
+    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
 
 
 def _require_sense(
@@ -147,94 +131,69 @@ def _require_sense(
 
 def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     """Verify one data set."""
-    manifest, progress, is_tree = shards.manifest, asked.progress, shards.made.layout.is_tree
-    problems = _compare_files(shards)
+    manifest, progress, pool = shards.manifest, asked.progress, asked.pool
+    is_tree = shards.made.layout.is_tree
+    problems = list(_compare_files(shards))
     checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
     checked += [] if is_tree else ["structure"]
-    understood = understand(shards, asked.choice, asked.pool)
+    understood = understand(shards, asked.choice, pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
-    origin, digester = None, None
+    comparison, digester = None, None
     if asked.against is not None:
-        from dsprep.verifying.comparison import compare, find_origin  # nothing else needs polars
+        from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
 
-        origin, found_out, wrong = find_origin(shards, understood, asked.against, asked.pool)
+        comparison, found_out, wrong = prepare(shards, understood, asked.against, pool)
         understood = understood if is_tree else found_out
         problems += wrong
-        digester = Digester(origin.matched.fields)
+        digester = Digester(comparison.fields)
     tasks = _tasks(shards, understood, digester, asked, problems)
-    progress.begin("verifying", manifest.samples if manifest else 0, 0)
-    try:
-        done = dict(asked.pool.run(inspect, tasks, _advance(progress)))
-    finally:
-        progress.end()
-    inspected = [
-        (shards.manifest_name if is_tree else Path(task.path).name, done[position])
-        for position, task in enumerate(tasks)
-    ]
-    receipts = {receipt.name: receipt for receipt in manifest.shards} if manifest else {}
-    for name, found in inspected:
-        problems += found.problems
-        if found.is_read and (receipt := receipts.get(name)):
-            wrongs = [difference(receipt, found.bytes, found.crc32c)]
-            if found.samples != receipt.samples:
-                wrongs.append(f"holds {found.samples:,} samples, not {receipt.samples:,}")
-            problems += [Problem(name, None, "", wrong) for wrong in wrongs if wrong]
-        if found.is_read and not found.samples and not found.problems:
-            notes.append(f"{name}: holds no samples")
-    misfits = sum(found.misfits for _, found in inspected)
+    with progress.task("verifying", manifest.samples if manifest else 0):
+        found = pool.map(inspect, tasks, progress.advance)
+    problems += _compare_shards(shards, tasks, found, notes)
+    misfits = sum(one.misfits for one in found)
     if misfits and not understood.enforced:
-        first = next(found.misfit for _, found in inspected if found.misfit)
+        first = next(one.misfit for one in found if one.misfit)
         notes.append(f"{format_count(misfits, 'sample')} not of this schema; {first}")
     if asked.decode and understood.schema is not None:
         checked.append("images")
     elif asked.decode:
-        problems.append(Problem("", None, "", f"images not decoded: {understood.notes[-1]}"))
-    if origin is not None:
+        problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
+    if comparison is not None:
         checked.append("source")
-        progress.begin("reading the source", len(origin.catalog), 0)
-        try:
-            digested = [(name, found.digested) for name, found in inspected]
-            wrong, remarks = compare(digested, origin, asked.pool, _advance(progress))
-        finally:
-            progress.end()
+        with progress.task("reading the source", len(comparison.catalog)):
+            digested = [sample for one in found for sample in one.digested]
+            wrong, remarks = compare(comparison, digested, pool, progress.advance)
         problems += wrong
         notes += remarks
     if asked.loader is not None:
         checked.append(asked.loader)
-        problems += _load(asked.loader, shards.directory, inspected)
-    counts = sum((found.counts for _, found in inspected), Counter[str]())
+        problems += _load(asked.loader, tasks, found)
+    counts = sum((one.counts for one in found), Counter[str]())
+    schema = Schema(()) if is_tree or understood.schema is None else understood.schema
+    roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
         destination=str(shards.directory),
         format=shards.made.layout.name,
         manifest=manifest is not None,
         shards=len(shards.present),
-        samples=sum(found.samples for _, found in inspected),
-        bytes=sum(found.bytes for _, found in inspected),
+        samples=sum(one.samples for one in found),
+        bytes=sum(one.bytes for one in found),
         checked=checked,
         problems=problems,
         notes=notes,
-        fields=[] if is_tree else _fields_found(understood.schema or Schema(()), counts),
+        fields=[
+            FieldFound(
+                field.name,
+                field.type,
+                len(field.names),
+                roles.get(field.name, ""),
+                field.told or "the manifest",
+                counts[field.name],
+            )
+            for field in schema.fields
+            if field.places
+        ],
     )
-
-
-def _advance(progress: Progress) -> Callable[..., None]:
-    return lambda samples, size, _: progress.advance(samples, size)
-
-
-def _fields_found(schema: Schema, counts: Mapping[str, int]) -> list[FieldFound]:
-    roles = {schema.image: IMAGE, schema.label: LABEL}
-    return [
-        FieldFound(
-            field.name,
-            field.type,
-            len(field.names),
-            roles.get(field.name, ""),
-            field.told or "the manifest",
-            counts.get(field.name, 0),
-        )
-        for field in schema.fields
-        if field.places
-    ]
 
 
 def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
@@ -252,13 +211,17 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
         return Understood(schema, layout.placeholders(schema), manifest.enforced)
     files = [str(shards.directory / name) for name in shards.present]
     why = "there are none"
+
+    def run_all(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
+        return pool.map(_call, [(function, task) for task in tasks])
+
     # A directory has files that describe all shards in it; these may be sides of a split, though.
     is_whole = shards.destination.single is None and not shards.is_part
     whole = [[str(shards.directory)]] if is_whole else []
     for first, *others in [*whole, files] if files else []:
         source = make_source(first, others=others, kind=layout.name, choice=choice)
         try:
-            catalog, findings = read_source(source, partial(_run_all, pool))
+            catalog, findings = read_source(source, run_all)
         except SourceError as error:
             why = str(error)
             continue
@@ -269,10 +232,6 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
             return Understood(settled.schema, settled.ignored, False, notes, pixels)
         why = f"{first}: is not read as {layout.name}"
     return Understood(None, notes=(f"nothing tells the fields: {why}",))
-
-
-def _run_all(pool: Pool, function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
-    return pool.map(_call, [(function, task) for task in tasks])
 
 
 def _call(task: tuple[Callable[[T], R], T]) -> R:
@@ -292,92 +251,97 @@ def _tasks(
     problems: list[Problem],
 ) -> list[Task]:
     """Return a task for each shard, or for some samples of a tree of files."""
-    made, schema = shards.made, understood.schema
-    layout = made.layout if made.layout.is_tree else replace(made.layout, schema=schema)
+    made, where = shards.made, shards.destination
     task = Task(
-        path=str(shards.directory / (shards.destination.single or "")),
-        layout=layout,
-        reading=None if schema is None else Reading(schema, layout, understood.ignored),
-        pixels=understood.pixels,
-        enforced=understood.enforced,
+        path=str(shards.directory / (where.single or "")),
+        layout=made.layout
+        if made.layout.is_tree
+        else replace(made.layout, schema=understood.schema),
+        understood=understood,
         decode=asked.decode,
         max_pixels=made.max_pixels if asked.max_pixels is None else asked.max_pixels,
         digester=digester,
     )
-    if layout.is_tree:
-        listing = shards.destination.companion(LISTING)
-        try:
-            listed = list(read_listing(listing))
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            problems.append(Problem(listing.name, None, "", f"cannot be read: {why}"))
-            return []
-        named = {file.path for sample in listed for file in sample.files}
-        for above, directories, names in os.walk(task.path):
-            directories.sort()
-            below = os.path.relpath(above, task.path)
-            for name in sorted(names):
-                path = name if below == "." else f"{below}/{name}"
-                if path not in named:
-                    problems.append(Problem(path, None, "", "is there, but not in the listing"))
-        starts = range(0, len(listed), _FILES_AT_ONCE)
-        return [task._replace(listed=listed[at : at + _FILES_AT_ONCE]) for at in starts]
-    tasks = []
-    for shard in (shards.directory / name for name in shards.present):
-        idx = shard.with_suffix(".idx")
-        has_idx = ".idx" in layout.sidecar_suffixes and idx.exists()
-        tasks.append(task._replace(path=str(shard), idx=str(idx) if has_idx else None))
-    return tasks
+    if not made.layout.is_tree:
+        return [task._replace(path=str(shards.directory / name)) for name in shards.present]
+    listing = where.companion(LISTING)
+    try:
+        listed = list(read_listing(listing))
+    except OSError as error:
+        problems.append(problem_of(error, listing))
+        return []
+    except ValueError as error:
+        problems.append(Problem(listing.name, f"cannot be read: {error}"))
+        return []
+    named = {file.path for sample in listed for file in sample.files}
+    for above, directories, names in os.walk(task.path):
+        directories.sort()
+        paths = (os.path.relpath(os.path.join(above, name), task.path) for name in sorted(names))
+        problems += [
+            Problem(path, "is there, but not in the listing") for path in paths if path not in named
+        ]
+    starts = range(0, len(listed), _FILES_AT_ONCE)
+    return [task._replace(listed=listed[at : at + _FILES_AT_ONCE]) for at in starts]
 
 
-def _compare_files(shards: Shards) -> list[Problem]:
+def _compare_files(shards: Shards) -> Iterator[Problem]:
     """Find files that are missing or left over, and small ones that have changed."""
-    problems = []
-    scratch = shards.destination.scratch
+    scratch, manifest = shards.destination.scratch, shards.manifest
     if scratch.exists():
-        problems.append(Problem(scratch.name, None, "", UNFINISHED))
-    if shards.manifest is None:
-        return problems
+        yield Problem(scratch.name, UNFINISHED)
+    if manifest is None:
+        return
     if not shards.made.layout.is_tree:
-        name = shards.manifest_name
-        problems += [Problem(name, None, "", wrong) for wrong in false_totals(shards.manifest)]
+        for wrong in false_totals(manifest):
+            yield Problem(shards.destination.manifest.name, wrong)
     large = set(shards.names)
-    for name, file in {file.name: file for file in shards.manifest.every_file()}.items():
-        path, wrong = shards.directory / name, ""
+    for name, file in {file.name: file for file in manifest.every_file()}.items():
+        path = shards.directory / name
         if not path.is_file():
-            wrong = "is in the manifest, but not there"
+            yield Problem(name, "is in the manifest, but not there")
         elif name not in large:
             try:
                 if path.stat().st_size != file.bytes or FileReceipt.of(path) != file:
-                    wrong = "is not as it was written"
+                    yield Problem(name, "is not as it was written")
             except OSError as error:
-                wrong = f"cannot be read ({error.strerror})"
-        if wrong:
-            problems.append(Problem(name, None, "", wrong))
-    return problems
+                yield problem_of(error, path)
 
 
-def _load(
-    loader: str, directory: Path, inspected: Sequence[tuple[str, Inspected]]
+def _compare_shards(
+    shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected], notes: list[str]
 ) -> Iterator[Problem]:
+    """Compare what was found in shards with the manifest."""
+    receipts = (
+        {receipt.name: receipt for receipt in shards.manifest.shards} if shards.manifest else {}
+    )
+    for task, found in zip(tasks, inspected, strict=True):
+        name = os.path.basename(task.path)
+        yield from found.problems
+        receipt = receipts.get(name) if found.is_read else None
+        if receipt and (wrong := difference(receipt, found.bytes, found.crc32c)):
+            yield Problem(name, wrong)
+        if receipt and found.samples != receipt.samples:
+            yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
+        if found.is_read and not found.samples and not found.problems:
+            notes.append(f"{name}: holds no samples")
+
+
+def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) -> Iterator[Problem]:
     """Read each shard with a framework, in a process that may die of it."""
-    pool: Pool | None = None
+    pool = Pool(1)
     try:
-        for name, shard in inspected:
-            pool = pool or Pool(1)
+        for task, found in zip(tasks, inspected, strict=True):
+            name = os.path.basename(task.path)
             try:
-                (count,) = pool.map(count_samples, [(loader, str(directory / name))])
+                (count,) = pool.map(count_samples, [(loader, task.path)])
             except RunStopped:
-                yield Problem(name, None, "", f"{loader} dies of it")
+                yield Problem(name, f"{loader} dies of it")
                 pool.close()
-                pool = None
+                pool = Pool(1)
                 continue
             if isinstance(count, str):
-                yield Problem(name, None, "", f"{loader} cannot read it: {count}")
-            elif count != shard.samples:
-                yield Problem(
-                    name, None, "", f"{loader} reads {count:,} of {shard.samples:,} samples"
-                )
+                yield Problem(name, f"{loader} cannot read it: {count}")
+            elif count != found.samples:
+                yield Problem(name, f"{loader} reads {count:,} of {found.samples:,} samples")
     finally:
-        if pool is not None:
-            pool.close()
+        pool.close()

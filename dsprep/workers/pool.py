@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import TypeAlias, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
 from dsprep.units import format_count
@@ -23,20 +23,20 @@ from dsprep.workers.worker import receive, send
 
 A = TypeVar("A")
 R = TypeVar("R")
+Worker: TypeAlias = "subprocess.Popen[bytes]"
 Report = Callable[..., None]
-"""What a running function calls to tell how far it is, in words of its own."""
+"""What a running function calls to report its progress, with arguments of its own."""
 
-_BEAT = 1.0
-"""Seconds."""
+_BEAT = 1.0  # seconds
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def most_workers() -> int:
-    """The most processes that a user may ask for on this machine."""
+    """Return the largest number of processes that a user may ask for on this machine."""
     return max(64, 4 * available_cores())
 
 
@@ -59,11 +59,11 @@ class Pool:
                 f"{format_count(available_cores(), 'core')}"
             )
         self.size = workers
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._workers: list[Worker] = []
         self._alive: tuple[int, ...] = ()
 
-    def _start(self) -> int:
-        """Start one more worker, and return its number."""
+    def _start(self) -> Worker:
+        """Start one more worker."""
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
         main = f"from dsprep.workers.worker import main; main({self._alive[0]})"
@@ -86,38 +86,31 @@ class Pool:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._workers.append(worker)
-        return len(self._workers) - 1
+        return worker
 
-    def map(self, function: Callable[[A], R], arguments: Iterable[A]) -> list[R]:
+    def map(
+        self, function: Callable[..., R], arguments: Iterable[object], report: Report | None = None
+    ) -> list[R]:
         """Call a function with each of the arguments; the results are in their order."""
-        calls = list(arguments)
-        results = dict(self._run(function, calls, None, None))
-        return [results[position] for position in range(len(calls))]
+        results = dict(self.run(function, arguments, report))
+        return [results[position] for position in range(len(results))]
 
     def run(
         self,
-        function: Callable[[A, Report], R],
-        arguments: Iterable[A],
-        report: Report,
+        function: Callable[..., R],
+        arguments: Iterable[object],
+        report: Report | None = None,
         beat: Callable[[], None] | None = None,
     ) -> Iterator[tuple[int, R]]:
-        """Call a function that reports its progress with each of the arguments.
+        """Call a function with each of the arguments, and with a `Report` if one is given.
 
-        ``beat`` is called about once a second, also while no worker reports anything.
+        Results come with the position of their argument. ``beat`` is called about once a second,
+        also while no worker reports anything.
         """
-        return self._run(function, arguments, report, beat)
-
-    def _run(
-        self,
-        function: Callable[..., R],
-        arguments: Iterable[A],
-        report: Report | None,
-        beat: Callable[[], None] | None,
-    ) -> Iterator[tuple[int, R]]:
         waiting = enumerate(arguments)
-        idle = list(range(len(self._workers)))
-        busy: dict[int, int] = {}  # the position of the argument that a worker has
-        yielding: set[int] = set()  # workers that only wait, and use no core
+        idle = list(self._workers)
+        busy: dict[Worker, int] = {}  # the position of the argument that a worker has
+        yielding: set[Worker] = set()  # workers that only wait, and use no core
         name = (function.__module__, function.__qualname__)
 
         def hand_out() -> None:
@@ -129,80 +122,56 @@ class Pool:
                 if not idle:
                     idle.append(self._start())
                     listen(idle[0])
-                position, argument = following
-                number = idle.pop(0)
-                busy[number] = position
+                worker = idle.pop(0)
+                busy[worker], argument = following
+                assert worker.stdin is not None
                 try:
-                    send(self._stream(number, "stdin"), (*name, argument, report is not None))
+                    send(worker.stdin.fileno(), (*name, argument, report is not None))
                 except BrokenPipeError:
-                    raise self._death(number) from None
+                    raise _death(worker) from None
 
         with selectors.DefaultSelector() as selector:
 
-            def listen(number: int) -> None:
-                selector.register(self._stream(number, "stdout"), selectors.EVENT_READ, number)
+            def listen(worker: Worker) -> None:
+                assert worker.stdout is not None
+                selector.register(worker.stdout, selectors.EVENT_READ, worker)
 
-            for number in idle:
-                listen(number)
+            for worker in idle:
+                listen(worker)
             hand_out()
             while busy:
                 ready = selector.select(None if beat is None else _BEAT)
                 if beat is not None:
                     beat()
                 for key, _ in ready:
-                    number = key.data
-                    kind, answer = self._receive(number)
-                    if kind == "progress":
-                        if report is not None:
-                            report(*answer)
-                        continue
-                    if kind == "waits":
+                    worker = key.data
+                    try:
+                        kind, answer = receive(key.fd)
+                    except EOFError:
+                        raise _death(worker) from None
+                    if kind == "progress" and report is not None:
+                        report(*answer)
+                    elif kind == "waits":
                         WAITS.tell(answer)
-                        continue
-                    if kind == "yields":
-                        yielding.add(number)
+                    elif kind == "yields":
+                        yielding.add(worker)
                         hand_out()
-                        continue
-                    if kind == "error":
+                    elif kind == "error":
                         raise answer
-                    if kind == "crash":
+                    elif kind == "crash":
                         raise RuntimeError(f"a worker failed:\n{answer}")
-                    position = busy.pop(number)
-                    yielding.discard(number)
-                    idle.append(number)
-                    hand_out()
-                    yield position, answer
-
-    def _stream(self, number: int, name: str) -> Any:
-        return getattr(self._workers[number], name)
-
-    def _receive(self, number: int) -> Any:
-        try:
-            # Read no further than this message, or the selector would not see the next.
-            return receive(_Unbuffered(self._stream(number, "stdout").fileno()))
-        except EOFError:
-            raise self._death(number) from None
-
-    def _death(self, number: int) -> RunStopped:
-        code = self._workers[number].wait()
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        why = (
-            " (the system does that when memory runs out: try fewer --workers)"
-            if code == -9
-            else ""
-        )
-        return RunStopped(f"a worker process {how}{why}; give the same command again to continue")
+                    elif kind == "done":
+                        position = busy.pop(worker)
+                        yielding.discard(worker)
+                        idle.append(worker)
+                        hand_out()
+                        yield position, answer
 
     def __enter__(self) -> Pool:
         """Return the pool itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the workers."""
         self.close()
 
@@ -212,27 +181,18 @@ class Pool:
             worker.kill()
         for worker in self._workers:
             worker.wait()
-            for stream in (worker.stdin, worker.stdout):
-                try:
-                    if stream is not None:
-                        stream.close()
-                except BrokenPipeError:
-                    pass
+            for stream in filter(None, (worker.stdin, worker.stdout)):
+                with suppress(BrokenPipeError):
+                    stream.close()
         self._workers.clear()
         for end in self._alive:
             os.close(end)
         self._alive = ()
 
 
-class _Unbuffered:
-    """A file descriptor read by exact counts, with nothing read ahead."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def read(self, count: int) -> bytes:
-        blocks = []
-        while count and (block := os.read(self._fd, min(count, 1 << 20))):
-            blocks.append(block)
-            count -= len(block)
-        return b"".join(blocks)
+def _death(worker: Worker) -> RunStopped:
+    code = worker.wait()
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    if code == -signal.SIGKILL:
+        how += " (the system does that when memory runs out: try fewer --workers)"
+    return RunStopped(f"a worker process {how}; give the same command again to continue")

@@ -15,35 +15,36 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
 from dsprep.errors import DsprepError
 from dsprep.waits import WAITS
 
-FRAME = struct.Struct("<Q")
+_FRAME = struct.Struct("<Q")
 
 
-class Reader(Protocol):
-    """What a message can be read from."""
-
-    def read(self, count: int, /) -> bytes:
-        """Read exactly so many bytes, or fewer at the end."""
-
-
-def send(file: BinaryIO, message: object) -> None:
+def send(pipe: int, message: object) -> None:
     """Write one message: its length, then its pickle."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    file.write(FRAME.pack(len(data)) + data)
-    file.flush()
+    left = memoryview(_FRAME.pack(len(data)) + data)
+    while left:
+        left = left[os.write(pipe, left) :]
 
 
-def receive(file: Reader) -> Any:
-    """Read one message."""
-    head = file.read(FRAME.size)
-    if len(head) < FRAME.size:
-        raise EOFError
-    data = file.read(FRAME.unpack(head)[0])
-    return pickle.loads(data)
+def receive(pipe: int) -> Any:
+    """Read one message and nothing behind it, so that a selector sees the next."""
+    return pickle.loads(_read(pipe, *_FRAME.unpack(_read(pipe, _FRAME.size))))
+
+
+def _read(pipe: int, count: int) -> bytes:
+    blocks = []
+    while count:
+        block = os.read(pipe, min(count, 1 << 20))
+        if not block:
+            raise EOFError
+        blocks.append(block)
+        count -= len(block)
+    return b"".join(blocks)
 
 
 def yield_core() -> None:
@@ -64,28 +65,24 @@ def main(alive: int) -> None:
     """Answer calls until stdin is closed."""
     with suppress(RuntimeError):  # no thread can be started: it ends when it sends something
         threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
-    calls = os.fdopen(os.dup(0), "rb")
-    results = os.fdopen(os.dup(1), "wb")
+    calls, results = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not get among the messages
-
     sending = threading.Lock()
 
     def answer_with(kind: str, content: object) -> None:
         with sending:
             send(results, (kind, content))
 
-    global _answer
-    _answer = answer_with
-
-    def report(*progress: object) -> None:
-        answer_with("progress", progress)
-
     def waits(text: str) -> None:
         with suppress(OSError):  # the parent is gone
             answer_with("waits", text)
 
-    WAITS.listen(waits)
+    def report(*progress: object) -> None:
+        answer_with("progress", progress)
 
+    global _answer
+    _answer = answer_with
+    WAITS.listen(waits)
     while True:
         try:
             module, name, argument, reports = receive(calls)

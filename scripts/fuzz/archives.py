@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dsprep.errors import DamagedShard, DsprepError
-from dsprep.formats.compressed import Decompressor, compression_of
+from dsprep.formats.stream import Decompressor, compression_of
 from dsprep.sources.archive import Archive, open_archive
 from dsprep.sources.reading import make_source, read_source
 from scripts.fuzz.repair import repair_tar

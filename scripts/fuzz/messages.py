@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from unittest import mock
 
-from dsprep.formats import example as examples
-from dsprep.formats.example import Feature, decode_example
+from dsprep.formats import protobuf
+from dsprep.formats.protobuf import Feature, decode_example
 from dsprep.formats.recordio import MAGIC
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import PRESETS, TFRecord
@@ -19,7 +19,7 @@ from scripts.fuzz.target import Target, require_equal
 def _check_example(data: bytes, directory: Path) -> None:
     """Decode an Example, the fast way and the thorough one, and make it again with every preset."""
     found = _decoded(data)
-    with mock.patch.object(examples, "_plain_features", return_value=None):
+    with mock.patch.object(protobuf, "_plain_features", return_value=None):
         require_equal(_told(found), _told(_decoded(data)), "the fast way and the thorough one")
     if found is None:
         return

@@ -13,13 +13,12 @@ from dsprep.catalog import Catalog
 from dsprep.commands.stream import convert_stream
 from dsprep.findings import Reject
 from dsprep.formats.base import Format
-from dsprep.formats.example import decode_example
+from dsprep.formats.protobuf import decode_example, framed
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.formats.wire import framed
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet

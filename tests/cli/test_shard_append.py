@@ -251,7 +251,7 @@ def test_what_was_left_out_stays_out(
     found = [
         sample.fields
         for path in shards(dest, name)
-        for _, _, sample in FORMATS[name].from_options(layout(dest)).read(ShardStream(str(path)))
+        for _, _, sample in FORMATS[name](**layout(dest)).read(ShardStream(str(path)))
     ]
     assert len(found) == 15
     labels = {"cls", "image/class/label", "image/class/text"}

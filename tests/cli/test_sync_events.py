@@ -24,8 +24,7 @@ MB = 1_000_000
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which stands still until somebody sets it."""
     now = [0.0]
-    for module in (sync_events, sync_events):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(sync_events, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 

@@ -19,7 +19,7 @@ from dsprep.formats import CONCATENATIVE, Entry, Format
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.run.shard import Sink
+from dsprep.run.shard import ShardWriter
 from dsprep.sample import Sample, Value, key_of
 from dsprep.schema import Field, Reading, Schema
 from tests.images import jpeg, png
@@ -135,11 +135,10 @@ def shard(layout: Format, samples: Iterable[Picture]) -> bytes:
 
 def write(layout: Format, samples: Iterable[Picture], path: Path) -> Path:
     """Write a shard as a worker does; returns the path."""
-    with closing(Sink(str(path), layout.compressed)) as sink:
+    with closing(ShardWriter(str(path), layout, whole=True)) as writer:
         for each in samples:
-            sink.add([encode(layout, each)])
-        sink.add([layout.trailer(sink.content)])
-        sink.finish()
+            writer.add(encode(layout, each))
+        writer.finish()
     return path
 
 

@@ -11,14 +11,15 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsprep.formats.example import (
+from dsprep.formats.protobuf import (
     Feature,
     decode_example,
-    encode_entry,
+    encode_feature,
     example_head,
     head_of_bytes,
+    varint,
+    varint_sizes,
 )
-from dsprep.formats.wire import varint, varint_sizes
 from dsprep.sample import Blobs, Floats, Ints
 
 properties = settings(max_examples=100, deadline=None)
@@ -73,7 +74,7 @@ features = st.dictionaries(
 
 
 def encode_example(features: dict[str, Feature]) -> bytes:
-    body = b"".join(encode_entry(name, features[name]) for name in sorted(features))
+    body = b"".join(encode_feature(name, features[name]) for name in sorted(features))
     return example_head(len(body)) + body
 
 

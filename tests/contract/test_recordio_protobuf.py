@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard, OptionError
+from dsprep.formats.protobuf import framed
 from dsprep.formats.recordio import MAX_RECORD
 from dsprep.formats.recordio_protobuf import (
     RecordIOProtobuf,
     TypedBlobs,
     decode_record,
-    decode_value,
 )
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
@@ -455,7 +455,8 @@ class TestProtobuf:
 
     def test_a_value_in_many_parts(self) -> None:
         """Which takes minutes if each is put to those before it by itself."""
-        value = decode_value((b"\x12\x66\x0a\x64" + bytes(100)) * 50_000)
+        message = framed(b"\x12", (b"\x12\x66\x0a\x64" + bytes(100)) * 50_000)
+        value = decode_record(framed(b"\x0a", message))[0][""]
         assert isinstance(value, Floats)
         assert len(value) == 1_250_000
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.formats.folder import Folder
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.folder import finish_folder
 from dsprep.run.state import RunState
-from dsprep.run.target import Written, target_of
+from dsprep.run.target import Written, file_name, target_of
 from dsprep.sample import Sample
 
 
@@ -33,7 +34,8 @@ def write_unit(state: RunState, name: str, layout: Folder, samples: Sequence[Sam
         writer.finish()
     finally:
         writer.close()
-    target.leave(name, Written(len(samples), writer.bytes, writer.crc32c))
+    receipt = FileReceipt(file_name(name), writer.bytes, writer.crc32c)
+    target.leave(name, Written(len(samples), [receipt]))
 
 
 def write_units(state: RunState, layout: Folder, units: Sequence[Sequence[Sample]]) -> Any:

@@ -20,7 +20,8 @@ from dsprep.formats.names import harmless_path
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.run.folder import _format_list, remove_tree
+from dsprep.plan.destination import Destination
+from dsprep.run.folder import _format_list, remove_folder
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Reading, Schema
 from tests.images import image_folder, jpeg, png
@@ -153,29 +154,31 @@ def test_other_parts_lie_beside_the_image() -> None:
         "image/object/mask": b"o",
         "text": "a cat",
     }
-    layout = folder().lay_out(sample("k", path="ant/a.b.JPG", label=0, **parts))
-    assert {layout.stem + ending: data for ending, data in layout.files} == {
+    listed, data = folder().lay_out(sample("k", path="ant/a.b.JPG", label=0, **parts))
+    assert dict(zip([file.path for file in listed.files], data, strict=True)) == {
         "ant/a.b.JPG": IMAGE,
         "ant/a.b.json": b"{}",
         "ant/a.b.mask.png": png(),
         "ant/a.b.image%2fobject%2fmask": b"o",
     }
-    assert layout.files[0] == (".JPG", IMAGE)
-    assert layout.references == {"mask": ".mask.png"}
+    assert (listed.stem, data[0]) == ("ant/a.b", IMAGE)
+    assert listed.references == (("mask", ".mask.png"),)
 
 
 def test_samples_without_an_image() -> None:
     sound = folder(Schema((Field("flac", "bytes"), Field("info", "json"))))
-    layout = sound.lay_out(Sample("a", {"flac": b"f", "info": b"1"}))
-    assert (layout.stem, layout.files) == ("a", [(".flac", b"f"), (".info.json", b"1")])
-    layout = sound.lay_out(Sample("a", {"flac": b"f", "info": b"1"}, path="x/a.FLAC"))
-    assert (layout.stem, layout.files) == ("x/a", [(".FLAC", b"f"), (".info.json", b"1")])
+    for path, names in (
+        ("", ["a.flac", "a.info.json"]),
+        ("x/a.FLAC", ["x/a.FLAC", "x/a.info.json"]),
+    ):
+        listed, data = sound.lay_out(Sample("a", {"flac": b"f", "info": b"1"}, path=path))
+        assert ([file.path for file in listed.files], data) == (names, [b"f", b"1"])
 
 
 def test_bytes_are_not_called_what_they_are_not() -> None:
     layout = folder(Schema((Field("a.txt", "bytes"), Field("png", "bytes"), Field("npy", "bytes"))))
-    found = layout.lay_out(Sample("k", {"a.txt": b"", "png": b"", "npy": b""})).files
-    assert [ending for ending, _ in found] == [".a.txt.bin", ".png.bin", ".npy"]
+    listed, _ = layout.lay_out(Sample("k", {"a.txt": b"", "png": b"", "npy": b""}))
+    assert [file.path for file in listed.files] == ["k.a.txt.bin", "k.png.bin", "k.npy"]
 
 
 def test_nothing_to_write_is_a_reject() -> None:
@@ -307,18 +310,16 @@ def test_sides_have_metadata_of_their_own(tmp_path: Path) -> None:
 )
 def test_images_that_were_encoded_again_are_called_what_they_are(filename: str, path: str) -> None:
     made = sample("k", path=filename)
-    layout = folder(reencoded=True).lay_out(made)
-    assert layout.stem + layout.files[0][0] == path
-    kept = folder().lay_out(made)
-    assert kept.stem + kept.files[0][0] == (filename if "." in filename else path)
+    for reencoded, expected in ((True, path), (False, filename if "." in filename else path)):
+        listed, _ = folder(reencoded=reencoded).lay_out(made)
+        assert listed.files[0].path == expected
 
 
 def test_the_size_in_a_label_is_that_of_the_new_image() -> None:
     schema = Schema((FIELDS[0], Field("label", "list<float32>")), "image", "label")
     made = sample("a", jpeg(size=(20, 10)), label=(4.0, 5.0, 99.0, 99.0, 0.0, 0.0, 0.0, 1.0, 1.0))
     for reencoded, size in ((False, (99, 99)), (True, (20, 10))):
-        layout = folder(schema, reencoded)
-        listed = layout.listed(made, layout.lay_out(made), ())
+        listed, _ = folder(schema, reencoded).lay_out(made)
         assert listed.label == (4, 5, *size, 0, 0, 0, 1, 1)
 
 
@@ -389,17 +390,18 @@ def test_a_folder_comes_back_from_shards_byte_for_byte(tmp_path: Path, layout: F
 def test_only_what_was_written_is_removed(tmp_path: Path) -> None:
     samples = [sample(f"{name}/a") for name in ("x", "y", "z")]
     write_folder(tmp_path, samples)
+    destination = Destination(tmp_path, "back")
     back, listing = tmp_path / "back", tmp_path / "back.files.jsonl"
     (back / "x/mine.txt").write_text("mine")
     elsewhere = tmp_path / "elsewhere"
     (back / "z").rename(elsewhere)
     (back / "z").symlink_to(elsewhere)
-    remove_tree(back, listing)
+    remove_folder(destination, [listing.name])
     assert [path.name for path in sorted(back.rglob("*"))] == ["x", "mine.txt", "z"]
     assert files(elsewhere) == {"a.jpg": IMAGE}
     listing.write_text('{"id":0,"key":"","stem":"","files":[{"path":"../x","bytes":0,"crc32c":0}]}')
     with pytest.raises(DestinationError, match="elsewhere"):
-        remove_tree(back, listing)
+        remove_folder(destination, [listing.name])
 
 
 parts = st.sampled_from(["", ".", "..", "a", "b", "a.jpg", "_", "a_1", "x" * 300, "ね" * 99, "\0"])

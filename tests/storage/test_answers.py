@@ -19,10 +19,8 @@ from dsprep.storage.s3 import client
 from dsprep.storage.s3 import read as objects
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.download import download
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import read_all
-from tests.transfers import AT_ONCE, MIB, PART, data_of
+from tests.transfers import AT_ONCE, MIB, PART, data_of, download
 
 DATA = data_of(2 * PART)
 
@@ -156,7 +154,7 @@ def test_other_bytes_than_were_asked_for_are_refused(
 def test_all_that_there_is_may_come_unasked(server: Server) -> None:
     server.answer["GetObject"] = whole
     with store_of().open("k", 0, 3 * PART) as reading:
-        assert read_all(reading) == DATA
+        assert reading.read_all() == DATA
 
 
 class Breaking(io.BytesIO):
@@ -284,5 +282,5 @@ def test_who_asks_pays_for_every_request(server: Server) -> None:
     list(store.list())
     server.answer["GetObject"] = stalling(PART)
     with store.open("k") as reading:
-        assert read_all(reading) == DATA
+        assert reading.read_all() == DATA
     assert [args["RequestPayer"] for args in server.asked] == ["requester"] * 5

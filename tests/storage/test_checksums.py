@@ -8,7 +8,8 @@ import google_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.storage.checksums import combine, combine_all, crc32c, etag_of_parts
+from dsprep.storage.checksums import combine_all, crc32c, is_made_of
+from dsprep.storage.store import Part, Stored
 
 CHECK = 0xE3069283
 """Of "123456789" (catalog of parametrised CRC algorithms, CRC-32/ISCSI)."""
@@ -16,14 +17,13 @@ CHECK = 0xE3069283
 
 def test_the_golden_value() -> None:
     assert crc32c(b"123456789") == CHECK
-    assert combine(crc32c(b"1234"), crc32c(b"56789"), 5) == CHECK
-    assert combine(combine(crc32c(b""), crc32c(b"123456789"), 9), 0, 0) == CHECK
+    assert combine_all([(crc32c(b"1234"), 4), (crc32c(b"56789"), 5)]) == CHECK
+    assert combine_all([(crc32c(b""), 0), (crc32c(b"123456789"), 9), (0, 0)]) == CHECK
 
 
 @given(st.binary(), st.binary())
 def test_two_runs_are_one(first: bytes, second: bytes) -> None:
     whole = google_crc32c.value(first + second)
-    assert combine(crc32c(first), crc32c(second), len(second)) == whole
     assert crc32c(second, crc32c(first)) == whole
 
 
@@ -39,8 +39,9 @@ def test_many_runs_are_one(runs: list[bytes]) -> None:
 )
 def test_how_large_runs_are_grouped_does_not_matter(values: list[int], sizes: list[int]) -> None:
     a, b, c = values
-    left = combine(combine(a, b, sizes[0]), c, sizes[1])
-    assert left == combine(a, combine(b, c, sizes[1]), sum(sizes))
+    end = combine_all([(b, sizes[0]), (c, sizes[1])])
+    runs = [(a, 0), (b, sizes[0]), (c, sizes[1])]
+    assert combine_all(runs) == combine_all([(a, 0), (end, sum(sizes))])
 
 
 @given(st.binary())
@@ -52,4 +53,8 @@ def test_every_kind_of_buffer(data: bytes) -> None:
 
 def test_the_etag_of_parts() -> None:
     digests = [hashlib.md5(part).digest() for part in (b"one", b"two")]
-    assert etag_of_parts(digests) == hashlib.md5(b"".join(digests)).hexdigest() + "-2"
+    parts = [Part(number, 3, digest.hex()) for number, digest in enumerate(digests, 1)]
+    etag = hashlib.md5(b"".join(digests)).hexdigest() + "-2"
+    assert is_made_of(Stored("k", 6, 0.0, etag), parts)
+    assert not is_made_of(Stored("k", 6, 0.0, etag), parts[::-1])
+    assert not is_made_of(Stored("k", 6, 0.0, etag), [Part(1, 6, "no hex")])

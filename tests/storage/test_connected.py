@@ -33,7 +33,7 @@ def test_threads_that_want_a_bucket_at_once_share_a_connection(
     monkeypatch.setattr(connected, "S3Store", connect)
     with ThreadPoolExecutor(8) as threads:
         stores = set(threads.map(want, range(8)))
-    connected._connect.cache_clear()
+    connected._stores.clear()
     assert (len(stores), made) == (1, ["wanted-by-many"])
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
+from dsprep.storage.store import Part
 from dsprep.storage.transfer import (
     GIB,
     LARGEST_OBJECT,
@@ -14,6 +15,8 @@ from dsprep.storage.transfer import (
     MIB,
     MOST_PARTS,
     SMALLEST_PART,
+    cut,
+    fits,
     plan_copy,
     plan_parts,
 )
@@ -27,12 +30,12 @@ TIB = 1024 * GIB
 )
 def test_the_limits_are_kept(size: int, part_size: int) -> None:
     for plan in (plan_parts(size, part_size), plan_copy(size)):
-        first, last = plan[0], plan[len(plan) - 1]
+        first, last = plan[0], plan[-1]
         assert 1 <= len(plan) <= MOST_PARTS
-        assert SMALLEST_PART <= plan.part_size <= LARGEST_PART
+        assert len(plan) == 1 or SMALLEST_PART <= first.size <= LARGEST_PART
         assert first.start == 0
         assert last.start + last.size == size
-        assert 0 < last.size <= plan.part_size or size == 0
+        assert 0 < last.size <= first.size or size == 0
         assert last.number == len(plan)
 
 
@@ -48,8 +51,8 @@ def test_parts_are_the_whole_without_gaps(size: int, part_size: int) -> None:
 @pytest.mark.parametrize(
     ("size", "parts", "part_size"),
     [
-        (0, 1, 32 * MIB),
-        (1, 1, 32 * MIB),
+        (0, 1, 0),
+        (1, 1, 1),
         (32 * MIB, 1, 32 * MIB),
         (32 * MIB + 1, 2, 32 * MIB),
         (50 * GIB, 985, 52 * MIB),
@@ -60,7 +63,7 @@ def test_parts_are_the_whole_without_gaps(size: int, part_size: int) -> None:
 )
 def test_the_default(size: int, parts: int, part_size: int) -> None:
     plan = plan_parts(size)
-    assert (len(plan), plan.part_size) == (parts, part_size)
+    assert (len(plan), plan[0].size) == (parts, part_size)
 
 
 def test_the_largest_object_is_of_48_8_tib() -> None:
@@ -84,8 +87,8 @@ def test_a_copy_is_one_request_up_to_5_gib() -> None:
     assert len(plan_copy(5 * GIB + 1)) == 11
 
 
-def test_a_part_that_is_none() -> None:
-    plan = plan_parts(0)
-    for index in (-1, 1):
-        with pytest.raises(IndexError):
-            plan[index]
+@pytest.mark.parametrize("part", [Part(0, 7, ""), Part(3, 8, ""), Part(4, 8, ""), Part(-1, 8, "")])
+def test_a_part_that_is_none(part: Part) -> None:
+    plan = cut(23, 8)
+    assert fits(plan, [Part(1, 8, ""), Part(3, 7, "")])
+    assert not fits(plan, [part])

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.storage.s3.errors import RIGHTS, Failure
+from dsprep.storage.s3.errors import OPERATIONS, Request
 
 
-@pytest.mark.parametrize("operation", RIGHTS)
+def refused(
+    operation: str, status: int, code: str, said: str = "", request: str = "", attempts: int = 1
+) -> StoreError:
+    about = {"HTTPStatusCode": status, "RequestId": request}
+    made = Request(operation, "b", "k", attempts)
+    return made.refused({"Code": code, "Message": said}, about)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_each_operation_names_its_right(operation: str) -> None:
-    error = Failure(operation, "b", "a/k", 403, "AccessDenied", "Access Denied", "R1").to_error()
-    assert str(error).startswith("s3://b/a/k: ")
-    assert f"the right {RIGHTS[operation]} is missing" in str(error)
+    error = refused(operation, 403, "AccessDenied", "Access Denied", "R1")
+    assert str(error).startswith("s3://b/k: ")
+    assert f"the right {OPERATIONS[operation][1]} is missing" in str(error)
     assert "(AccessDenied, HTTP 403, request R1)" in str(error)
     assert error.kind == "denied"
 
 
 def test_the_whole_message() -> None:
-    error = Failure("UploadPart", "b", "k", 403, "AccessDenied", "Access Denied.", "R1").to_error()
+    error = refused("UploadPart", 403, "AccessDenied", "Access Denied.", "R1")
     assert str(error) == (
         "s3://b/k: a part cannot be uploaded: Access Denied (AccessDenied, HTTP 403, request R1); "
         "the right s3:PutObject is missing"
@@ -30,7 +37,7 @@ def test_the_whole_message() -> None:
 
 def test_a_key_of_kms() -> None:
     said = "User: x is not authorized to perform: kms:GenerateDataKey on resource: key/1"
-    error = Failure("PutObject", "b", "k", 403, "AccessDenied", said).to_error()
+    error = refused("PutObject", 403, "AccessDenied", said)
     assert "the right kms:GenerateDataKey is missing" in str(error)
 
 
@@ -58,24 +65,25 @@ def test_a_key_of_kms() -> None:
     ],
 )
 def test_what_it_means(status: int, code: str, kind: str) -> None:
-    assert Failure("PutObject", "b", "k", status, code).kind == kind
+    assert refused("PutObject", status, code).kind == kind
 
 
 def test_advice() -> None:
-    def told(**facts: Any) -> str:
-        return str(Failure("PutObject", "b", "k", **facts).to_error())
-
-    assert "renew them and give the same command again" in told(status=400, code="ExpiredToken")
-    assert "there is no bucket of this name" in told(status=404, code="NoSuchBucket")
-    assert "tried 8 times" in told(status=503, code="SlowDown", attempts=8)
-    assert told(message="it broke") == (
+    expired, missing = (
+        refused("PutObject", 400, "ExpiredToken"),
+        refused("PutObject", 404, "NoSuchBucket"),
+    )
+    assert "renew them and give the same command again" in str(expired)
+    assert "there is no bucket of this name" in str(missing)
+    assert "tried 8 times" in str(refused("PutObject", 503, "SlowDown", attempts=8))
+    assert str(Request("PutObject", "b", "k").explain(OSError("it broke"))) == (
         "s3://b/k: cannot be written: it broke; it was tried once; give the same command again to "
         "continue"
     )
 
 
 def test_an_operation_that_nobody_knows() -> None:
-    assert "GetBucketAcl failed" in str(Failure("GetBucketAcl", "b", "", 400, "X").to_error())
+    assert "GetBucketAcl failed" in str(refused("GetBucketAcl", 400, "X"))
 
 
 def test_errors_travel() -> None:

@@ -10,11 +10,10 @@ import pytest
 from dsprep.errors import StoreError
 from dsprep.storage.s3.client import Connection
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.download import download
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
-from tests.transfers import MIB, Listener, store_of
+from tests.transfers import MIB, Listener, download, store_of
 
 
 @pytest.mark.parametrize("kind", ["reset", "flip", "lose", "answer"])
@@ -42,8 +41,8 @@ def test_one_of_many_small_files_is_fetched_again(
     listed = [stored for page in store.list() for stored in page]
     proxy.add(kind, method="GET", match="%BC2", at=20_000, status=503, code="SlowDown")
     for stored in listed:
-        got = download(store, stored.key, tmp_path / stored.key, stored=stored)
-        assert (got.size, got.proof, got.moved) == (50_000, "md5", 50_000)
+        got = download(store, stored.key, tmp_path / stored.key, listed=stored)
+        assert (got.stored.size, got.proof, got.moved) == (50_000, "md5", 50_000)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == data
 
 

@@ -18,11 +18,8 @@ from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
 from dsprep.storage.checksums import crc32c_of, said_mtime_ns
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.copy import copy
-from dsprep.storage.s3.download import download
-from dsprep.storage.s3.upload import upload
 from tests.servers.bucket import Bucket
-from tests.transfers import MIB, PART, Listener, data_of, file_of, store_of
+from tests.transfers import MIB, PART, Listener, copy, data_of, download, file_of, store_of, upload
 
 SIZE = 3 * PART + 1
 
@@ -33,10 +30,11 @@ from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.{0} import {0}
 from dsprep.storage.pool import Pace
+from dsprep.storage.transfer import TransferOptions
 endpoint, bucket, path = sys.argv[1:]
 store = S3Store(bucket, S3Config(endpoint=endpoint))
 place = (Path(path), store, "k") if "{0}" == "upload" else (store, "k", Path(path))
-{0}(*place, part_size=5 << 20, pace=Pace(concurrency=1, bandwidth=5e6))
+{0}(*place, TransferOptions(Pace(concurrency=1, bandwidth=5e6), part_size=5 << 20))
 """
 
 
@@ -209,7 +207,7 @@ def test_a_listing_saves_the_head_of_a_small_object(
     upload(tmp_path / "f", store, "k")
     ((stored,),) = store.list()
     monkeypatch.setattr(store, "stat", None)
-    assert download(store, "k", tmp_path / "g", stored=stored).proof == "crc32c"
+    assert download(store, "k", tmp_path / "g", listed=stored).proof == "crc32c"
     assert (tmp_path / "g").stat().st_mtime_ns == (tmp_path / "f").stat().st_mtime_ns
 
 

@@ -13,33 +13,41 @@ import pytest
 
 from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
+from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.pool import Pace
-from dsprep.storage.transfer import Events
-from dsprep.syncing.movers import Down, Moved, Way
-from dsprep.syncing.plan import Filters, Pair, Rule
+from dsprep.storage.transfer import TransferOptions
+from dsprep.syncing.movers import Mover
+from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, SyncReport
-from dsprep.syncing.run import Sync, SyncOptions
+from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory
 from tests.syncing.folders import data_set, tree
 
 
 @dataclass(frozen=True)
-class Copies(Down):
-    """Copies and deletes files, but for those that fail."""
+class Copies(Mover):
+    """Copies files between directories, but for those that fail."""
 
     failing: Sequence[str] = ()
 
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+    def send(self, pair: Pair, crc32c: int | None) -> int:
         if pair.path in self.failing:
             raise StoreError("the network is down", "transient")
-        place = self.destination.path(pair.path)
+        place = Path(self.destination.name(pair.path))
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(self.source.path(pair.path), place)
-        return Moved(pair.source.size, 0)
+        shutil.copy2(self.source.name(pair.path), place)
+        return 0
 
-    def delete(self, paths: Sequence[str]) -> list[Failure]:
+
+@dataclass(frozen=True)
+class Refusing(Directory):
+    """A directory that some files cannot be deleted from."""
+
+    failing: Sequence[str] = ()
+
+    def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
         refused = [Failure(path, "denied") for path in paths if path in self.failing]
-        return refused + super().delete([path for path in paths if path not in self.failing])
+        return [*refused, *super().delete([path for path in paths if path not in self.failing])]
 
 
 class Folders:
@@ -56,13 +64,11 @@ class Folders:
         exclude: Sequence[str] = (),
         **options: Any,
     ) -> SyncReport:
-        source, destination = Directory(self.src), Directory(self.dst)
-        mover = Copies(source, destination, failing)
-        filters = Filters([Rule(False, pattern) for pattern in exclude])
-        way = Way(Pace(1), Events())
-        return (
-            Sync(source, destination, mover, SyncOptions(filters, **options), way, 1).run().report
-        )
+        source, destination = Directory(self.src), Refusing(self.dst, failing=tuple(failing))
+        mover = Copies(source, destination, TransferOptions(Pace(1)), failing=failing)
+        rules = [Rule(False, pattern) for pattern in exclude]
+        given = SyncOptions(str(self.src), str(self.dst), rules=rules, **options)
+        return Sync(mover, given).run()
 
 
 @pytest.fixture

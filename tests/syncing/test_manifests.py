@@ -11,9 +11,9 @@ import google_crc32c
 import pytest
 
 from dsprep.errors import StoreError
+from dsprep.keywords import Rule
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.transfer import Events
-from dsprep.syncing.plan import Rule
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket

@@ -9,11 +9,10 @@ import pytest
 
 from dsprep.storage.checksums import crc32c
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.download import Received
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events
+from dsprep.storage.transfer import TransferOptions, Transferred
 from dsprep.syncing import movers
-from dsprep.syncing.movers import Down, Way
+from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.sides import Directory, Prefix
 
@@ -23,16 +22,15 @@ def test_a_manifest_comes_down_at_the_pace_of_the_run(
 ) -> None:
     called: dict[str, Any] = {}
 
-    def download(store: object, key: str, path: Path, **options: Any) -> Received:
-        called.update(options, path=path)
-        return Received(path, 4, 0, "", 1, 0, 4, "md5")
+    def download(store: object, key: str, path: Path, *options: Any) -> Transferred:
+        called.update(path=path, options=options)
+        return Transferred(stored, 0, 1, 0, 4, "md5")
 
     monkeypatch.setattr(movers, "download", download)
-    way = Way(Pace(1), Events())
     store: Any = None
-    mover = Down(Prefix(store, "set/"), Directory(tmp_path))
-    pair = Pair("manifest.json", Stored("set/manifest.json", 4, 0.0), None)
-    assert mover.publish(pair, b"data", new=False, way=way).size == 4
+    way = TransferOptions(Pace(1))
+    mover = Mover(Prefix(store, "set/"), Directory(tmp_path), way)
+    stored = Stored("set/manifest.json", 4, 0.0)
+    mover.publish(Pair("manifest.json", stored, None), b"data", new=False)
     assert called["path"] == tmp_path / "manifest.json"
-    assert (called["pace"], called["events"]) == (way.pace, way.events)
-    assert called["crc32c"] == crc32c(b"data")
+    assert called["options"] == (way, stored, crc32c(b"data"))

@@ -11,13 +11,12 @@ import pytest
 
 from dsprep.storage import transfer as parts
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.copy import copy
 from dsprep.syncing.sync import sync
 from tests.conftest import Finished
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.syncing.folders import data_set, tree
-from tests.transfers import MIB, PART, data_of, file_of, store_of
+from tests.transfers import MIB, PART, copy, data_of, file_of, store_of
 
 GIB = 1 << 30
 

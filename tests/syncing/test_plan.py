@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from dsprep.keywords import Rule
 from dsprep.storage.store import Stored
 from dsprep.syncing.plan import (
     INDEXES,
     MANIFEST,
     SHARDS,
     Filters,
-    Rule,
     plan_sync,
     rank_of,
     why_not,
@@ -26,7 +26,7 @@ def test_a_plan() -> None:
     ours, theirs = files(new=1, same=2, other=3), files(same=2, other=4, gone=5)
     plan = plan_sync(ours, theirs, Filters(), delete=True)
     assert [(pair.path, by) for pair, by in plan.sends] == [("new", "missing"), ("other", "size")]
-    assert plan.same == [("same", "etag")]
+    assert plan.same == {"same": "etag"}
     assert plan.deletions == ["gone"]
     assert plan.bytes == 4
 

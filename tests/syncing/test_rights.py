@@ -13,8 +13,9 @@ import pytest
 
 from dsprep.storage.s3.client import Client
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.errors import RIGHTS
-from dsprep.syncing.sync import clean_uploads, sync
+from dsprep.storage.s3.errors import OPERATIONS
+from dsprep.syncing.orphans import clean_uploads
+from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree
 from tests.transfers import PART
@@ -123,7 +124,7 @@ DO: dict[str, Callable[[Limited, str], None]] = {
 @pytest.mark.parametrize("use", DO)
 def test_the_rights_of_the_guide_are_enough_and_all_are_used(limited: Limited, use: str) -> None:
     DO[use](limited, use)
-    used = {right for each in limited.called for right in RIGHT.findall(RIGHTS[each])}
+    used = {right for each in limited.called for right in RIGHT.findall(OPERATIONS[each][1])}
     assert {right.removeprefix("s3:") for right in used} == USES[use]
 
 

@@ -10,9 +10,9 @@ import pytest
 from dsprep.errors import Interrupted, StoreError
 from dsprep.storage.pool import Pace
 from dsprep.storage.store import Stored
-from dsprep.syncing import threads
+from dsprep.syncing import run
+from dsprep.syncing.run import in_threads
 from dsprep.syncing.sides import Directory
-from dsprep.syncing.threads import in_threads
 
 
 def test_results_come_as_they_are_there() -> None:
@@ -34,7 +34,7 @@ def test_results_come_as_they_are_there() -> None:
 
 
 def test_a_failure_does_not_wait_for_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_GRACE", 0.0)
+    monkeypatch.setattr(run, "_GRACE", 0.0)
     slow, began, pace = threading.Event(), [], Pace(1)
 
     def do(number: int) -> None:
@@ -52,7 +52,7 @@ def test_a_failure_does_not_wait_for_what_is_slow(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_stop_does_not_wait_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_GRACE", 0.0)
+    monkeypatch.setattr(run, "_GRACE", 0.0)
     slow, pace = threading.Event(), Pace(1)
 
     def do(number: int) -> None:

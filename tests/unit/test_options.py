@@ -100,19 +100,20 @@ def test_the_table_names_what_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [dsprep.pack, dsprep.convert, dsprep.shard, dsprep.append, dsprep.split]
+    "function",
+    [dsprep.pack, dsprep.convert, dsprep.shard, dsprep.append, dsprep.split, dsprep.sync],
 )
 def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> None:
     name = {"append": "shard append"}.get(function.__name__, function.__name__)
     options = {option_name(each) for each in COMMANDS[name].params}
     parameters = inspect.signature(function).parameters.values()
     defaults = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
-    for parameter in defaults.keys() - {"progress", "transform"}:
-        assert given_options({parameter: "x" if parameter != "stratify" else False}).keys() <= (
-            options
-        )
+    for parameter in defaults.keys() - {"progress", "transform", "rules", "config", "events"}:
+        value = False if parameter in ("stratify", "follow_links") else "x"
+        assert given_options({parameter: value}).keys() <= options
     # What is left out is not given, or it would be refused.
-    require_effect(name, given_options(defaults), single="x", format="recordio", stream=False)
+    facts = {"single": "x", "format": "recordio", "stream": False, "local_source": False}
+    require_effect(name, given_options(defaults), **facts)
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def test_what_is_no_shard(tmp_path: Path) -> None:
         find_shards(str(tmp_path / "both"))
     with pytest.raises(SourceError, match=r"both/b\.tar: there is no such shard"):
         find_shards(f"{tmp_path}/both/{{a,b}}.tar")
-    with pytest.raises(OptionError, match="--from lmdb: unknown; choose one of"):
-        find_shards(str(tmp_path / "notes.txt"), "lmdb")
+    with pytest.raises(OptionError, match="--from lmdb: choose one of"):
+        read_source(make_source(tmp_path / "notes.txt", kind="lmdb"))
 
 
 def test_several_sides(tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ import polars as pl
 import pytest
 
 from dsprep.errors import SourceError
-from dsprep.formats.compressed import compression_of
+from dsprep.formats.stream import compression_of
 from dsprep.sources.archive import archive_kind, is_archive, open_archive, split_path
-from dsprep.sources.archive_files import files_of, read_text_beside
-from dsprep.sources.files import Files
+from dsprep.sources.files import Files, files_of, read_text_beside
 from dsprep.sources.reading import make_source, read_source
 
 EXTENSIONS = frozenset({"jpg"})

@@ -16,7 +16,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows
-from dsprep.sources.labels import Known
+from dsprep.sources.classes import Known
 from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.tree import read_lst
 from dsprep.text import read_text

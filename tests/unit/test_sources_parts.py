@@ -369,10 +369,10 @@ def test_parts_that_have_changed_are_rejects(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "3.txt")
     read_now = samples(catalog)
     assert [str(each) for each in read_now[:4]] == [
-        "has changed: its parts had 10 bytes when they were listed",
-        "has changed: its parts had 10 bytes when they were listed",
+        "has changed: its files had 10 bytes when they were listed",
+        "has changed: its files had 10 bytes when they were listed",
         "is not on the disk any more",
-        "has changed: its parts had 10 bytes when they were listed",
+        "has changed: its files had 10 bytes when they were listed",
     ]
     assert isinstance(read_now[4], Sample)
 
@@ -642,7 +642,7 @@ def test_parts_of_pairs_that_have_changed_are_rejects(tmp_path: Path) -> None:
     found = samples(catalog)
     assert [str(each) for each in found[:2]] == [
         "its part mask.png is not on the disk any more",
-        "has changed: its parts had 23 bytes when they were listed",
+        "has changed: its files had 23 bytes when they were listed",
     ]
     assert isinstance(found[2], Sample)
 

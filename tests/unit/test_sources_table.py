@@ -16,9 +16,15 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.sources.labels import Known, find_separator
+from dsprep.sources.classes import Known
 from dsprep.sources.reading import make_source, read_source
-from dsprep.sources.table import Columns, find_columns, parse_cells, read_table
+from dsprep.sources.table import (
+    Columns,
+    find_columns,
+    find_separator,
+    parse_cells,
+    read_table,
+)
 from dsprep.text import read_text
 
 

@@ -11,20 +11,19 @@ from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cache, partial
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 from dsprep.errors import DestinationError, StoreError
 from dsprep.storage import checksums
+from dsprep.storage.local import LARGEST
 from dsprep.storage.location import Location
 from dsprep.storage.s3.client import Client, Data, seconds
 from dsprep.storage.s3.config import tell_retry
 from dsprep.storage.s3.errors import DamagedError
 from dsprep.storage.store import (
-    Checksum,
     Level,
     Pages,
     Part,
@@ -35,26 +34,15 @@ from dsprep.storage.store import (
     Upload,
     ignore,
 )
+from dsprep.units import format_size
 
 T = TypeVar("T")
 _Answer = Mapping[str, Any]
 
 _DELETED_AT_ONCE = 1000
-
-_READ_AT_ONCE = 1 << 20
-"""Bytes read at once: when a connection breaks, at most these have come in vain."""
-
-_TOKEN = "dsprep-put"
-"""Metadata that distinguishes our conditional PUT from another writer's."""
-
-_HEADERS = [
-    "CacheControl",
-    "ContentDisposition",
-    "ContentEncoding",
-    "ContentLanguage",
-    "ContentType",
-]
-_NO_VALUES = ("ChecksumAlgorithm", "ChecksumType", "ChecksumMode")
+_READ_AT_ONCE = 1 << 20  # bytes: when a connection breaks, at most these have come in vain
+_TOKEN = "dsprep-put"  # metadata that distinguishes our conditional PUT from another writer's
+_KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType")
 
 
 class S3Store(Client):
@@ -70,7 +58,7 @@ class S3Store(Client):
     @property
     def storage_class(self) -> str:
         """The storage class of new objects; empty for the standard one."""
-        return "" if self.config.storage_class == "STANDARD" else self.config.storage_class
+        return _standard_is_empty(self.config.storage_class)
 
     def list(self, prefix: str = "") -> Pages[Stored]:
         """List all objects whose key begins with a prefix, in order, page by page."""
@@ -88,7 +76,7 @@ class S3Store(Client):
         """Look an object up; None if there is none."""
 
         def parse(answer: _Answer) -> Stored:
-            return stored_of(key, answer, int(answer["ContentLength"]))
+            return _stored(key, answer, int(answer["ContentLength"]))
 
         try:
             return self.call("HeadObject", key, parse, Key=key, ChecksumMode="ENABLED")
@@ -102,6 +90,11 @@ class S3Store(Client):
     ) -> closing[S3Reading]:
         """Read an object, or a range of it, that must still have this ETag."""
         return closing(S3Reading(self, key, start, size, etag))
+
+    def read(self, key: str, limit: int = LARGEST) -> tuple[bytes, Stored]:
+        """Read a small object, and what the answer says about it."""
+        with self.open(key) as reading:
+            return reading.read_all(limit), reading.stored
 
     def put(
         self,
@@ -125,9 +118,8 @@ class S3Store(Client):
         if etag:
             args["IfMatch"] = etag  # Ceph takes no quotes here, others both
         md5 = None if self.checksums else checksums.md5(data)
-        parse = partial(stored_of, key, size=len(data))
         try:
-            return self._send("PutObject", parse, data, value, md5, progress, args)
+            return self._send("PutObject", args, data, value, md5, progress)
         except StoreError as error:
             # The object is ours if the PUT was repeated because the first answer was lost.
             there = self.stat(key) if error.kind == "exists" else None
@@ -152,7 +144,7 @@ class S3Store(Client):
 
         def parse(answer: _Answer) -> RefusedKeys:
             return [
-                Refused(entry["Key"], self.refused("DeleteObjects", entry["Key"], entry))
+                Refused(entry["Key"], self.failed("DeleteObjects", entry["Key"]).refused(entry, {}))
                 for entry in answer.get("Errors", [])
             ]
 
@@ -217,36 +209,10 @@ class S3Store(Client):
         progress: Progress = ignore,
     ) -> Part:
         """Send one part."""
-        args = {"Key": upload.key, "UploadId": upload.id, "PartNumber": number}
-        parse = partial(_part, number=number, size=len(data))
         value = crc32c if upload.checksums else None
-        return self._send("UploadPart", parse, data, value, md5, progress, args)
-
-    def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
-        """Make the parts one object; return its ETag."""
-        entries: list[dict[str, Any]] = [
-            {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
-        ]
-        args: dict[str, Any] = {"Key": upload.key, "UploadId": upload.id}
-        if upload.checksums:
-            args |= {"ChecksumType": "FULL_OBJECT", "MpuObjectSize": size}
-            if crc32c is not None:
-                args["ChecksumCRC32C"] = _base64(crc32c)
-            for entry, part in zip(entries, parts, strict=True):
-                if part.checksum is not None and part.checksum.algorithm == "crc32c":
-                    entry["ChecksumCRC32C"] = b64encode(part.checksum.value).decode()
-        args["MultipartUpload"] = {"Parts": entries}
-        return self.call("CompleteMultipartUpload", upload.key, _etag, **args)
-
-    def abort(self, upload: Upload) -> None:
-        """Delete the parts of an upload; one that is not there any more is no failure."""
-        try:
-            self.call(
-                "AbortMultipartUpload", upload.key, ignore, Key=upload.key, UploadId=upload.id
-            )
-        except StoreError as error:
-            if error.kind not in ("gone", "missing"):
-                raise
+        args = {**_names(upload), "PartNumber": number}
+        stored = self._send("UploadPart", args, data, value, md5, progress)
+        return Part(number, stored.size, stored.etag, stored.crc32c)
 
     def copy_part(
         self, upload: Upload, number: int, source: str, stored: Stored, start: int, size: int
@@ -256,32 +222,68 @@ class S3Store(Client):
             "UploadPartCopy",
             upload.key,
             lambda answer: _part(answer["CopyPartResult"], number, size),
-            Key=upload.key,
-            UploadId=upload.id,
             PartNumber=number,
             CopySourceRange=f"bytes={start}-{start + size - 1}",
+            **_names(upload),
             **_copy_source(source, stored),
         )
 
-    def list_uploads(self, prefix: str = "") -> Pages[Upload]:
-        """List the unfinished uploads whose key begins with a prefix, page by page."""
+    def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
+        """Make the parts one object; return its ETag."""
+        entries: list[dict[str, Any]] = [
+            {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
+        ]
+        args = _names(upload)
+        if upload.checksums:
+            args |= {"ChecksumType": "FULL_OBJECT", "MpuObjectSize": size}
+            if crc32c is not None:
+                args["ChecksumCRC32C"] = _base64(crc32c)
+            for entry, part in zip(entries, parts, strict=True):
+                if part.crc32c is not None:
+                    entry["ChecksumCRC32C"] = _base64(part.crc32c)
+        args["MultipartUpload"] = {"Parts": entries}
+        return self.call("CompleteMultipartUpload", upload.key, _etag, **args)
+
+    def abort(self, upload: Upload) -> None:
+        """Delete the parts of an upload; one that is not there any more is no failure."""
+        try:
+            self.call("AbortMultipartUpload", upload.key, ignore, **_names(upload))
+        except StoreError as error:
+            if error.kind not in ("gone", "missing"):
+                raise
+
+    def list_uploads(self, prefix: str = "") -> Iterator[Upload]:
+        """List the unfinished uploads whose key begins with a prefix."""
+
+        def parse(page: _Answer) -> Sequence[Upload]:
+            full = ("CRC32C", "FULL_OBJECT")
+            return [
+                Upload(
+                    key=entry["Key"],
+                    id=entry["UploadId"],
+                    checksums=(entry.get("ChecksumAlgorithm"), entry.get("ChecksumType")) == full,
+                    initiated=seconds(entry["Initiated"]),
+                    initiator=entry.get("Initiator", {}).get("ID", ""),
+                    storage_class=_standard_is_empty(entry.get("StorageClass", "")),
+                )
+                for entry in page.get("Uploads", [])
+            ]
+
         marks = "KeyMarker", "UploadIdMarker"
-        return self.pages("ListMultipartUploads", prefix, _uploads, *marks, Prefix=prefix)
-
-    def list_parts(self, upload: Upload) -> Pages[Part]:
-        """List the parts of an upload, page by page."""
-
-        def parse(page: _Answer) -> list[Part]:
-            entries = page.get("Parts", [])
-            return [_part(entry, int(entry["PartNumber"]), int(entry["Size"])) for entry in entries]
-
-        args = {"Key": upload.key, "UploadId": upload.id}
-        return self.pages("ListParts", upload.key, parse, "PartNumberMarker", **args)
+        for page in self.pages("ListMultipartUploads", prefix, parse, *marks, Prefix=prefix):
+            yield from page
 
     def parts(self, upload: Upload) -> Sequence[Part] | None:
         """Return all parts of an upload; None if it has just ended."""
+
+        def parse(page: _Answer) -> Sequence[Part]:
+            entries = page.get("Parts", [])
+            return [_part(entry, int(entry["PartNumber"]), int(entry["Size"])) for entry in entries]
+
         try:
-            return [part for page in self.list_parts(upload) for part in page]
+            names = _names(upload)
+            pages = self.pages("ListParts", upload.key, parse, "PartNumberMarker", **names)
+            return [part for page in pages for part in page]
         except StoreError as error:
             if error.kind not in ("gone", "missing"):
                 raise
@@ -290,38 +292,29 @@ class S3Store(Client):
     def _send(
         self,
         operation: str,
-        parse: Callable[[Any], T],
+        args: dict[str, Any],
         data: Data,
         crc32c: int | None,
         md5: bytes | None,
         progress: Progress,
-        args: dict[str, Any],
-    ) -> T:
+    ) -> Stored:
         """Send bytes with their checksums, and compare the checksums of the answer."""
         if md5 is not None:
             args["ContentMD5"] = b64encode(md5).decode()
         if crc32c is not None and self.checksums is not False:
             args["ChecksumCRC32C"] = _base64(crc32c)
 
-        def compare(answer: _Answer) -> T:
-            kept = _checksum(answer)
-            self.checksums = kept is not None
-            if kept is not None and crc32c is not None and kept.algorithm == "crc32c":
-                if kept.value != crc32c.to_bytes(4, "big"):
+        def compare(answer: _Answer) -> Stored:
+            stored = _stored(args["Key"], answer, len(data))
+            self.checksums = stored.crc32c is not None
+            if stored.crc32c is not None and crc32c is not None:
+                if stored.crc32c != crc32c:
                     raise DamagedError("another crc32c than was sent")
-            elif md5 is not None and stored_of("", answer, 0).md5 not in (None, md5):
+            elif md5 is not None and stored.md5 not in (None, md5):
                 raise DamagedError("another MD5 than was sent")
-            return parse(answer)
+            return stored
 
         return self.call(operation, args["Key"], compare, data=data, progress=progress, **args)
-
-
-class _Coming(NamedTuple):
-    """An object and its bytes up to a place, still on their way."""
-
-    stored: Stored
-    body: Any
-    stop: int
 
 
 class S3Reading:
@@ -331,61 +324,77 @@ class S3Reading:
     answer with other bytes of the object.
     """
 
-    def __init__(self, store: S3Store, key: str, start: int, size: int | None, etag: str) -> None:
-        self._store, self._key = store, key
-        self.stored, self._body, self._stop = self._ask(start, size, etag)
-        self._at, self._failed = start, 0
+    stored: Stored  # the object
 
-    def read(self, size: int) -> bytes:
+    def __init__(self, store: S3Store, key: str, start: int, size: int | None, etag: str) -> None:
+        self._store, self._key, self._at = store, key, start
+        self._ask(size, etag)
+
+    def read(self, size: int = _READ_AT_ONCE) -> bytes:
         """Return the next bytes, at most so many; none at the end."""
-        while self._at < self._stop:
+
+        def attempt(number: int) -> bytes:
             left = self._stop - self._at
+            if number > 1:
+                self._ask(left, self.stored.etag)
             try:
                 data: bytes = self._body.read(min(size, left, _READ_AT_ONCE))
                 if not data:
                     raise EOFError(f"{left:,} bytes are missing")
             except Exception as error:
                 self._body.close()
-                self._failed += 1
-                self._store.again(self._store.broken(self._key, error, self._failed), self._failed)
-                _, self._body, _ = self._ask(self._at, left, self.stored.etag)
-            else:
-                self._at += len(data)
-                self._failed = 0
-                return data
-        return b""
+                raise self._store.failed("GetObject", self._key, number).explain(error) from None
+            self._at += len(data)
+            return data
+
+        return self._store.retried(attempt) if self._at < self._stop else b""
+
+    def read_all(self, limit: int | None = None) -> bytes:
+        """Return all bytes that have not been read yet; refuse more than the limit."""
+        parts, size = [], 0
+        while part := self.read():
+            parts.append(part)
+            size += len(part)
+            if limit is not None and size > limit:
+                most = format_size(limit)
+                raise StoreError(
+                    f"{self._key}: is larger than the {most} that are read of such a file"
+                )
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
         """Release the connection, which is used again if everything has been read."""
         self._body.close()
 
-    def _ask(self, start: int, size: int | None, etag: str) -> _Coming:
+    def _ask(self, size: int | None, etag: str) -> None:
+        start = self._at
         args: dict[str, Any] = {"Key": self._key, "ChecksumMode": "ENABLED"}
         if start or size is not None:
             args["Range"] = f"bytes={start}-" + ("" if size is None else str(start + size - 1))
         if etag:
             args["IfMatch"] = f'"{etag}"'
 
-        def parse(answer: _Answer) -> _Coming:
-            body = answer["Body"]
+        def parse(answer: _Answer) -> None:
+            self._body = answer["Body"]
             try:
                 length = int(answer["ContentLength"])
-                told = answer.get("ContentRange") or f"bytes 0-{length - 1}/{length}"
-                total = int(told.rpartition("/")[2])
-                stop = total if size is None else min(start + size, total)
-                if told != f"bytes {start}-{stop - 1}/{total}" or length != stop - start:
+                sent = answer.get("ContentRange") or f"bytes 0-{length - 1}/{length}"
+                total = int(sent.rpartition("/")[2])
+                self._stop = total if size is None else min(start + size, total)
+                asked = f"bytes {start}-{self._stop - 1}"
+                if sent != f"{asked}/{total}" or length != self._stop - start:
                     raise ValueError(
-                        f"bytes {start}-{stop - 1} were asked for, and {length:,} bytes come as "
-                        f"{told!r}"
+                        f"{asked} were asked for, and {length:,} bytes come as {sent!r}"
                     )
-                return _Coming(stored_of(self._key, answer, total), body, stop)
+                self.stored = _stored(self._key, answer, total)
             except (KeyError, ValueError):
-                body.close()
+                self._body.close()
                 raise
 
-        return self._store.call("GetObject", self._key, parse, **args)
+        self._store.call("GetObject", self._key, parse, **args)
 
 
+_stores: dict[str, S3Store] = {}
 _connecting = Lock()
 
 
@@ -395,42 +404,31 @@ def store_of(bucket: str) -> S3Store:
     A worker connects itself, so its tasks hold no secret.
     """
     with _connecting:  # many threads may want it first, and connecting takes long
-        return _connect(bucket)
+        if bucket not in _stores:
+            _stores[bucket] = S3Store(bucket, on_retry=tell_retry)
+        return _stores[bucket]
 
 
-@cache
-def _connect(bucket: str) -> S3Store:
-    return S3Store(bucket, on_retry=tell_retry)
-
-
-def stored_of(key: str, answer: _Answer, size: int) -> Stored:
-    """Return what an answer says about an object."""
+def _stored(key: str, answer: _Answer, size: int) -> Stored:
+    """Return what an answer, or the entry of a listing, says about an object."""
     modified = answer.get("LastModified")
     return Stored(
         key=key,
         size=size,
         modified=seconds(modified) if modified is not None else 0.0,
         etag=_etag(answer),
-        checksum=_checksum(answer),
+        crc32c=_crc32c(answer),
         metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
-        storage_class=_storage_class(answer),
+        storage_class=_standard_is_empty(answer.get("StorageClass", "")),
         encryption=answer.get("ServerSideEncryption", ""),
         kms_key=answer.get("SSEKMSKeyId", ""),
-        headers={name: answer[name] for name in _HEADERS if answer.get(name)},
+        headers={name: answer[name] for name in _KEPT if answer.get(name)},
     )
 
 
 def _listed(page: _Answer) -> list[Stored]:
-    return [
-        Stored(
-            key=entry["Key"],
-            size=int(entry["Size"]),
-            modified=seconds(entry["LastModified"]),
-            etag=_etag(entry),
-            storage_class=_storage_class(entry),
-        )
-        for entry in page.get("Contents", [])
-    ]
+    entries = page.get("Contents", [])
+    return [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
 
 
 def _level(page: _Answer) -> Level:
@@ -438,46 +436,31 @@ def _level(page: _Answer) -> Level:
     return Level(_listed(page), deeper, not page.get("IsTruncated"))
 
 
-def _uploads(page: _Answer) -> list[Upload]:
-    whole = ("CRC32C", "FULL_OBJECT")
-    return [
-        Upload(
-            key=entry["Key"],
-            id=entry["UploadId"],
-            checksums=(entry.get("ChecksumAlgorithm"), entry.get("ChecksumType")) == whole,
-            initiated=seconds(entry["Initiated"]),
-            initiator=entry.get("Initiator", {}).get("ID", ""),
-            storage_class=_storage_class(entry),
-        )
-        for entry in page.get("Uploads", [])
-    ]
-
-
 def _part(answer: _Answer, number: int, size: int) -> Part:
-    return Part(number, size, _etag(answer), _checksum(answer))
+    return Part(number, size, _etag(answer), _crc32c(answer))
+
+
+def _names(upload: Upload) -> dict[str, Any]:
+    return {"Key": upload.key, "UploadId": upload.id}
 
 
 def _etag(answer: _Answer) -> str:
     return str(answer.get("ETag", "")).strip('"')
 
 
-def _storage_class(answer: _Answer) -> str:
-    found = str(answer.get("StorageClass", ""))
-    return "" if found == "STANDARD" else found
+def _standard_is_empty(storage_class: str) -> str:
+    return "" if storage_class == "STANDARD" else storage_class
 
 
-def _checksum(answer: _Answer) -> Checksum | None:
-    """Return the checksum that S3 keeps: a field such as ``ChecksumCRC32C``, in base64."""
-    for name, value in answer.items():
-        if name.startswith("Checksum") and name not in _NO_VALUES:
-            text, _, parts = str(value).partition("-")  # "…-3": of three parts' checksums
-            full = not parts and answer.get("ChecksumType") != "COMPOSITE"
-            try:
-                digest = b64decode(text, validate=True)
-            except NotBase64:
-                return None
-            return Checksum(name.removeprefix("Checksum").lower(), digest, full)
-    return None
+def _crc32c(answer: _Answer) -> int | None:
+    """Return the crc32c of all bytes that S3 keeps; "…-3" is one of three parts' checksums."""
+    text = answer.get("ChecksumCRC32C", "")
+    if not text or "-" in text or answer.get("ChecksumType") == "COMPOSITE":
+        return None
+    try:
+        return int.from_bytes(b64decode(text, validate=True), "big")
+    except NotBase64:
+        return None
 
 
 def _base64(crc32c: int) -> str:

@@ -1,4 +1,4 @@
-"""Requests to S3: sent, retried by one policy, and their failures explained.
+"""Requests to S3: built, signed and sent, and their answers parsed.
 
 botocore's own client spends 2 ms of processor time on a request, its signer on urllib3's pool 1 ms:
 thousands of small files make both noticeable. So only botocore's serializer, parser and connections
@@ -21,16 +21,17 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
 from dsprep.errors import StoreError
 from dsprep.storage.location import Location
 from dsprep.storage.s3.config import Retries, S3Config, require_endpoint
-from dsprep.storage.s3.errors import Failure, explain
+from dsprep.storage.s3.errors import Request
 from dsprep.storage.store import Progress, ignore
 
 Data = bytes | bytearray | memoryview
@@ -38,20 +39,14 @@ T = TypeVar("T")
 
 _CONNECT_TIMEOUT = 20.0  # seconds; also for each piece of a body
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-
-_SMALL = 1 << 20
-"""Bytes that are sent without asking first whether the server accepts them."""
-
+_SMALL = 1 << 20  # bytes that are sent without asking first whether the server accepts them
+# Bytes handed to the socket at once: a stop, a limit and a stall are noticed between two.
 _AT_ONCE = 256 * 1024
-"""Bytes handed to the socket at once: a stop, a limit and a stall are noticed between two."""
-
+# Operations that may answer 200 and then report an error in the body.
 _LATE = ("CompleteMultipartUpload", "CopyObject", "UploadPartCopy")
-"""Operations that may answer 200 and then report an error in the body."""
-
+# Acknowledges the headers of an answer at once, on Linux. Some servers, such as Ceph, send the
+# body only then, and the system would wait for 40 ms.
 _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
-"""Acknowledges the headers of an answer at once, on Linux. Some servers, such as Ceph, send the
-body only then, and the system would wait for 40 ms."""
-
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 
 
@@ -86,12 +81,6 @@ class _Body:
             self._progress(len(piece))
         self._at += len(piece)
         return piece
-
-    def whole(self) -> bytes:
-        """Return all bytes as a copy."""
-        self._progress(len(self._view))
-        self._at = len(self._view)
-        return bytes(self._view)
 
     def seek(self, offset: int, whence: int = 0) -> int:
         self._at = offset + (0, self._at, len(self._view))[whence]
@@ -403,7 +392,13 @@ class Client:
         try:
             self._connection = Connection(bucket, self.config)
         except Exception as error:  # whatever is wrong in AWS's files
-            raise self.failure("", "", error, 1).to_error(role) from None
+            raise self.failed("", "").explain(error) from None
+
+    def in_role(self, role: type[StoreError]) -> Self:
+        """Return a client with the same connections that raises errors of another role."""
+        other = copy(self)
+        other._role = role
+        return other
 
     def close(self) -> None:
         """Close connections."""
@@ -423,30 +418,28 @@ class Client:
         """Make a request and parse its answer."""
         if self.config.request_payer:
             args["RequestPayer"] = "requester"
-        attempt = 0
-        while True:
-            attempt += 1
+
+        def attempt(number: int) -> T:
+            nonlocal args
             if self._without_checksums:
                 args = {name: value for name, value in args.items() if "Checksum" not in name}
-            body = _Body(data, progress) if data is not None else None
-            if body is not None:
-                args["Body"] = body if len(body) > _SMALL else body.whole()
+            body = _Body(data or b"", progress)
+            if data is not None:
+                args["Body"] = body if len(data) > _SMALL else bytes(body.read(_SMALL))
             try:
                 return parse(self._connection.send(operation, **args))
             except Exception as caught:
-                failure = self.failure(operation, key, caught, attempt)
-                moved = self._connection.follows(caught)
-            if body is not None:
-                progress(-body.tell())
-            error = failure.to_error(self._role)
-            if moved:
-                continue
-            if error.kind == "unsupported" and any("Checksum" in name for name in args):
-                self._fall_back(failure.code)
-            elif once:
-                raise error
-            else:
-                self.again(error, attempt)
+                error = self.failed(operation, key, number).explain(caught)
+                repeats = self._connection.follows(caught)
+                if error.kind == "unsupported" and any("Checksum" in name for name in args):
+                    self._fall_back(caught)
+                    repeats = True
+            progress(-body.tell())
+            if repeats:
+                return attempt(number)
+            raise error
+
+        return attempt(1) if once else self.retried(attempt)
 
     def pages(
         self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
@@ -468,35 +461,30 @@ class Client:
                 return
             args |= following
 
-    def again(self, error: StoreError, failed: int) -> None:
-        """Wait before the next attempt after so many failures, or raise the error."""
-        may_help = error.kind in ("transient", "damaged") and failed < self._retries.attempts
-        if error.is_final or not may_help:
-            error.is_final = True  # a caller with retries of its own does not begin again
-            raise error
-        delay = self._retries.delay(failed)
-        self._on_retry(error, delay)
-        self._wait(delay)
+    def failed(self, operation: str, key: str, attempts: int = 1) -> Request:
+        """Return a request that has failed, which explains its errors."""
+        return Request(operation, self.bucket, key, attempts, self._role)
 
-    def refused(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
-        """Return the error of one object among those of a request."""
-        code, message = entry.get("Code", ""), entry.get("Message", "")
-        return Failure(operation, self.bucket, key, 0, code, message).to_error(self._role)
+    def retried(self, attempt: Callable[[int], T]) -> T:
+        """Call a function with the number of the attempt, after longer and longer waits."""
+        number = 1
+        while True:
+            try:
+                return attempt(number)
+            except StoreError as error:
+                may_help = error.kind in ("transient", "damaged")
+                if error.is_final or not may_help or number >= self._retries.attempts:
+                    error.is_final = True  # a caller with retries of its own does not begin again
+                    raise
+                delay = self._retries.delay(number)
+                self._on_retry(error, delay)
+            self._wait(delay)
+            number += 1
 
-    def broken(self, key: str, error: Exception, failed: int) -> StoreError:
-        """Return the error of an answer that has ended or stalled so many times before its end."""
-        return self.failure("GetObject", key, error, failed).to_error(self._role)
-
-    def failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
-        """Say what a request failed with."""
-        return explain(error, Failure(operation, self.bucket, key, attempts=attempt), self._role)
-
-    def _fall_back(self, code: str) -> None:
+    def _fall_back(self, refusal: Any) -> None:
         """Do without checksums from now on; several threads may find out that this is needed."""
         with self._falling_back:
             is_told, self._without_checksums = self._without_checksums, True
         if not is_told:
-            self._on_fallback(
-                f"{Location(self.bucket, '')}: the server takes no checksums ({code}): "
-                "going on with MD5"
-            )
+            place, code = Location(self.bucket, ""), refusal.response["Error"]["Code"]
+            self._on_fallback(f"{place}: the server takes no checksums ({code}): going on with MD5")

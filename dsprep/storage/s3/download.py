@@ -2,82 +2,62 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import threading
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from dsprep.errors import DestinationError, StoreError
 from dsprep.storage.checksums import combine_all, confirmed_by, crc32c, said_mtime_ns
-from dsprep.storage.local import LONGEST_NAME, SCRATCH, destination_errors, open_regular, read_whole
-from dsprep.storage.pool import Pace
+from dsprep.storage.local import (
+    LONGEST_NAME,
+    PATIENCE,
+    SCRATCH,
+    Lock,
+    destination_errors,
+    read_whole,
+)
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, PartPlan, Range, plan_parts
+from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
 _AT_ONCE = 1 << 20
-_TRIES = 2
-"""How often an object is fetched that is not what the store says it is."""
-
-
-@dataclass(frozen=True)
-class Received:
-    """An object that has arrived."""
-
-    path: Path  # the file
-    size: int  # in bytes
-    crc32c: int  # of its bytes
-    etag: str  # the object's
-    parts: int  # how many it came in
-    found: int  # how many of them were there from an earlier run
-    moved: int  # bytes that were received
-    # what proves that the file is the object: the `crc32c` that was expected or that is stored, its
-    # `md5`, or no more than its `size`
-    proof: str
+_TRIES = 2  # how often an object is fetched that is not what the store says it is
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 
 
 def download(
     store: S3Store,
     key: str,
     path: Path,
-    *,
-    stored: Stored | None = None,
+    options: TransferOptions,
+    listed: Stored | None = None,
     crc32c: int | None = None,
-    part_size: int = 0,
-    pace: Pace | None = None,
-    events: Events | None = None,
-    keep: bool = True,
-) -> Received:
-    """Download an object. Its file gets its name when all of it has arrived.
+) -> Transferred:
+    """Download an object, with this crc32c if given. Its file gets its name when it is complete.
 
-    Several threads may call it with one `Pace`, but not those of `Pace.each`.
+    A small object that has been listed is not looked up.
     """
-    own = pace or Pace()
-    try:
-        small = stored is not None and len(plan_parts(stored.size, part_size)) == 1
-        known = stored if small else store.stat(key)
-        if known is None:
-            raise StoreError(f"{store.url(key)}: is not there", "missing")
-        if stored is not None and known.etag != stored.etag:
-            raise StoreError(f"{store.url(key)}: has changed since it was listed", "exists")
-        plan = plan_parts(known.size, part_size, store.url(key))
-        with Landing(path, known, plan.part_size) as landing:
-            try:
-                return _Task(store, known, landing, plan, crc32c, own, events or Events()).run()
-            except BaseException:
-                if not keep:
-                    landing.discard()
-                raise
-    finally:
-        if pace is None:
-            own.close()
+    small = listed is not None and len(plan_parts(listed.size, options.part_size)) == 1
+    stored = listed if small else store.stat(key)
+    if stored is None:
+        raise StoreError(f"{store.url(key)}: is not there", "missing")
+    if listed is not None and stored.etag != listed.etag:
+        raise StoreError(f"{store.url(key)}: has changed since it was listed", "exists")
+    plan = plan_parts(stored.size, options.part_size, store.url(key))
+    with closing(Landing(path, stored, plan)) as landing:
+        try:
+            return _Download(store, stored, landing, crc32c, options).run()
+        except BaseException:
+            if not options.keep:
+                landing.discard()
+            raise
 
 
-class _Task:
+class _Download:
     """The download of one object."""
 
     def __init__(
@@ -85,16 +65,14 @@ class _Task:
         store: S3Store,
         stored: Stored,
         landing: Landing,
-        plan: PartPlan,
         expected: int | None,
-        pace: Pace,
-        events: Events,
+        options: TransferOptions,
     ) -> None:
-        self.store, self.stored, self.landing, self.plan = store, stored, landing, plan
-        self.expected, self.pace, self.events = expected, pace, events
-        self.name = store.url(stored.key)
+        self.store, self.stored, self.landing, self.expected = store, stored, landing, expected
+        self.pace, self.events = options.pace, options.events
+        self.plan, self.name = landing.plan, store.url(stored.key)
 
-    def run(self) -> Received:
+    def run(self) -> Transferred:
         """Fetch the missing parts; all of them again if the file is not what it should be."""
         size, count = self.stored.size, len(self.plan)
         self.events.begin(self.name, size, count)
@@ -113,13 +91,10 @@ class _Task:
             proof = self.proof(value)
             if proof:
                 mtime = said_mtime_ns(self.stored.metadata)
-                self.landing.publish(
-                    mtime if mtime is not None else int(self.stored.modified * 1e9)
-                )
+                self.landing.publish(int(self.stored.modified * 1e9) if mtime is None else mtime)
                 self.events.end(self.name, size, proof)
                 moved, found = sum(part.size for part in missing), count - len(missing)
-                final, etag = self.landing.final, self.stored.etag
-                return Received(final, size, value, etag, count, found, moved, proof)
+                return Transferred(self.stored, value, count, found, moved, proof)
             self.events.moved(self.name, -size)
         self.landing.discard()
         raise StoreError(
@@ -130,35 +105,31 @@ class _Task:
 
     def kept(self) -> dict[int, int]:
         """Return the crc32c of the parts that an earlier run has left and the disk has kept."""
-        there = {}
+        there, size = {}, 0
         for part in self.plan:
-            value = self.landing.there.get(part.number)
-            if value is not None and self.reread(part) == value:
-                there[part.number] = value
+            noted, value = self.landing.there.get(part.number), 0
+            if noted is None:
+                continue
+            for data in self.landing.read(part.start, part.size):
+                self.pace.check()
+                value = crc32c(data, value)
+            if value == noted:
+                there[part.number], size = value, size + part.size
         if there:
-            size = sum(part.size for part in self.plan if part.number in there)
             self.events.found(self.name, size, len(there))
         return there
 
-    def reread(self, part: Range) -> int:
-        """Return the crc32c of a part on the disk."""
-        value, end = 0, part.start + part.size
-        for start in range(part.start, end, _AT_ONCE):
-            self.pace.check()
-            value = crc32c(self.landing.read(min(_AT_ONCE, end - start), start), value)
-        return value
-
     def fetch(self, part: Range) -> tuple[int, int]:
         """Fetch a part; return its number and crc32c."""
-        whole = part.size == self.stored.size
-        size = None if whole else part.size
+        is_all = part.size == self.stored.size
+        size = None if is_all else part.size
         value = done = 0
         with self.store.open(self.stored.key, part.start, size, self.stored.etag) as reading:
             if reading.stored.size != self.stored.size:
                 raise StoreError(f"{self.name}: has changed while it was being read", "exists")
-            if whole:  # a listing has no checksums and metadata
+            if is_all:  # a listing has no checksums and metadata
                 self.stored = reading.stored
-            while data := reading.read(_AT_ONCE):
+            while data := reading.read():
                 self.pace.take(len(data))
                 self.landing.write(data, part.start + done)
                 value, done = crc32c(data, value), done + len(data)
@@ -177,8 +148,8 @@ class _Task:
     def md5(self) -> bytes:
         """Return the MD5 of what has arrived."""
         digest = hashlib.md5(usedforsecurity=False)
-        for start in range(0, self.stored.size, _AT_ONCE):
-            digest.update(self.landing.read(min(_AT_ONCE, self.stored.size - start), start))
+        for data in self.landing.read(0, self.stored.size):
+            digest.update(data)
         return digest.digest()
 
 
@@ -190,43 +161,36 @@ class Landing:
     write at once.
     """
 
-    def __init__(self, final: Path, stored: Stored, part_size: int) -> None:
+    def __init__(self, final: Path, stored: Stored, plan: Sequence[Range]) -> None:
         """Open what an earlier run has left of this object, or begin."""
-        self.final = final
-        directory, name = os.path.split(final)
-        self._hidden = os.path.join(directory, SCRATCH)
+        self.final, self.plan, self.size = final, plan, stored.size
+        self._hidden, name = final.parent / SCRATCH, final.name
         if len(os.fsencode(name)) + len(".partial") > LONGEST_NAME:
             name = hashlib.sha256(os.fsencode(name)).hexdigest()
-        self._partial = os.path.join(self._hidden, f"{name}.partial")
-        self._journal = os.path.join(self._hidden, f"{name}.journal")
+        self._partial = self._hidden / f"{name}.partial"
+        self._journal = self._hidden / f"{name}.journal"
         content = stored.etag or stored.modified
-        self._head = json.dumps([stored.key, content, stored.size, part_size])
-        self._size, self._in_parts = stored.size, stored.size > part_size
+        self._head = json.dumps([stored.key, content, stored.size, plan[0].size])
         self._noting, self._over = threading.Lock(), False
         if os.path.isdir(final):
             raise DestinationError(f"{final}: is a directory, and a file of this name is to come")
-        with destination_errors(final):
-            self._fd = self._open()
-            while not self._lock():
-                os.close(self._fd)
-                self._fd = self._open()
+        self._lock = Lock(self._partial, final, PATIENCE, _FLAGS, hidden=True)
+        self._fd = self._lock.file.fileno()
         # the crc32c of each part that should be there, by number
-        self.there = self._read_journal() if self._in_parts else {}
+        self.there = self._read_journal() if len(self.plan) > 1 else {}
 
-    def __enter__(self) -> Landing:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+    def close(self) -> None:
+        """Close the file, and let other runs write it."""
+        self._lock.release()
 
     def begin(self) -> None:
         """Forget what is there, and allocate the file."""
         self.there = {}
         with destination_errors(self.final):
             os.ftruncate(self._fd, 0)
-            if self._in_parts:
-                os.posix_fallocate(self._fd, 0, self._size)
-                _remove(self._journal)
+            if len(self.plan) > 1:
+                os.posix_fallocate(self._fd, 0, self.size)
+                self._journal.unlink(missing_ok=True)
 
     def write(self, data: bytes, start: int) -> None:
         """Write bytes at an offset."""
@@ -236,10 +200,12 @@ class Landing:
                 done = os.pwrite(self._fd, view, start)
                 view, start = view[done:], start + done
 
-    def read(self, size: int, start: int) -> bytes:
-        """Read bytes that were written."""
-        with destination_errors(self.final):
-            return os.pread(self._fd, size, start)
+    def read(self, start: int, size: int) -> Iterator[bytes]:
+        """Read bytes that were written, in pieces."""
+        for offset in range(start, start + size, _AT_ONCE):
+            with destination_errors(self.final):
+                piece = os.pread(self._fd, min(_AT_ONCE, start + size - offset), offset)
+            yield piece
 
     def note(self, number: int, crc32c: int) -> None:
         """Note that a part is complete."""
@@ -255,50 +221,27 @@ class Landing:
         with destination_errors(self.final):
             os.utime(self._fd, ns=(mtime_ns, mtime_ns))
             os.fsync(self._fd)
-            os.replace(self._partial, self.final)
+            self._partial.replace(self.final)
         self._tidy()
 
     def discard(self) -> None:
         """Leave nothing behind."""
-        _remove(self._partial)
+        self._partial.unlink(missing_ok=True)
         self._tidy()
 
     def _tidy(self) -> None:
         with self._noting:  # threads that a stop has not waited for may still note parts
             self._over = True
-            _remove(self._journal)
+            self._journal.unlink(missing_ok=True)
         with suppress(OSError):  # other files are on their way
-            os.rmdir(self._hidden)
-
-    def _open(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        while True:
-            with suppress(FileNotFoundError):  # another download may have just removed it
-                return open_regular(self._partial, flags)
-            os.makedirs(self._hidden, exist_ok=True)
-
-    def _lock(self) -> bool:
-        """Lock the file; return whether it still is the partial one.
-
-        A run that has just ended may have renamed or removed it before it was locked here.
-        """
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._fd)
-            raise DestinationError(
-                f"{self.final}: another dsprep run is writing it; wait for it to end"
-            ) from None
-        with suppress(FileNotFoundError):
-            return os.path.samestat(os.stat(self._partial), os.fstat(self._fd))
-        return False
+            self._hidden.rmdir()
 
     def _read_journal(self) -> dict[int, int]:
         try:
             head, *lines = read_whole(self._journal).decode("utf-8", "replace").split("\n")
         except OSError:
             return {}
-        if head != self._head or os.fstat(self._fd).st_size != self._size:
+        if head != self._head or os.fstat(self._fd).st_size != self.size:
             return {}
         found = {}
         for line in lines:
@@ -306,8 +249,3 @@ class Landing:
                 number, crc32c = json.loads(line)
                 found[int(number)] = int(crc32c)
         return found
-
-
-def _remove(path: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(path)

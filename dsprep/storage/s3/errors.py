@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dsprep.errors import DsprepError, StoreError
 from dsprep.storage.location import Location
 
 # What cannot be done, and the right that it needs (Service Authorization Reference, Amazon S3).
-_OPERATIONS = {
+OPERATIONS = {
     "AbortMultipartUpload": ("the unfinished upload cannot be aborted", "s3:AbortMultipartUpload"),
     "CompleteMultipartUpload": ("the upload cannot be completed", "s3:PutObject"),
     "CopyObject": ("cannot be copied to", "s3:PutObject, and s3:GetObject on what is copied"),
@@ -36,10 +37,8 @@ _OPERATIONS = {
         "s3:PutObject, and s3:GetObject on what is copied",
     ),
 }
-RIGHTS = {operation: right for operation, (_, right) in _OPERATIONS.items()}
 
-TRANSIENT_STATUS = {429, 500, 502, 503, 504}
-
+_TRANSIENT_STATUS = {429, 500, 502, 503, 504}
 _TRANSIENT = {
     *("InternalError", "InternalServerError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
     *("OperationAborted", "ConditionalRequestConflict", "Throttling", "ThrottlingException"),
@@ -56,6 +55,7 @@ _KINDS = {
     "damaged": {"BadDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"},
 }
 _KIND = {code: kind for kind, codes in _KINDS.items() for code in codes}
+_KIND_OF_STATUS = {404: "missing", 412: "exists", 411: "unsupported"}
 
 _ELSEWHERE = "the bucket is in another region; name it in AWS_REGION, or with sync --region"
 
@@ -93,8 +93,8 @@ _ADVICE_BY_KIND = {
 
 _KMS = re.compile(r"kms:\w+")
 
+# The beginning of urllib3's messages about a server that it cannot reach.
 _POOL = re.compile(r"^\w+\(host='([^']*)', port=(\d+)\): ")
-"""The beginning of urllib3's messages about a server that it cannot reach."""
 
 _CREDENTIALS = {
     "NoCredentialsError": "there are no credentials: set AWS_ACCESS_KEY_ID and "
@@ -112,95 +112,81 @@ _CREDENTIALS = {
 _EXPIRED = {"UnauthorizedSSOTokenError", "TokenRetrievalError"}
 
 
+_ANSWERED = {"HTTPStatusCode": 200}
+
+
 class DamagedError(Exception):
     """An answer shows that other bytes have arrived than were sent."""
 
 
 @dataclass(frozen=True)
-class Failure:
+class Request:
     """A request that failed."""
 
     operation: str  # its name in the API, such as `UploadPart`
-    bucket: str  # the bucket
+    bucket: str
     key: str  # the object, or the prefix that was listed
-    status: int = 0  # HTTP's status code; 0 if there was no answer
-    code: str = ""  # S3's, such as `AccessDenied`; empty if there was no answer
-    message: str = ""  # what the server said, or what broke
-    request_id: str = ""  # what the server calls the request
     attempts: int = 1  # how often it was tried
+    role: type[StoreError] = StoreError  # the error of what is read or written there
 
-    @property
-    def kind(self) -> str:
-        """What it means, in the words of `StoreError`."""
-        if self.code in _KIND:
-            return _KIND[self.code]
-        if not self.status or self.status in TRANSIENT_STATUS or self.code in _TRANSIENT:
-            return "transient"
-        return {404: "missing", 403: "other", 412: "exists", 411: "unsupported"}.get(
-            self.status, "other"
-        )
-
-    def to_error(self, role: type[StoreError] = StoreError) -> StoreError:
-        """The message for the user, as the error of what is read or written there."""
-        what, _ = _OPERATIONS.get(self.operation, (f"{self.operation} failed", ""))
-        said = self.message if self.message not in ("", "None", "Unknown") else ""
-        facts = [self.code if not self.code.isdigit() else "", f"HTTP {self.status}"]
-        facts = [fact for fact in facts if fact and fact != "HTTP 0"]
-        if self.request_id:
-            facts.append(f"request {self.request_id}")
-        parts = [f"{Location(self.bucket, self.key)}: {what}"]
-        if said:
-            parts.append(f"{said.rstrip('.')[:500]}")
-        message = ": ".join(parts) + (f" ({', '.join(facts)})" if facts else "")
-        advice = self._advice()
-        return role(f"{message}; {advice}" if advice else message, self.kind)
-
-    def _advice(self) -> str:
-        if self.kind == "denied":
-            needed = _KMS.search(self.message)
-            right = needed[0] if needed else RIGHTS.get(self.operation, "")
-            also = (
-                ", or it is not there and the right s3:ListBucket is missing"
-                if self.operation in ("HeadObject", "GetObject")
-                else ""
+    def explain(self, error: Exception) -> StoreError:
+        """Return the error for users; raise what another attempt cannot help."""
+        inner = getattr(error, "kwargs", {}).get("error")
+        for found in (error, inner):
+            if isinstance(found, DsprepError):
+                raise found
+        name = type(error).__name__
+        answer = getattr(error, "response", None)
+        if isinstance(answer, dict) and "Error" in answer:
+            return self.refused(answer["Error"], answer.get("ResponseMetadata", {}))
+        if isinstance(error, DamagedError):
+            return self.refused({"Code": "BadDigest", "Message": str(error)}, _ANSWERED)
+        if name in _CREDENTIALS:
+            kind = "expired" if name in _EXPIRED else "other"
+            advice = _CREDENTIALS[name].format(**getattr(error, "kwargs", {}))
+            raise self.role(f"{Location(self.bucket, self.key)}: {advice}", kind)
+        if isinstance(error, TypeError) or name == "ParamValidationError":
+            raise error  # a mistake of ours
+        if isinstance(error, KeyError | ValueError) and not isinstance(error, OSError):
+            what = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+            message = (
+                f"the server's answer makes no sense: {what:.200}; look at the endpoint, and at "
+                "what lies between here and it"
             )
-            return f"the right {right} is missing{also}" if right else "a right is missing"
-        found = _ADVICE.get(self.code) or _ADVICE_BY_KIND.get(self.kind, "")
+            return self.refused({"Message": message}, _ANSWERED)
+        return self.refused({"Message": _POOL.sub(r"\1:\2: ", f"{inner or error!s:.300}")}, {})
+
+    def refused(self, error: Mapping[str, Any], about: Mapping[str, Any]) -> StoreError:
+        """Return the error for users, from an answer's `Error` and `ResponseMetadata`."""
+        status, code = int(about.get("HTTPStatusCode", 0)), str(error.get("Code", ""))
+        said = str(error.get("Message", ""))
+        kind = _kind(status, code)
+        what, right = OPERATIONS.get(self.operation, (f"{self.operation} failed", ""))
+        message = f"{Location(self.bucket, self.key)}: {what}"
+        if said not in ("", "None", "Unknown"):
+            message += f": {said.rstrip('.')[:500]}"
+        facts = [
+            "" if code.isdigit() else code,
+            f"HTTP {status}" if status else "",
+            f"request {about['RequestId']}" if about.get("RequestId") else "",
+        ]
+        if any(facts):
+            message += f" ({', '.join(filter(None, facts))})"
         tried = "once" if self.attempts == 1 else f"{self.attempts} times"
-        return found.format(attempts=tried)
+        advice = _ADVICE.get(code) or _ADVICE_BY_KIND.get(kind, "")
+        if kind == "denied":
+            needed = _KMS.search(said)
+            right = needed[0] if needed else right
+            advice = f"the right {right} is missing" if right else "a right is missing"
+            if right and self.operation in ("HeadObject", "GetObject"):
+                advice += ", or it is not there and the right s3:ListBucket is missing"
+        return self.role("; ".join(filter(None, (message, advice.format(attempts=tried)))), kind)
 
 
-def explain(error: Exception, failed: Failure, role: type[StoreError]) -> Failure:
-    """Say what a request failed with; raise what another attempt cannot help."""
-    inner = getattr(error, "kwargs", {}).get("error")
-    for found in (error, inner):
-        if isinstance(found, DsprepError):
-            raise found
-    name = type(error).__name__
-    if isinstance(error, DamagedError):
-        return replace(failed, status=200, code="BadDigest", message=str(error))
-    answer: Any = getattr(error, "response", None)
-    if isinstance(answer, dict) and "Error" in answer:
-        about, told = answer.get("ResponseMetadata", {}), answer["Error"]
-        return replace(
-            failed,
-            status=int(about.get("HTTPStatusCode", 0)),
-            code=str(told.get("Code", "")),
-            message=str(told.get("Message", "")),
-            request_id=str(about.get("RequestId", "")),
-        )
-    if name in _CREDENTIALS:
-        kind = "expired" if name in _EXPIRED else "other"
-        told = _CREDENTIALS[name].format(**getattr(error, "kwargs", {}))
-        raise role(f"{Location(failed.bucket, failed.key)}: {told}", kind)
-    if isinstance(error, TypeError) or name == "ParamValidationError":
-        raise error  # a mistake of ours
-    if isinstance(error, KeyError | ValueError) and not isinstance(error, OSError):
-        what = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
-        text = (
-            f"the server's answer makes no sense: {what:.200}; look at the endpoint, and at what "
-            "lies between here and it"
-        )
-        return replace(failed, status=200, message=text)
-    text = _POOL.sub(r"\1:\2: ", f"{inner or error!s:.300}")
-    return replace(failed, message=text)
+def _kind(status: int, code: str) -> str:
+    """Return what a refusal means, in the words of `StoreError`."""
+    if code in _KIND:
+        return _KIND[code]
+    if not status or status in _TRANSIENT_STATUS or code in _TRANSIENT:
+        return "transient"
+    return _KIND_OF_STATUS.get(status, "other")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import io
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,10 +21,9 @@ from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.checksums import combine_all, crc32c, is_whole
-from dsprep.storage.local import LARGEST
 from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace, submit
-from dsprep.storage.store import FATAL, Facts, Level, Stored, ignore, read_all
+from dsprep.storage.store import FATAL, Facts, Level, Stored, ignore
 from dsprep.storage.transfer import Range, plan_parts
 
 if TYPE_CHECKING:
@@ -36,22 +35,12 @@ T = TypeVar("T")
 
 _SECOND = 1_000_000_000
 
-_AT_ONCE = 1 << 20
-
+# Bytes fetched at once where reading goes on, doubled each time.
 _FIRST, _LARGEST = 1 << 20, 8 << 20
-"""Bytes fetched at once where reading goes on, doubled each time."""
-
-_AHEAD = 3
-"""Windows that are on their way while one is read."""
-
-_GAP = 4 << 20
-"""Passing over more bytes is a jump; to fetch as many takes as long as one more request."""
-
-_NEAR = 1 << 16
-"""Between what is asked for in advance and what follows it, there may be a header or two."""
-
-_MOST_ASKED = 128
-"""Ranges asked for in advance that are kept until they are read."""
+_AHEAD = 3  # windows that are on their way while one is read
+_GAP = 4 << 20  # passing over more is a jump; to fetch as many takes as long as one more request
+_NEAR = 1 << 16  # bytes between a requested range and the next, such as a header or two
+_MOST_ASKED = 128  # ranges asked for in advance that are kept until they are read
 
 
 def facts_of(stored: Stored) -> Facts:
@@ -155,7 +144,7 @@ def read_range(url: str, start: int, size: int, etag: str) -> bytes:
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
         with store.open(key, start, size, etag) as reading:
-            data = read_all(reading)
+            data = reading.read_all()
         if len(data) != size:  # only where an ETag could not be asked for
             raise StoreError(f"{url}: is shorter now", "exists")
         return data
@@ -165,23 +154,17 @@ def read_object(url: str, size: int | None = None, limit: int | None = None) -> 
     """Read an object in one request; None if it has another size."""
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
-        failed = 0
-        while True:
+
+        def attempt(_: int) -> bytes | None:
             with store.open(key) as reading:
                 if size not in (None, reading.stored.size):
                     return None
-                data = read_all(reading, limit)
-            if reading.stored.crc32c is None or is_whole(data, reading.stored):
-                return data
-            failed += 1
-            problem = f"{url}: its crc32c is not that of the bytes that came"
-            store.again(StoreError(problem, "damaged"), failed)
+                data = reading.read_all(limit)
+            if reading.stored.crc32c is not None and not is_whole(data, reading.stored):
+                raise StoreError(f"{url}: its crc32c is not that of the bytes that came", "damaged")
+            return data
 
-
-def read_small(store: S3Store, key: str) -> tuple[bytes, Stored]:
-    """Read a small object, and what the answer says about it."""
-    with store.open(key) as reading:
-        return read_all(reading, LARGEST), reading.stored
+        return store.retried(attempt)
 
 
 def read_back(
@@ -198,7 +181,7 @@ def read_back(
         stored = objects[index]
         try:
             with store.open(stored.key, part.start, part.size, stored.etag) as reading:
-                while data := reading.read(_AT_ONCE):
+                while data := reading.read():
                     pace.take(len(data))
                     value = crc32c(data, value)
         except StoreError as error:
@@ -208,20 +191,19 @@ def read_back(
         on_part(index, part)
         return value
 
-    tasks = [
-        (index, part)
-        for index, stored in enumerate(objects)
-        if stored.size
-        for part in plan_parts(stored.size, part_size)
-    ]
-    runs: list[list[tuple[int, int]]] = [[] for _ in objects]
-    failed: dict[int, StoreError] = {}
-    for (index, part), value in zip(tasks, pace.each(read, tasks), strict=True):
-        if isinstance(value, StoreError):
-            failed[index] = value
-        else:
-            runs[index].append((value, part.size))
-    return [failed.get(index) or combine_all(found) for index, found in enumerate(runs)]
+    plans = [plan_parts(stored.size, part_size) if stored.size else [] for stored in objects]
+    tasks = [(index, part) for index, plan in enumerate(plans) for part in plan]
+    values = iter(pace.each(read, tasks))
+    results: list[int | StoreError] = []
+    for plan in plans:
+        found, failed = [], None
+        for part, value in zip(plan, values, strict=False):
+            if isinstance(value, StoreError):
+                failed = value
+            else:
+                found.append((value, part.size))
+        results.append(failed or combine_all(found))
+    return results
 
 
 class _Range(NamedTuple):
@@ -231,8 +213,9 @@ class _Range(NamedTuple):
     stop: int
     data: Future[bytes]
 
-    def holds(self, offset: int) -> bool:
-        return self.start <= offset < self.stop
+
+def _holding(ranges: Iterable[_Range], offset: int) -> _Range | None:
+    return next((found for found in ranges if found.start <= offset < found.stop), None)
 
 
 class ObjectFile(io.RawIOBase):
@@ -277,20 +260,17 @@ class ObjectFile(io.RawIOBase):
         follows = abs(offset - self._told) <= _NEAR
         self._told = offset + count
         stop = min(offset + min(count, _LARGEST), self._size)
-        if offset < stop and not follows and self._window_of(offset) is None:
+        if offset < stop and not follows and _holding(self._windows, offset) is None:
             self._asked.append(self._get(offset, stop))
 
     def _find(self, offset: int) -> _Range | None:
-        asked = next((found for found in self._asked if found.holds(offset)), None)
+        asked = _holding(self._asked, offset)
         while asked is not None and self._asked[0] is not asked:
             self._asked.popleft().data.cancel()  # it was passed over, or read from a window
-        window = self._window_of(offset)
+        window = _holding(self._windows, offset)
         if window is not None:
             self._go_on()
         return window or asked
-
-    def _window_of(self, offset: int) -> _Range | None:
-        return next((found for found in self._windows if found.holds(offset)), None)
 
     def _fetch(self, offset: int, stop: int) -> _Range:
         """Fetch what was not asked for in advance."""
@@ -325,10 +305,6 @@ class ObjectFile(io.RawIOBase):
         return True
 
     seekable = readable
-
-    def tell(self) -> int:
-        """Return the offset of the next byte."""
-        return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to an offset."""

@@ -1,21 +1,38 @@
-"""What ``shard index`` prints when it is done."""
+"""What ``verify`` and ``shard index`` print when they are done."""
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 
 import click
 
-from dsprep.cli.report import print_problems, print_rows
+from dsprep.cli.records import print_json
+from dsprep.cli.report import print_problems, print_rows, print_verify_report
+from dsprep.cli.streams import until_nobody_reads
+from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.units import format_duration, format_size, format_some
-from dsprep.verifying.report import IndexReport
+from dsprep.verifying.report import IndexReport, VerifyReport
 
 _SHOWN = 5
 """How many of the files that were wrong are named."""
 
 
-def print_index_report(report: IndexReport) -> None:
-    """Print what indexing did, or would do."""
+def end(report: VerifyReport | IndexReport, as_json: bool, quiet: bool) -> int:
+    """Print a report; return the exit code."""
+    with until_nobody_reads(sys.stdout):
+        if as_json:
+            print_json(report)
+        elif quiet and not report.problems:
+            pass
+        elif isinstance(report, VerifyReport):
+            print_verify_report(report)
+        else:
+            _print_index_report(report)
+    return REJECTS_EXIT_CODE if report.problems else 0
+
+
+def _print_index_report(report: IndexReport) -> None:
     names = defaultdict(list)
     for file in report.files:
         names[file.state].append(file.name)

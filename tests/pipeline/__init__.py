@@ -1,0 +1,1 @@
+"""How a row of a catalog becomes a sample."""
