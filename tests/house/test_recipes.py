@@ -1,0 +1,70 @@
+"""The recipes of CONTRIBUTING.md are true: a format is one module and one word."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.images import image_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the repository with another format."""
+    ignored = shutil.ignore_patterns("__pycache__", "data")
+    for name in ("dsprep", "scripts", "tests", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / "repo" / name, ignore=ignored)
+    root = tmp_path / "repo"
+    shutil.copyfile(ROOT / "pyproject.toml", root / "pyproject.toml")
+    shutil.copyfile(ROOT / "tests/house/toy_format.py", root / "dsprep/formats/toy.py")
+    registry = root / "dsprep/formats/__init__.py"
+    text = registry.read_text("utf-8")
+    text = text.replace("(WebDataset, TFRecord,", "(Toy, WebDataset, TFRecord,")
+    text = text.replace(
+        "from dsprep.formats.webdataset",
+        "from dsprep.formats.toy import Toy\nfrom dsprep.formats.webdataset",
+    )
+    registry.write_text(text, "utf-8")
+    return root
+
+
+def run(root: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    return done.stdout
+
+
+def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
+    assert "toy" in run(copy, "dsprep", "pack", "--help")
+    image_folder(copy / "images", ("cat", "dog"), 3)
+    run(copy, "dsprep", "pack", "images", "shards", "--to", "toy")
+    run(copy, "dsprep", "verify", "shards", "--against", "images", "--decode")
+    run(copy, "dsprep", "convert", "shards", "records", "--to", "tfrecord")
+    run(copy, "dsprep", "convert", "records", "again", "--to", "toy")
+    found = run(
+        copy,
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/contract/test_contract.py",
+        "tests/contract/test_sizes.py",
+        "-k",
+        "toy",
+    )
+    assert " passed" in found
+    assert "toy" not in found.partition("short test summary")[2]
