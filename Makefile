@@ -46,7 +46,7 @@ fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new 
 	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests
 
 docs: $(FULL) ## Build the site from docs/ and docstrings, in build/site, and man pages
-	$(BIN)/python -m scripts.cli_reference
+	$(BIN)/python -m scripts.reference
 	$(BIN)/python -m scripts.demo_svg
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open build/site/index.html"

@@ -15,7 +15,7 @@ import pytest
 
 from dsprep.cli.help import DefaultGroup
 from dsprep.cli.main import cli
-from scripts.cli_reference import PAGE, contexts, help_text
+from scripts.reference import PAGE, contexts, help_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -55,7 +55,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_reference_is_current() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.cli_reference", "--check"],
+        [sys.executable, "-m", "scripts.reference", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,

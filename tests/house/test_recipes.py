@@ -68,3 +68,5 @@ def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
     )
     assert " passed" in found
     assert "toy" not in found.partition("short test summary")[2]
+    run(copy, "scripts.reference")
+    assert "| `toy` | samples of entries" in (copy / "docs/formats.md").read_text("utf-8")
