@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.storage.s3.config import S3Config as S3Config
-    from dsprep.syncing.orphans import clean_uploads as clean_uploads
-    from dsprep.syncing.report import SyncReport as SyncReport
+    from dsprep.syncing.plan import SyncReport as SyncReport
+    from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
     from dsprep.verifying.indexing import index as index
     from dsprep.verifying.report import IndexReport as IndexReport
@@ -59,9 +59,8 @@ _PUBLIC = {
     "dsprep.progress": "Progress",
     "dsprep.sources.reading": "Source make_source",
     "dsprep.storage.s3.config": "S3Config",
-    "dsprep.syncing.orphans": "clean_uploads",
-    "dsprep.syncing.report": "SyncReport",
-    "dsprep.syncing.sync": "sync",
+    "dsprep.syncing.plan": "SyncReport",
+    "dsprep.syncing.sync": "clean_uploads sync",
     "dsprep.verifying.indexing": "index",
     "dsprep.verifying.report": "IndexReport VerifyReport",
     "dsprep.verifying.verify": "verify",
@@ -74,7 +73,6 @@ __all__ = sorted(_MODULES)
 
 
 def __dir__() -> list[str]:
-    """The public names, imported or not."""
     return sorted([*__all__, "__version__"])
 
 

@@ -90,7 +90,6 @@ def accept(name: str, hint: Any, value: Any) -> Any:
 
 
 def _converted(name: str, hint: Any, value: Any) -> Any:
-    """Return a value converted to a type hint."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         for option in inner:

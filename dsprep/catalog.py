@@ -51,11 +51,11 @@ class Catalog:
     classes: tuple[str, ...] | None  # the class names, by number; None if there are none
     reader: Reader  # how workers read the samples
     schema: Schema | None = None  # the fields, as far as the source declares them
-    is_told: bool = False  # whether it declares all of them, so that no sample has to be looked at
+    schema_known: bool = False  # whether it declares all, so that no sample is looked at
     settled: Settled | None = None  # the schema of the samples; None before a look settles it
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
-    # what whole samples take from the table, because a list says otherwise: `label`, `id`
-    told: frozenset[str] = frozenset()
+    # what samples take from the table, because a list says otherwise: `label`, `id`
+    from_rows: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
@@ -74,11 +74,9 @@ class Catalog:
                 raise ValueError(f"a catalog of {len(self.classes)} classes has others in it")
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return self.table.height
 
     def slice(self, start: int, length: int) -> Catalog:
-        """Return ``length`` samples from row ``start`` on."""
         return replace(self, table=self.table.slice(start, length))
 
     @property
@@ -100,14 +98,13 @@ class Catalog:
 
     @property
     def is_labeled(self) -> bool:
-        """Whether samples have labels."""
         has_field = self.settled is not None and self.settled.schema.label is not None
         return self.label_column is not None or has_field
 
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
         reader = self.reader
-        if reader.whole:
+        if reader.reads_samples:
             fields = tuple(each for each in settled.schema.fields if each.places)
             schema = replace(settled.schema, fields=fields)
             reader = replace(reader, reading=Reading(schema, reader.table, settled.ignored))
@@ -123,17 +120,14 @@ class Catalog:
         return Rows(ids, paths, sizes, labels, *map(columns.get, PLACE_COLUMNS))
 
     def with_ids_from(self, first: int) -> Catalog:
-        """Add ``first`` to all ids."""
         return replace(self, table=self.table.with_columns(pl.col("index") + first))
 
     def shuffle(self, seed: int) -> Catalog:
-        """Put the samples into a random order that depends on their order and the seed alone.
-
-        The order is part of what makes shards reproducible, so it is defined here, not by a
-        library: the samples are sorted by the numbers of a SplitMix64 generator, the ``i``-th of
-        which belongs to sample ``i``. The generator's state starts as the number that ``seed``
-        (modulo 2^64) mixes to. All numbers are different.
-        """
+        """Put the samples into a random order that depends on their order and the seed alone."""
+        # The order is part of what makes shards reproducible, so it is defined here, not by a
+        # library: the samples are sorted by the numbers of a SplitMix64 generator, the `i`-th of
+        # which belongs to sample `i`. The generator's state starts as the number that `seed`
+        # (modulo 2^64) mixes to. All numbers are different.
 
         def mix(z: pl.Expr) -> pl.Expr:  # in UInt64 arithmetic, which wraps
             z = (z ^ (z // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
@@ -146,7 +140,6 @@ class Catalog:
         return replace(self, table=self.table[self.table.select(numbers.arg_sort()).to_series()])
 
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
-        """Count the samples of each class."""
         if self.label_column != "cls":
             return {}
         counted = self.table.filter(~pl.col("path").is_in(list(without)))
@@ -165,7 +158,6 @@ class Catalog:
         return int(counts[0]) if counts[1] else 0
 
     def keys(self) -> pl.Series:
-        """Return the key of every sample."""
         return self._stream(key_expr().alias("key"))
 
     def names(self) -> pl.Series:
@@ -175,10 +167,8 @@ class Catalog:
         return self.long_names() if repeats else paths
 
     def long_names(self) -> pl.Series:
-        """Return ``FILE/PATH`` for each sample, with ``~1`` after the second of one such name.
-
-        Names are equal only if the source names a file twice.
-        """
+        """Return ``FILE/PATH`` for each sample, with ``~1`` after the second of one such name."""
+        # Names are equal only if the source names a file twice.
         files = pl.Series(short_names(self.reader.sources()), dtype=pl.String)
         rows = self.table.select("file", "path", prefix=files.gather(self.table["file"]) + "/")
         path, prefix = pl.col("path"), pl.col("prefix")
@@ -207,12 +197,10 @@ class Catalog:
         return self.table.lazy().select(expression).collect(engine="streaming").to_series()
 
     def digest(self) -> str:
-        """Identify the samples, in their order, with their sizes and labels, and the classes.
-
-        Neither the root nor the times count, so the same data set has the same digest everywhere.
-        The digest is over values (64-bit little-endian numbers, UTF-8 text), not over a library's
-        memory or file layout, so it stays the same from version to version.
-        """
+        """Identify the samples, in their order, with their sizes and labels, and the classes."""
+        # Neither the root nor the times count, so the same data set has the same digest everywhere.
+        # The digest is over values (64-bit little-endian numbers, UTF-8 text), not over a library's
+        # memory or file layout, so it stays the same from version to version.
         # The header makes it clear where in the rest a column ends.
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")

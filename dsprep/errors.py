@@ -93,7 +93,6 @@ class DamagedShard(DsprepError):
         self.problem = problem
 
     def __reduce__(self) -> tuple[type[DamagedShard], tuple[str, int, str]]:
-        """Travel between processes with all three arguments."""
         return DamagedShard, (self.path, self.offset, self.problem)
 
 
@@ -121,7 +120,6 @@ class StoreError(DsprepError):
         self.is_final = False
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
-        """Travel between processes with both arguments."""
         return type(self), (str(self), self.kind)
 
 

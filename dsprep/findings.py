@@ -17,8 +17,7 @@ SKIP_KINDS = frozenset(
 )
 """Something that lies in the source and never was a sample: reported, and no more."""
 
-DIRECTORIES = "directories"
-"""What :func:`count_skipped` counts besides extensions."""
+DIRECTORIES = "directories"  # what `count_skipped` counts besides extensions
 
 
 class Reject(NamedTuple):

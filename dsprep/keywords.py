@@ -40,7 +40,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def _option(
+def option(
     group: str,
     help: str,
     *,
@@ -51,11 +51,9 @@ def _option(
     rare: bool = False,
     folders: bool = False,
 ) -> Any:
-    """Declare an option: its heading in the help, what it does, and which values it takes.
-
-    ``rare`` options are shown by ``--help-all`` only. ``least`` is the smallest number that one
-    takes. ``folders`` are among the formats to choose from.
-    """
+    """Declare an option: its heading in the help, what it does, and which values it takes."""
+    # `rare` options are shown by `--help-all` only. `least` is the smallest number that one takes.
+    # `folders` are among the formats to choose from.
     metadata = {
         "group": group,
         "help": help,
@@ -68,25 +66,26 @@ def _option(
     return field(default=default, metadata=metadata)
 
 
-_source = partial(_option, "Source")
-_fields = partial(_option, "Fields")
-_shards = partial(_option, "Shards")
-_samples = partial(_option, "Samples")
-_run = partial(_option, "Run")
+_source = partial(option, "Source")
+_fields = partial(option, "Fields")
+_shards = partial(option, "Shards")
+_samples = partial(option, "Samples")
+_run = partial(option, "Run")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def _options(cls: type[T]) -> type[T]:
+def option_class(cls: type[T]) -> type[T]:
+    """Declare the options of a command."""
     return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def _inherited(cls: type[T]) -> type[T]:
+def inherited(cls: type[T]) -> type[T]:
     """Declare options that others inherit; making an ``__init__`` would take the longest."""
     return dataclass(frozen=True, kw_only=True, eq=False, repr=False, init=False)(cls)
 
 
-@_inherited
+@inherited
 class SourceOptions:
     """What is read, and where its labels come from."""
 
@@ -150,7 +149,7 @@ class SourceOptions:
     )
 
 
-@_inherited
+@inherited
 class ClassOptions:
     """How classes are numbered."""
 
@@ -167,7 +166,7 @@ class ClassOptions:
     )
 
 
-@_inherited
+@inherited
 class FieldOptions:
     """What the fields of samples are."""
 
@@ -197,7 +196,7 @@ class FieldOptions:
     )
 
 
-@_inherited
+@inherited
 class SelectionOptions:
     """Which fields are written, and under which names."""
 
@@ -213,7 +212,7 @@ class SelectionOptions:
     )
 
 
-@_inherited
+@inherited
 class KeepOptions:
     """Which fields a transform may leave as they are."""
 
@@ -226,7 +225,7 @@ class KeepOptions:
     )
 
 
-@_inherited
+@inherited
 class ImageOptions(KeepOptions):
     """How samples are made: what is done to images, and which are refused."""
 
@@ -248,7 +247,7 @@ class ImageOptions(KeepOptions):
     )
 
 
-@_inherited
+@inherited
 class FormatOptions:
     """The format that is written, and how samples are laid out in it."""
 
@@ -268,7 +267,7 @@ class FormatOptions:
     )
 
 
-@_inherited
+@inherited
 class SizeOptions:
     """How large shards are."""
 
@@ -277,7 +276,7 @@ class SizeOptions:
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
-@_inherited
+@inherited
 class CommandOptions:
     """What is read, and how the command runs."""
 
@@ -295,7 +294,7 @@ class CommandOptions:
     progress: Progress | None = None  # receives the progress
 
 
-@_inherited
+@inherited
 class RunOptions(CommandOptions):
     """What is written, and which bad samples are rejected."""
 
@@ -308,7 +307,7 @@ class RunOptions(CommandOptions):
     )
 
 
-@_inherited
+@inherited
 class WriteOptions(
     RunOptions,
     SizeOptions,
@@ -332,7 +331,7 @@ class WriteOptions(
     overwrite: bool = _run("Replace what is at DEST.", default=False)
 
 
-@_options
+@option_class
 class PackOptions(ImageOptions, WriteOptions):
     """The options of ``pack``."""
 
@@ -340,7 +339,7 @@ class PackOptions(ImageOptions, WriteOptions):
     seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
-@_options
+@option_class
 class ConvertOptions(ImageOptions, WriteOptions):
     """The options of ``convert``."""
 
@@ -356,7 +355,7 @@ class ConvertOptions(ImageOptions, WriteOptions):
     )
 
 
-@_options
+@option_class
 class ShardOptions(WriteOptions):
     """The options of ``shard``."""
 
@@ -378,7 +377,7 @@ class ShardOptions(WriteOptions):
     )
 
 
-@_options
+@option_class
 class AppendOptions(
     RunOptions,
     KeepOptions,
@@ -395,11 +394,11 @@ class AppendOptions(
     seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
-_split = partial(_option, "Split")
-_leaks = partial(_option, "Leaks")
+_split = partial(option, "Split")
+_leaks = partial(option, "Leaks")
 
 
-@_options
+@option_class
 class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
     """The options of ``split``."""
 
@@ -443,16 +442,16 @@ class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
     near_distance: int | None = _leaks(
         "Bits of 64-bit perceptual hashes that may differ, at most 16.  [default: 4]", least=0
     )
-    materialize: str | None = _option(
+    materialize: str | None = option(
         "Output",
         "Also make a tree SIDE/CLASS/NAME in that directory; the lists name its files.",
         choices=("hardlink", "symlink", "copy"),
     )
-    overwrite: bool = _option("Output", "Replace lists and classes.txt.", default=False)
+    overwrite: bool = option("Output", "Replace lists and classes.txt.", default=False)
 
 
-_files = partial(_option, "Files")
-_transfers = partial(_option, "Transfers")
+_files = partial(option, "Files")
+_transfers = partial(option, "Transfers")
 
 
 class Rule(NamedTuple):
@@ -467,13 +466,12 @@ class Rule(NamedTuple):
     pattern: str
 
 
-@_options
+@option_class
 class SyncOptions:
     """The options of ``sync``."""
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that were given, by their names on the command line."""
         return given_options(vars(self))
 
     source: AnyPath = field(kw_only=False)
@@ -501,10 +499,8 @@ class SyncOptions:
 
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
-    """Let callers give the fields of an option object to a function as plain arguments.
-
-    They are converted and checked as :func:`dsprep.arguments.public` does it.
-    """
+    """Let callers give the fields of an option object to a function as plain arguments."""
+    # They are converted and checked as `dsprep.arguments.public` does it.
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @wraps(function)

@@ -15,8 +15,7 @@ from dsprep.errors import OptionError
 Given: TypeAlias = Mapping[str, Any]
 """The options that were given, with their values, by names such as ``--quality``."""
 
-Facts: TypeAlias = Mapping[str, Any]
-"""What else is known: see :data:`FACTS`."""
+Facts: TypeAlias = Mapping[str, Any]  # what else is known: see `FACTS`
 
 FACTS = {
     "format": "The name of the format to write.",

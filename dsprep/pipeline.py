@@ -43,7 +43,6 @@ class Images:
     keep_fields: frozenset[str] = frozenset()  # fields that do not depend on the image's geometry
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
         if IMAGE in self.keep_fields:
             raise OptionError("--keep-fields image: the image is what a transform changes")
 
@@ -59,7 +58,7 @@ class Pipeline:
     key: str = "path"  # `path` or `index`: where keys come from; `path` keeps those of samples
     classes: tuple[str, ...] | None = None  # class names by number
     copies: bool = False  # whether encoded samples are copied as they are
-    told: frozenset[str] = frozenset()  # what whole samples take from their rows: `label`, `id`
+    from_rows: frozenset[str] = frozenset()  # what samples take from their rows: `label`, `id`
 
     @property
     def readable(self) -> frozenset[str] | None:
@@ -86,6 +85,7 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
     image_name, label_name = schema.image or "image", schema.label
     kind = schema.label_field.type if schema.label_field else ""
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
+    overrides = "label" in pipeline.from_rows
     read = pipeline.reader.read(rows)
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if isinstance(found, BadSample):
@@ -95,7 +95,7 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
             sample = Sample(key_of(path), {image_name: found}, id, path, image_name)
         else:
             sample = found
-        if label is not None and label_name and ("label" in pipeline.told or sample is not found):
+        if label is not None and label_name and (overrides or sample is not found):
             value: Any = label
             if isinstance(label, int):
                 sample.class_name = classes[label] if 0 <= label < len(classes) else None
@@ -113,8 +113,8 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
     layout = pipeline.layout
-    by_index, whole = pipeline.key == "index", pipeline.reader.whole
-    keeps_id = "id" in pipeline.told or not whole
+    by_index, whole = pipeline.key == "index", pipeline.reader.reads_samples
+    keeps_id = "id" in pipeline.from_rows or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
     looks = pipeline.looks or not whole
 
@@ -257,7 +257,7 @@ def _encoded_size(pipeline: Pipeline, sample: Sample | BadSample) -> int | None:
         raise sample
     layout = pipeline.layout
     parts = layout.encode(sample) if layout.concatenative else []
-    if pipeline.reader.whole:
+    if pipeline.reader.reads_samples:
         return sum(map(len, parts)) or sum(
             len(value) for value in sample.fields.values() if isinstance(value, bytes)
         )
@@ -367,12 +367,10 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
 
 
 def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | None]:
-    """Return a function that decides whether a transform makes fields of a sample stale.
-
-    It takes the sample, and the bytes of its image before the transform. A transform that changes
-    the geometry of all images is an OptionError; one that only turns some of them upright makes
-    these samples rejects.
-    """
+    """Return a function that decides whether a transform makes fields of a sample stale."""
+    # It takes the sample, and the bytes of its image before the transform. A transform that changes
+    # the geometry of all images is an OptionError; one that only turns some of them upright makes
+    # these samples rejects.
     transform = pipeline.images.transform
     if transform is None:
         return lambda sample, data: None

@@ -14,11 +14,8 @@ from typing import Any, TextIO
 
 from dsprep.units import format_duration, format_size
 
-_PATIENCE = 2.0
-"""Seconds before anything is shown: a task that ends sooner needs no bar."""
-
-_LINE_EVERY = 15.0
-"""Seconds between two lines in a log."""
+_PATIENCE = 2.0  # seconds before anything is shown: a task that ends sooner needs no bar
+_LINE_EVERY = 15.0  # seconds between two lines in a log
 
 
 class Progress:
@@ -50,7 +47,6 @@ class LogProgress(Progress):
     """Plain lines, for output that is not a terminal."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
-        """Write to a stream."""
         self._stream = stream
 
     def begin(self, task: str, samples: int, size: int) -> None:
@@ -59,7 +55,6 @@ class LogProgress(Progress):
         self._began = self._written = time.monotonic()
 
     def note(self, text: str) -> None:
-        """Write a line."""
         with suppress(OSError):
             print(text, file=self._stream, flush=True)
 
@@ -85,17 +80,14 @@ class BarProgress(Progress):
     """A bar on a terminal, once the task has taken two seconds."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
-        """Draw on a stream."""
         self._stream = stream
         self._bar: Any = None
 
     def begin(self, task: str, samples: int, size: int) -> None:
-        """Begin, without a bar."""
         self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
         self._began = time.monotonic()
 
     def advance(self, samples: int, size: int) -> None:
-        """Count, and draw."""
         self._done += samples
         self._bytes += size
         seconds = time.monotonic() - self._began
@@ -108,7 +100,6 @@ class BarProgress(Progress):
             self._bar.update(self._done - self._bar.n)
 
     def note(self, text: str) -> None:
-        """Write a line above the bar."""
         with suppress(OSError):
             if self._bar is None:
                 print(text, file=self._stream, flush=True)
@@ -136,7 +127,6 @@ class BarProgress(Progress):
         return bar
 
     def end(self) -> None:
-        """Remove the bar."""
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.close()
@@ -147,10 +137,8 @@ class BarProgress(Progress):
 
 
 def bar_size(stream: TextIO) -> dict[str, Any]:
-    """Return the arguments of tqdm for the size of a terminal: 80 columns, if it reports none.
-
-    Terminals of ``script`` and ``docker run -t`` report none, and tqdm would draw nothing there.
-    """
+    """Return the arguments of tqdm for the size of a terminal: 80 columns, if it reports none."""
+    # Terminals of `script` and `docker run -t` report none, and tqdm would draw nothing there.
     with suppress(OSError, ValueError):
         if all(os.get_terminal_size(stream.fileno())):
             return {"dynamic_ncols": True}

@@ -49,17 +49,14 @@ class Pixels(Protocol):
 class Reader(ABC):
     """Reads samples of one source. Plain data: it is pickled for the workers."""
 
-    whole: ClassVar[bool] = False
-    """Whether it reads whole samples, with keys and labels, instead of images alone."""
-
+    # whether it reads whole samples, with keys and labels, instead of images alone
+    reads_samples: ClassVar[bool] = False
+    # whether it encodes images, so that their sizes are not known before
     encodes: ClassVar[bool] = False
-    """Whether it encodes images, so that their sizes are not known before."""
-
+    # converts whole samples to the schema; None leaves them raw
     reading: Reading | None = field(default=None, kw_only=True)
-    """Converts whole samples to the schema; None leaves them raw."""
-
+    # where whole samples have bare pixels, which become a PNG; None if nowhere
     pixels: Pixels | None = field(default=None, kw_only=True)
-    """Where whole samples have bare pixels, which become a PNG; None if nowhere."""
 
     @property
     def table(self) -> Table:
@@ -83,38 +80,18 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
-        """Read some samples.
+        """Read the samples of some rows, in their order.
 
-        Args:
-            rows: Which ones.
-
-        Yields:
-            For each row, in order: the bytes of an encoded image, if the row has all the rest; or
-            a whole sample; or the reason to reject it.
-
-        Raises:
-            SourceError: If the whole source is gone, which is no reason to reject its samples.
+        Yields the bytes of an encoded image, if the row has all the rest; or a whole sample; or the
+        reason to reject it. If the whole source is gone, SourceError is raised instead.
         """
 
     def spools(self) -> Sequence[int]:
-        """List the files to unpack before samples can be read at random.
-
-        Returns:
-            An upper limit of the bytes of each such file; empty if the source is read in place.
-        """
+        """Return upper limits of the bytes of files to unpack before samples are read at random."""
         return ()
 
     def write_spool(self, number: int, path: str) -> None:
-        """Unpack one of them.
-
-        Args:
-            number: Its position among :meth:`spools`.
-            path: The file to write.
-
-        Raises:
-            SourceError: If the source cannot be read, or has changed.
-            OSError: If the file cannot be written.
-        """
+        """Unpack one of these files, by its position, to a path."""
         raise NotImplementedError
 
     def spooled(self, directory: str) -> Reader:

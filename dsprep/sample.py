@@ -38,8 +38,7 @@ class Blobs(tuple[bytes, ...]):
 IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif", "avif", "jp2", "ppm"})
 """The kinds of encoded image that dsprep knows, by what their bytes are."""
 
-UNKNOWN_IMAGE = "bin"
-"""The kind of an encoded image that dsprep does not know."""
+UNKNOWN_IMAGE = "bin"  # the kind of an encoded image that dsprep does not know
 
 FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
 """What a field ``format`` says for each kind of image."""
@@ -97,11 +96,9 @@ class Sample:
 
 
 def key_of(path: str) -> str:
-    """The key of the sample whose image lies at a path.
-
-    Readers of WebDataset take everything after the first dot of the base name for the extension, so
-    the key may not hold one: ``cat/a.x.jpg`` becomes ``cat/a_x``.
-    """
+    """The key of the sample whose image lies at a path."""
+    # Readers of WebDataset take everything after the first dot of the base name for the extension,
+    # so the key may not hold one: `cat/a.x.jpg` becomes `cat/a_x`.
     # Nearly all names have one dot, before the "jpg" and after a name.
     if path.endswith(".jpg") and path.find(".") == len(path) - 4 and path[-5:-4] not in ("", "/"):
         return path[:-4]

@@ -12,8 +12,7 @@ from dsprep.errors import SourceError
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, read_stream
 
-Problem = Callable[[dict[str, Any]], str]
-"""Returns what is wrong with a row, given its columns."""
+Problem = Callable[[dict[str, Any]], str]  # returns what is wrong with a row, given its columns
 
 
 def read_text(path: str, limit: int = LARGEST_TABLE) -> str:

@@ -1,4 +1,4 @@
-"""What a process waits for, told to whoever listens to it: a user who would wonder."""
+"""What a process waits for, reported to a user who would wonder."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ import threading
 import time
 from collections.abc import Callable
 
-_EVERY = 1.0
-"""Seconds between two words."""
+_EVERY = 1.0  # seconds between two messages
 
 
 class Waits:
-    """Hears from any thread what is waited for, and tells some of it; at first, nobody listens."""
+    """Passes on what any thread waits for, but no more than a user can read."""
 
     def __init__(self) -> None:
-        """Tell nobody."""
-        self._telling = threading.Lock()
-        self._told = -_EVERY
-        self.listen(None)
+        self._passing_on = threading.Lock()
+        self._last = -_EVERY
+        self._listener: Callable[[str], object] | None = None
 
     def listen(self, listener: Callable[[str], object] | None) -> None:
-        """Tell this listener from now on, or nobody."""
+        """Pass messages on to this listener from now on, or to nobody."""
         self._listener = listener
 
     def tell(self, text: str) -> None:
-        """Tell what is waited for; of much that comes at once, only the first."""
-        with self._telling:
+        """Pass a message on, unless another one has just been passed on."""
+        with self._passing_on:
             now = time.monotonic()
-            if self._listener is not None and now - self._told >= _EVERY:
-                self._told = now
+            if self._listener is not None and now - self._last >= _EVERY:
+                self._last = now
                 self._listener(text)
 
 
-WAITS = Waits()
-"""Those of this process; what its workers wait for comes here, too."""
+WAITS = Waits()  # of this process; what its workers wait for comes here, too

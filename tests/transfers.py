@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3 import copy as copying
 from dsprep.storage.s3 import download as downloading
 from dsprep.storage.s3 import upload as uploading
 from dsprep.storage.s3.bucket import S3Store
@@ -59,7 +58,7 @@ def download(
 
 def copy(source: S3Store, key: str, target: S3Store, new_key: str) -> Transferred:
     """Copy an object."""
-    return copying.copy(source, key, target, new_key, _options())
+    return uploading.copy(source, key, target, new_key, _options())
 
 
 def _options(pace: Pace | None = None, **options: Any) -> TransferOptions:

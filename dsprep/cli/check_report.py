@@ -14,8 +14,7 @@ from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.units import format_duration, format_size, format_some
 from dsprep.verifying.report import IndexReport, VerifyReport
 
-_SHOWN = 5
-"""How many of the files that were wrong are named."""
+_SHOWN = 5  # how many of the files that were wrong are named
 
 
 def end(report: VerifyReport | IndexReport, as_json: bool, quiet: bool) -> int:

@@ -15,21 +15,18 @@ from dsprep.options import require_effect
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LAST = "Run"
-"""The group of ``--help``, which click itself adds as the last option."""
+_LAST = "Run"  # the group of `--help`, which click itself adds as the last option
 
 _ORDER = ("List", "Fields", "Shards", "Images", "Samples", _LAST)
 """The order of groups of options; others come before them."""
 
-HELP_ALL = "dsprep.help_all"
-"""Tells in the ``meta`` of a context that its help shows all options."""
+HELP_ALL = "dsprep.help_all"  # tells in the `meta` of a context that its help shows all options
 
 
 class GroupedOption(click.Option):
     """An option with a heading in the help; ``rare`` ones are shown by ``--help-all`` only."""
 
     def __init__(self, *args: Any, group: str, rare: bool = False, **kwargs: Any) -> None:
-        """Take what click's options take."""
         super().__init__(*args, **kwargs)
         self.group, self.rare = group, rare
 
@@ -39,7 +36,6 @@ class _Context(click.Context):
 
     @property
     def command_path(self) -> str:
-        """The words that call the command."""
         return super().command_path.rstrip()
 
 
@@ -57,17 +53,14 @@ class _Place(click.ParamType[str]):
     name = "text"
 
     def __init__(self, kind: str) -> None:
-        """Complete ``file`` or ``dir``, in click's terms."""
         self._kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Accept any text."""
         return click.STRING.convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Let the shell complete it."""
         return [CompletionItem(incomplete, type=self._kind)]
 
 
@@ -158,16 +151,13 @@ class LazyGroup(click.Group):
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
-        """Take what click's groups take."""
         super().__init__(*args, **kwargs)
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in their order."""
         return list(self._lazy)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import a command."""
         if name not in self._lazy:
             return None
         module = import_module(self._lazy[name][0])
@@ -189,7 +179,6 @@ class LazyGroup(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the summaries of the commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
 
@@ -198,7 +187,6 @@ class DefaultGroup(LazyGroup):
     """A group with a command that needs no name."""
 
     def __init__(self, *, default: click.Command, **kwargs: Any) -> None:
-        """Take what lazy groups take."""
         super().__init__(help=default.help, no_args_is_help=True, **kwargs)
         self._default = default
 
@@ -215,7 +203,6 @@ class DefaultGroup(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command and its arguments."""
         if args[0] == "":
             return "", self._default, args[1:]
         return super().resolve_command(ctx, args)
@@ -225,7 +212,6 @@ class DefaultGroup(LazyGroup):
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the usage of the command without a name."""
         self._default.format_usage(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -67,7 +67,6 @@ def _call(
     summary: bool = False,
     **options: Any,
 ) -> Any:
-    """Call the function of a command, and print its report."""
     import dsprep
     from dsprep.cli.lst_report import print_report
 

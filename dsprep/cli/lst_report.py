@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
-from dsprep.cli.bars import Page, draw_bars, page_of, width_of
 from dsprep.cli.records import print_json, to_json
 from dsprep.cli.report import skipped_text
-from dsprep.cli.streams import until_nobody_reads
+from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
 from dsprep.units import format_count, format_some
@@ -24,14 +25,33 @@ if TYPE_CHECKING:
     from dsprep.lists.stats import ClassCount, Statistics
 
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
-_PATCH = Page(80, "utf-8")
-"""A patch is UTF-8 whatever the terminal is, as the list is."""
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_SHORTEST = 4  # columns that a bar gets on the narrowest terminal
 
 _TABLES = ("removed", "added", "changed", "reordered")
 _COLUMNS = {"index": "id", "new_index": "new_id"}
 
-Rows = Iterable[tuple[str, object]]
-"""Names and values; a value that is empty has no line."""
+
+class Page(NamedTuple):
+    """The width and the encoding of the output."""
+
+    columns: int  # its width
+    encoding: str  # what its characters are written in
+
+    def shown(self, text: str) -> str:
+        """Return a text with what cannot be written, or is invisible, escaped."""
+        return visible(text).encode(self.encoding, "backslashreplace").decode(self.encoding)
+
+
+def page_of(stream: TextIO) -> Page:
+    """Return the page of a stream: as wide as the terminal, or 80 columns."""
+    encoding = getattr(stream, "encoding", None) or "ascii"
+    return Page(shutil.get_terminal_size((80, 24)).columns, encoding)
+
+
+_PATCH = Page(80, "utf-8")  # a patch is UTF-8 whatever the terminal is, as the list is
+
+Rows = Iterable[tuple[str, object]]  # names and values; a value that is empty has no line
 
 
 def print_report(
@@ -324,6 +344,45 @@ def _histogram(classes: Sequence[ClassCount], page: Page) -> Iterator[str]:
     if more > 0:
         yield f"  ({more:,} more between the largest and the smallest)"
     yield from lines[half:]
+
+
+def draw_bars(entries: Sequence[tuple[str, int]], page: Page) -> Iterator[str]:
+    """Draw a line for each entry: its name, its number, and a bar of proportional length."""
+    names = [_cut(page.shown(name), page.columns // 3, page) for name, _ in entries]
+    numbers = [f"{number:,}" for _, number in entries]
+    wide, long = max(map(width_of, names), default=0), max(map(len, numbers), default=0)
+    room = max(page.columns - wide - long - 6, _SHORTEST)
+    most = max((number for _, number in entries), default=0)
+    for name, text, (_, number) in zip(names, numbers, entries, strict=True):
+        blanks = " " * (wide - width_of(name))
+        yield f"  {name}{blanks}  {text:>{long}}  {_bar(number, most, room, page)}".rstrip()
+
+
+def width_of(text: str) -> int:
+    """Return the number of columns that a terminal needs for a text."""
+    return sum(
+        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in text
+    )
+
+
+def _cut(text: str, columns: int, page: Page) -> str:
+    if width_of(text) <= columns:
+        return text
+    end = "…" if page.shown("…") == "…" else "..."
+    while text and width_of(text) > columns - len(end):
+        text = text[:-1]
+    return text + end
+
+
+def _bar(number: int, most: int, room: int, page: Page) -> str:
+    """Draw one bar; any positive number is visible."""
+    if not number:
+        return ""
+    if page.shown(_EIGHTHS) != _EIGHTHS:
+        return "#" * max(number * room // most, 1)
+    whole, eighths = divmod(max(number * room * 8 // most, 1), 8)
+    return _EIGHTHS[-1] * whole + _EIGHTHS[eighths].strip()
 
 
 def _sample_lines(report: SampleReport) -> Iterator[str]:

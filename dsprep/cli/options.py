@@ -28,11 +28,9 @@ class Parsed(click.ParamType[T]):
     """A value that a function reads, such as ``200MB``."""
 
     def __init__(self, name: str, read: Callable[[str], T]) -> None:
-        """Take what the help calls it, and what reads it or raises an OptionError."""
         self.name, self._read = name, read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Read it, or fail as click does."""
         try:
             return self._read(str(value))
         except OptionError as error:
@@ -45,11 +43,9 @@ class Count(click.ParamType[int]):
     name = "n"
 
     def __init__(self, least: int = 1) -> None:
-        """Accept numbers from ``least`` on."""
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it, or fail as click does."""
         try:
             number = int(value)
         except ValueError:
@@ -67,7 +63,6 @@ class Dimensions(click.ParamType[int | tuple[int, int]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | tuple[int, int]:
-        """Read it, or fail as click does."""
         if isinstance(value, (int, tuple)):
             return value
         parts = str(value).lower().split("x")
@@ -85,7 +80,6 @@ class Names(click.ParamType[tuple[str, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """Split it."""
         return split_commas(value) if isinstance(value, str) else tuple(value)
 
 
@@ -95,12 +89,10 @@ class FormatChoice(click.Choice[str]):
     case_sensitive = True
 
     def __init__(self, folders: bool) -> None:
-        """Accept formats of shards, or those of folders as well."""
         self._folders = folders
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names of the formats."""
         from dsprep.formats import FORMATS, SHARDED
 
         return tuple(FORMATS if self._folders else SHARDED)
@@ -163,12 +155,12 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
         del about["default"]
     elif hint.startswith("Sequence"):
         about |= {"type": Names()} if "," in declared["metavar"] else {"multiple": True}
-    elif hint.startswith("float"):
-        about["type"] = click.FLOAT
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
-    elif hint.startswith("float"):
+    elif field.name == "bandwidth":
         about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
+    elif hint.startswith("float"):
+        about["type"] = click.FLOAT
     elif hint.startswith("int"):
         about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
@@ -209,7 +201,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
 
     kinds = (SourceOptions, ClassOptions, FieldOptions)
     given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-    return make_source(root, others=others, whole=True, **given)
+    return make_source(root, others=others, needs_names=True, **given)
 
 
 _images = option_group("Images")

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from dsprep.plan.select import Chosen
     from dsprep.verifying.report import FieldFound, Problem, VerifyReport
 
-_SHOWN = 5
-"""Items of a long list that a summary names."""
+_SHOWN = 5  # items of a long list that a summary names
 
 _SKIPPED = {
     "hidden": "hidden",
@@ -271,7 +270,6 @@ def _verify_rows(report: VerifyReport) -> Iterator[tuple[str, str]]:
 
 
 def _field_row(field: FieldFound) -> tuple[str, ...]:
-    """A field of samples, as a line of a table shows it."""
     kind = field.type
     if field.classes:
         kind += f" of {format_count(field.classes, 'class')}"

@@ -100,7 +100,6 @@ def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _parse_tags(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    """Read tags."""
     tags = parse_pairs(pairs, "--tag")
     if len(tags) > _MOST_TAGS:
         raise OptionError(f"--tag: an object has {_MOST_TAGS} tags at most, not {len(tags)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -33,16 +34,7 @@ _index = option_group("Index")
 @workers_option
 @dry_run_option
 @output_options
-def index(
-    dest: str,
-    kinds: tuple[str, ...],
-    check: bool,
-    overwrite: bool,
-    workers: int | None,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def index(dest: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Write the indexes of existing shards.
 
     DATASET is a directory of shards, one shard, or a manifest, written by any tool. A correct index
@@ -69,13 +61,5 @@ def index(
     from dsprep.progress import progress_for
     from dsprep.verifying import indexing
 
-    report = indexing.index(
-        dest,
-        kinds=kinds,
-        check=check,
-        overwrite=overwrite,
-        dry_run=dry_run,
-        workers=workers,
-        progress=progress_for(sys.stderr, quiet),
-    )
+    report = indexing.index(dest, progress=progress_for(sys.stderr, quiet), **options)
     return end(report, as_json, quiet)

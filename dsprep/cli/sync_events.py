@@ -32,47 +32,47 @@ _FACTS = {
     "end": ("name", "bytes", "proof"),
     "fallback": ("text",),
     "waiting": ("text",),
+    "retry": ("error", "kind", "seconds"),
+    "error": ("text", "code"),
 }
-"""What the arguments of methods of :class:`Events` are called in JSON."""
+"""The events in JSON: those of :class:`Events`, and the error that ends a command."""
 
 
 @contextmanager
 def events_for(stream: TextIO, as_json: bool, quiet: bool) -> Iterator[Events]:
     """What listens to a sync: nobody, a program, or what suits a stream that people read."""
-    if quiet or as_json:
-        yield JsonEvents(stream) if as_json and not quiet else Events()
-        return
-    with closing((Bars if stream.isatty() else Lines)(stream)) as events:
-        yield events
+    if quiet:
+        yield Events()
+    elif as_json:
+        yield JsonEvents(stream)
+    elif stream.isatty():
+        with closing(Bars(stream)) as bars:
+            yield bars
+    else:
+        yield Lines(stream)
 
 
 class JsonEvents(Events):
     """Writes ``{"event": "part", "name": "s3://…", "number": 3}`` and its like."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream."""
         self._stream, self._writing = stream, threading.Lock()
-        for event in _FACTS:
-            setattr(self, event, partial(self._write, event))
-
-    def _write(self, event: str, *values: Any) -> None:
-        self.write(event, **dict(zip(_FACTS[event], values, strict=True)))
+        for event in ("plan", "begin", "found", "part", "end", "fallback", "waiting"):
+            setattr(self, event, partial(self.write, event))
 
     def retry(self, error: StoreError, delay: float) -> None:
-        """Write why a request is made again, and when."""
-        self.write("retry", error=str(error), kind=error.kind, seconds=round(delay, 3))
+        self.write("retry", str(error), error.kind, round(delay, 3))
 
-    def write(self, event: str, **facts: Any) -> None:
-        """Write an event."""
+    def write(self, event: str, *values: Any) -> None:
+        facts = {"event": event, **dict(zip(_FACTS[event], values, strict=True))}
         with self._writing, suppress(OSError):  # nobody may be reading any more
-            print(json.dumps({"event": event, **facts}), file=self._stream, flush=True)
+            print(json.dumps(facts), file=self._stream, flush=True)
 
 
 class Lines(Events):
     """Writes a line from time to time, and at once what has to be known at once."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream."""
         self._stream, self._lock = stream, threading.RLock()
         self._said = self._start = time.monotonic()
         self._retried = -_RETRY_EVERY
@@ -81,17 +81,14 @@ class Lines(Events):
             setattr(self, event, self.say)
 
     def plan(self, files: int, size: int) -> None:
-        """Add files and bytes to the total."""
         with self._lock:
             self._files += files
             self._size += size
 
     def found(self, name: str, size: int, parts: int) -> None:
-        """Count bytes that are there already."""
         self.moved(name, size)
 
     def moved(self, name: str, size: int) -> None:
-        """Count bytes, and show that."""
         with self._lock:
             self._sent += size
             self._show(name, size)
@@ -117,33 +114,26 @@ class Lines(Events):
             self.say(retry_line(error, delay))
 
     def say(self, text: str) -> None:
-        """Write a line; nobody may be reading any more."""
         with self._lock, suppress(OSError):
             print(visible(text), file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """Nothing is left to be written."""
 
 
 class Bars(Lines):
     """Draws the progress, and writes lines above it."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Draw on a terminal."""
         super().__init__(stream)
         self._ended = 0
         self._all: Any = None
         self._bars: dict[str, Any] = {}
 
     def plan(self, files: int, size: int) -> None:
-        """Add files and bytes to the total."""
         with self._lock:
             super().plan(files, size)
             if self._all is not None:
                 self._all.total = self._size
 
     def begin(self, name: str, size: int, parts: int) -> None:
-        """Draw a bar for a file of several parts."""
         with self._lock:
             if parts > 1 and self._is_time():
                 label = visible(name.rpartition("/")[2])[-_LONGEST_NAME:]
@@ -161,14 +151,12 @@ class Bars(Lines):
             self._bars[name].update(size)
 
     def end(self, name: str, size: int, proof: str) -> None:
-        """Count a file, and remove its bar."""
         with self._lock:
             self._ended += 1
             if name in self._bars:
                 self._bars.pop(name).close()
 
     def say(self, text: str) -> None:
-        """Write a line above the bars."""
         with self._lock:
             if self._all is None:
                 super().say(text)
@@ -176,7 +164,6 @@ class Bars(Lines):
                 self._all.write(visible(text), file=self._stream)
 
     def close(self) -> None:
-        """Remove all bars."""
         with self._lock:
             for bar in (*self._bars.values(), self._all):
                 if bar is not None:

@@ -42,18 +42,7 @@ _check = option_group("Check")
 )
 @workers_option
 @output_options
-def verify(
-    dest: str,
-    decode: bool,
-    against: str | None,
-    loader: str | None,
-    max_pixels: int | None,
-    download: bool,
-    workers: int | None,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def verify(dest: str, against: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
     """Prove that the shards at DEST are whole.
 
     DEST is a directory that dsprep wrote, or a directory, a shard or a pattern of shards that
@@ -85,15 +74,6 @@ def verify(
     from dsprep.verifying import verify as verifying
 
     source = take_source(options, dest if against is None else against)
-    report = verifying.verify(
-        dest,
-        decode=decode,
-        against=None if against is None else source,
-        choice=source.choice if against is None else None,
-        loader=loader,
-        max_pixels=max_pixels,
-        download=download,
-        workers=workers,
-        progress=progress_for(sys.stderr, quiet),
-    )
+    options |= {"choice": source.choice} if against is None else {"against": source}
+    report = verifying.verify(dest, progress=progress_for(sys.stderr, quiet), **options)
     return end(report, as_json, quiet)

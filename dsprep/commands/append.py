@@ -13,7 +13,7 @@ from dsprep.commands.write_report import WriteReport, report_of
 from dsprep.dataset.manifest import Manifest
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import DestinationError, OptionError, SourceError
-from dsprep.formats import Format
+from dsprep.formats.base import Format
 from dsprep.keywords import AppendOptions, called_with
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
@@ -111,7 +111,7 @@ def _job(
         source,
         choice=choice,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
-        whole=made.layout.class_names_in == "header",
+        needs_names=made.layout.class_names_in == "header",
     )
     keep_fields = made.keep_fields.union(options.keep_fields)
     return Job(
@@ -156,7 +156,6 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
 
 
 def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool) -> Catalog:
-    """Return the catalog of the existing samples."""
     from dsprep.sources.shards import read_shards
     from dsprep.sources.shardset import ShardSet
 

@@ -16,7 +16,8 @@ from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
 from dsprep.lists import rows as tables
-from dsprep.lists.diff import Edits, Move
+from dsprep.lists.diff import Edits
+from dsprep.lists.edit import Relabeled, parse_map, relabel
 from dsprep.lists.options import (
     AppendOptions,
     CreateOptions,
@@ -24,8 +25,7 @@ from dsprep.lists.options import (
     PatchOptions,
     RelabelOptions,
 )
-from dsprep.lists.relabel import Change, parse_map, relabel
-from dsprep.lists.rows import format_rows, require_list, require_one_kind
+from dsprep.lists.rows import ROWS, format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.sources.reading import Source, read_source, source_of
@@ -71,16 +71,11 @@ class PatchReport(EditReport):
     """What a patch did to a list."""
 
 
-@dataclass(frozen=True)
-class RelabelReport:
+@dataclass(frozen=True, eq=False)
+class RelabelReport(Relabeled):
     """What relabeling did."""
 
     lists: Sequence[ListWritten]  # the lists
-    unit: str  # what has a class: a `row`, or an `object` in a list for detection
-    moves: Sequence[Move]  # how many by old and new class
-    classes: Sequence[str] | None  # the classes now; None if they have no names
-    dropped: Sequence[str]  # old classes that are gone because they had no rows
-    idle: Sequence[Change]  # lines of the map that match no row
     written: bool  # whether anything was
     already_done: bool = False  # whether the same command did it before
 
@@ -301,7 +296,7 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
     """Give rows new classes, and write the names of these beside the lists.
 
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
-    :mod:`dsprep.lists.relabel`. ``out`` goes with one list; several are replaced, all together.
+    :mod:`dsprep.lists.edit`. ``out`` goes with one list; several are replaced, all together.
 
     Raises:
         OptionError: If the arguments make no sense.
@@ -338,7 +333,8 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
             if not (in_place and store.was_done(paths[0], store.command_text(*words, now))):
                 raise
             there = [ListWritten(found.path, found.table.height) for found in lists]
-            return RelabelReport(there, "row", (), now, (), (), written=False, already_done=True)
+            nothing = Relabeled(ROWS.to_frame(), now, "row", (), (), ())
+            return RelabelReport(**vars(nothing), lists=there, written=False, already_done=True)
         if out is None:
             _require_all_of_directory(paths, lists[0].classes)
         made: dict[str, pl.DataFrame] = {}
@@ -361,12 +357,8 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
                 paths[0], {name: text.encode() for name, text in files.items()}, command
             )
     return RelabelReport(
-        [ListWritten(path, rows.height) for path, rows in made.items()],
-        done.unit,
-        done.moves,
-        done.classes,
-        done.dropped,
-        done.idle,
+        **vars(done),
+        lists=[ListWritten(path, rows.height) for path, rows in made.items()],
         written=is_new and not options.dry_run,
         already_done=not is_new,
     )

@@ -15,9 +15,9 @@ from dsprep.lists import diff as diffs
 from dsprep.lists import rows as tables
 from dsprep.lists import stats, store
 from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
-from dsprep.lists.diff import ClassChange, Diff, Edits, Move, OtherName
+from dsprep.lists.diff import ClassChange, Diff, Move, OtherName
 from dsprep.lists.files import compare_contents, find_missing
-from dsprep.lists.merge import Conflict, Renumbered, Side, format_merged, merge_rows
+from dsprep.lists.merge import Merged, Side, format_merged, merge_rows
 from dsprep.lists.options import (
     CheckOptions,
     DiffOptions,
@@ -59,17 +59,12 @@ class DiffReport:
         }
 
 
-@dataclass(frozen=True)
-class MergeReport:
-    """The result of a merge."""
+@dataclass(frozen=True, eq=False)
+class MergeReport(Merged):
+    """The result of a merge, written."""
 
     path: str  # the list that was written
     rows: int  # its rows, without those that have an undecided conflict
-    ours: Edits  # what we did
-    theirs: Edits  # what they did
-    order: Side | None  # whose order the rows are in; None if neither changed it
-    renumbered: Sequence[Renumbered]  # rows of theirs that got other ids
-    conflicts: Sequence[Conflict]  # rows that both changed in different ways
     decided: Side | None  # who decided the conflicts; None if they are in the list, between markers
     new_classes: Sequence[str]  # class names that only theirs has
 
@@ -192,13 +187,9 @@ def merge_lists(options: MergeOptions) -> MergeReport:
         write_text(out, format_merged(merged) if undecided else format_rows(rows))
     has_names = one.classes is not None and other.classes is not None
     return MergeReport(
+        **vars(merged),
         path=out,
         rows=merged.agreed.height if undecided else rows.height,
-        ours=merged.ours,
-        theirs=merged.theirs,
-        order=merged.order,
-        renumbered=merged.renumbered,
-        conflicts=merged.conflicts,
         decided=decide if merged.conflicts else None,
         new_classes=(other.classes or ())[len(one.classes or ()) :] if has_names else (),
     )
@@ -231,14 +222,13 @@ def check_list(options: CheckOptions) -> CheckReport:
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
     from dsprep.sources.files import Files  # few runs need them
-    from dsprep.sources.kinds import detect, holds_images
     from dsprep.sources.match import find_samples
-    from dsprep.sources.reading import make_source
+    from dsprep.sources.reading import detect, holds_images, make_source
 
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):
-        samples = detect(make_source(root, whole=True))
+        samples = detect(make_source(root, needs_names=True))
     if samples is None:
         yield from find_missing(root, rows)
         return

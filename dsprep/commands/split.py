@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +138,8 @@ def split(options: SplitOptions) -> SplitReport:
             samples.root, sizes, distance if options.near else None, workers, progress
         )
     if values is None:
-        sides = choose_sides(options, samples, copies if options.leaks == "together" else [])
+        together = copies if options.leaks == "together" else []
+        sides = choose_sides(options, samples, [copy.rows for copy in together])
     else:
         sides = given_sides(options, values)
     report = _planned(options, samples, sides, notes)
@@ -171,9 +171,11 @@ def split(options: SplitOptions) -> SplitReport:
             if options.materialize and samples.root:
                 # The lists come last: where they are, the tree is whole.
                 materialize_tree(options.materialize, samples.root, out, places, progress)
-            written = write_lists(out, files, overwrite=options.overwrite, inputs=inputs)
+            written, others = write_lists(out, files, overwrite=options.overwrite, inputs=inputs)
         report.state = "split" if written else "already split"
-        report.notes += _strangers(out, {*files}, inputs)
+        if others:
+            names = format_some(others)
+            report.notes.append(f"{out} has lists that are not of this split: {names}")
     report.seconds = time.monotonic() - began
     return report
 
@@ -269,14 +271,3 @@ def _how_far_off(counts: Sequence[int], ratios: Ratios | None) -> float:
     total, whole = sum(counts), ratios.whole
     pairs = zip(counts, ratios.parts, strict=True)
     return max(abs(count * whole - total * part) for count, part in pairs) / whole
-
-
-def _strangers(out: Path, files: set[str], inputs: Sequence[str]) -> list[str]:
-    """Name the lists in the directory that are not of this split."""
-    read = {os.path.realpath(path) for path in inputs}
-    names = sorted(
-        path.name
-        for path in out.glob("[!.]*.lst")
-        if path.name not in files and os.path.realpath(path) not in read
-    )
-    return [f"{out} has lists that are not of this split: {format_some(names)}"] if names else []

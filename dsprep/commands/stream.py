@@ -18,13 +18,7 @@ from dsprep.findings import (
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
-from dsprep.keywords import (
-    FieldOptions,
-    FormatOptions,
-    ImageOptions,
-    SelectionOptions,
-    called_with,
-)
+from dsprep.keywords import FieldOptions, FormatOptions, ImageOptions, SelectionOptions, called_with
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error
@@ -44,12 +38,10 @@ class Converted(Iterator[bytes]):
     """The bytes of a shard that is being converted: an iterator of blocks, or a file to read."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        """Take the blocks as they come."""
         self._blocks = blocks
         self._left = b""
 
     def __next__(self) -> bytes:
-        """The next block."""
         left, self._left = self._left, b""
         return left or next(self._blocks)
 
@@ -130,7 +122,6 @@ class _Stream:
         self._rejects = self._misfits = 0
 
     def blocks(self) -> Iterator[bytes]:
-        """Convert all samples."""
         parts: list[bytes] = []
         samples = pending = total = members = lost_frames = 0
         before = None

@@ -44,19 +44,14 @@ from dsprep.run.state import (
     require_same,
 )
 from dsprep.run.target import target_of
-from dsprep.sources.archive import require_there
-from dsprep.sources.kinds import shards_of
-from dsprep.sources.reading import Source, choice_of
+from dsprep.sources.archive import require_file
+from dsprep.sources.reading import Source, choice_of, shards_of
 from dsprep.sources.shardset import require_no_index
+from dsprep.storage.files import is_dir
 from dsprep.units import format_count, parse_size
 from dsprep.workers.pool import Pool, available_cores
 
-_DONE = {
-    "pack": "packed",
-    "convert": "converted",
-    "shard": "sharded",
-    "shard append": "appended",
-}
+_DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "shard append": "appended"}
 
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = frozenset(
@@ -140,8 +135,8 @@ def shard(options: ShardOptions) -> WriteReport:
     try:
         job = new_job("shard", options, own_format=own)
     except OptionError:
-        if own is None:
-            require_there(source.root)  # the names of missing files tell no format
+        if own is None and not is_dir(source.root):
+            require_file(source.root)  # the names of missing files tell no format
         raise
     size = job.size
     if options.multiple_of is not None and not job.destination.single:
@@ -151,10 +146,10 @@ def shard(options: ShardOptions) -> WriteReport:
         and options.key == "path"
         and not _CHANGES_OF_SHARDS.intersection(job.given)
     )
-    whole = options.filter is not None or (not copies and job.layout.class_names_in == "header")
+    in_header = not copies and job.layout.class_names_in == "header"
     job = replace(
         job,
-        source=replace(job.source, whole=whole),
+        source=replace(job.source, needs_names=in_header or options.filter is not None),
         images=Images(check="none" if copies else None),
         size=size,
         seed=(options.seed or 0) if options.shuffle else None,
@@ -208,7 +203,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     return Job(
         command,
         given,
-        replace(source, whole=layout.class_names_in == "header", features=features),
+        replace(source, needs_names=layout.class_names_in == "header", features=features),
         destination,
         layout,
         Images(),
@@ -279,7 +274,7 @@ def carry_out(
         begin(plan, state, overwrite=overwrite, base=base)
         run = Run(plan, state, 0 if options.on_error == "fail" else options.max_errors)
         outcome = run.carry_out(pool, progress)
-        manifest = commit(plan, state, outcome, identity, base)
+        manifest = commit(plan, state, outcome, base)
     except KeyboardInterrupt:
         done = sum(shard.name in state.done for shard in plan.shards)
         where = "written" if plan.job.destination.remote is None else "on S3"

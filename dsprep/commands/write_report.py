@@ -165,7 +165,7 @@ def _unlabeled(plan: Plan) -> str:
             f"job takes for a class; only {plan.job.destination.manifest.name} says that it "
             "is none"
         )
-    if not plan.catalog.reader.whole:
+    if not plan.catalog.reader.reads_samples:
         note += (
             "; to have labels, give --labels FILE or --list FILE, or put the images of each class "
             "into a directory of its own"

@@ -63,7 +63,6 @@ class FileReceipt:
 
     @classmethod
     def from_json(cls, values: Any) -> FileReceipt:
-        """Read what a manifest says."""
         crc32c = _get(str, values, "crc32c")
         if not _CRC32C.fullmatch(crc32c):
             raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
@@ -79,13 +78,11 @@ class ShardReceipt(FileReceipt):
     sidecars: tuple[FileReceipt, ...] = ()  # the files that belong to it
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a manifest says of it."""
         sidecars = [file.to_json() for file in self.sidecars]
         return {**super().to_json(), "samples": self.samples, "sidecars": sidecars}
 
     @classmethod
     def from_json(cls, values: Any) -> ShardReceipt:
-        """Read what a manifest says."""
         file = FileReceipt.from_json(values)
         sidecars = tuple(map(FileReceipt.from_json, _get(list, values, "sidecars")))
         return cls(file.name, file.bytes, file.crc32c, _get(int, values, "samples"), sidecars)
@@ -124,7 +121,6 @@ class Manifest:
         return any(shard.name == name for shard in self.shards)
 
     def to_json(self) -> str:
-        """Return the text of ``manifest.json``."""
         values = {
             "dsprep_manifest": VERSION,
             "format": self.format,
@@ -163,11 +159,9 @@ class Manifest:
 
 
 def manifest_names(names: Collection[str], file: str | None = None) -> list[str]:
-    """Return which of the files of a directory are the manifests of the data sets there.
-
-    That is the manifest of the directory or, without one, those of single files. For one file,
-    they are its own manifest and that of the directory; the first one that names it counts.
-    """
+    """Return which of the files of a directory are the manifests of the data sets there."""
+    # That is the manifest of the directory or, without one, those of single files. For one file,
+    # they are its own manifest and that of the directory; the first one that names it counts.
     if file is not None:
         return [name for name in (f"{file}.{MANIFEST}", MANIFEST) if name in names]
     beside = [name for name in names if name.endswith(f".{MANIFEST}") and name[0] != "."]
@@ -181,14 +175,12 @@ def single_of(manifest: str) -> str | None:
 
 def manifest_of(
     files: Sequence[str],
-    on_error: Callable[[str, SourceError], None],
-    format_name: str | None = None,
     single: bool = True,
+    format_name: str | None = None,
+    on_error: Callable[[str, SourceError], None] = lambda path, error: None,
 ) -> tuple[str, Manifest] | None:
-    """Return the manifest that names all of some files of a directory, and its path.
-
-    It is the first one's own, if that may be a single file, or that of the directory.
-    """
+    """Return the manifest that names all of some files of a directory, and its path."""
+    # It is the first one's own, if that may be a single file, or that of the directory.
     own = [f"{files[0]}.{MANIFEST}"] if single else []
     for path in (*own, os.path.join(os.path.dirname(files[0]), MANIFEST)):
         if not exists(path):
@@ -261,7 +253,6 @@ def _file_name(name: str) -> str:
 
 
 def _get(kind: type[T], values: Any, name: str) -> T:
-    """A member of a JSON object."""
     if name not in _is(dict, values, "an entry"):
         raise ValueError(f"it lacks {name}")
     return _is(kind, values[name], name)

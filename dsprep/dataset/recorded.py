@@ -8,7 +8,8 @@ from typing import Any
 
 from dsprep.dataset.manifest import Manifest
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, Format
+from dsprep.formats import FORMATS
+from dsprep.formats.base import Format
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.schema import Choice

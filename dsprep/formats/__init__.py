@@ -4,50 +4,69 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from dsprep.formats.base import Entry, Format
-from dsprep.formats.folder import AugmentedFolder, Folder
-from dsprep.formats.parquet import Parquet
-from dsprep.formats.recordio import RecordIO
-from dsprep.formats.recordio_protobuf import RecordIOProtobuf
-from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.webdataset import WebDataset
+if TYPE_CHECKING:
+    from dsprep.formats.base import Format
 
-__all__ = [
-    "CONCATENATIVE",
-    "FORMATS",
-    "SHARDED",
-    "SUFFIXES",
-    "Entry",
-    "Format",
-    "format_of_file",
-    "format_of_source",
-    "shard_stem",
-]
 
-FORMATS: dict[str, type[Format]] = {
-    each.name: each
-    for each in (WebDataset, TFRecord, RecordIO, RecordIOProtobuf, Parquet, Folder, AugmentedFolder)
+class _Formats(Mapping[str, "type[Format]"]):
+    """Formats by name; the module of each is loaded when it is asked for."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places  # MODULE.CLASS by name
+
+    def __getitem__(self, name: str) -> type[Format]:
+        module, _, kind = self._places[name].partition(".")
+        found: type[Format] = getattr(import_module(f"dsprep.formats.{module}"), kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+# A new format is a module and a line here, with the name that users give.
+_CONCATENATIVE = {
+    "webdataset": "webdataset.WebDataset",
+    "tfrecord": "tfrecord.TFRecord",
+    "recordio": "recordio.RecordIO",
+    "recordio-protobuf": "recordio_protobuf.RecordIOProtobuf",
 }
-"""Every format by name: what ``convert --to`` takes. A new one is a module and a word here."""
+_WITH_WRITER = {"parquet": "parquet.Parquet"}
+_TREES = {"folder": "folder.Folder", "augmented-manifest": "folder.AugmentedFolder"}
 
-SHARDED = {name: each for name, each in FORMATS.items() if not each.is_tree}
+FORMATS = _Formats(_CONCATENATIVE | _WITH_WRITER | _TREES)
+"""Every format: what ``convert --to`` takes."""
+
+SHARDED = _Formats(_CONCATENATIVE | _WITH_WRITER)
 """The formats whose files are shards: what ``--to`` of pack and shard takes."""
 
-CONCATENATIVE = {name: each for name, each in FORMATS.items() if each.concatenative}
+CONCATENATIVE = _Formats(_CONCATENATIVE)
 """The formats whose shards are one encoded sample after another: what ``--from`` takes."""
 
-SUFFIXES = ", ".join(each.suffix for each in SHARDED.values())
-"""What names of shards end with, for messages."""
-
-_OTHER_SUFFIXES = {end: each for each in SHARDED.values() for end in each.other_suffixes}
 _NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
+
+
+def suffixes() -> str:
+    """Return what names of shards end with, for messages."""
+    return ", ".join(each.suffix for each in SHARDED.values())
+
+
+@cache
+def _other_suffixes() -> dict[str, type[Format]]:
+    return {end: each for each in SHARDED.values() for end in each.other_suffixes}
 
 
 def shard_stem(path: str) -> str:
     """Return a shard's file name without what tells its format: ``train-00000-of-00008``."""
     name = os.path.basename(path).removesuffix(".gz")
-    for suffix in _OTHER_SUFFIXES:
+    for suffix in _other_suffixes():
         name = name.removesuffix(suffix).replace(f"{suffix}-", "-")
     for each in SHARDED.values():
         if name.endswith(each.suffix):
@@ -63,11 +82,11 @@ def format_of_file(path: str) -> type[Format] | None:
         if plain.endswith(each.suffix):
             return each
     # tfds: train.tfrecord-00000-of-00008; Inception: train-00000-of-01024
-    return TFRecord if _NUMBERED.search(plain) else None
+    return FORMATS["tfrecord"] if _NUMBERED.search(plain) else None
 
 
 def format_of_source(path: str) -> type[Format] | None:
     """Return the format of shards with names like this one, which others may have given."""
     plain = path.removesuffix(".gz")
-    others = (each for suffix, each in _OTHER_SUFFIXES.items() if plain.endswith(suffix))
+    others = (each for suffix, each in _other_suffixes().items() if plain.endswith(suffix))
     return format_of_file(path) or next(others, None)

@@ -21,8 +21,7 @@ from dsprep.storage.files import facts, read_bytes
 from dsprep.storage.location import is_s3
 from dsprep.units import format_some
 
-Cell: TypeAlias = Any
-"""A value of a column as Python has it; None for a null."""
+Cell: TypeAlias = Any  # a value of a column as Python has it; None for a null
 
 _READ = {
     "boolean": "bool",
@@ -89,10 +88,8 @@ def is_file(kind: Any) -> bool:
 
 @lru_cache(256)
 def plain_type(kind: Any) -> Any:
-    """Return the type that a column is read as: one whose values Python holds exactly.
-
-    Times and decimals become text, as ISO 8601 has them; a dictionary is looked up.
-    """
+    """Return the type that a column is read as: one whose values Python holds exactly."""
+    # Times and decimals become text, as ISO 8601 has them; a dictionary is looked up.
     pa = arrow()
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)

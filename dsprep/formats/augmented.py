@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.lst import format_number
-from dsprep.formats.values import is_detection_label, is_sized_header
+from dsprep.formats.values import format_number, is_detection_label, is_sized_header
 from dsprep.sample import IMAGE_EXTENSIONS
 
 SOURCE = "source-ref"
@@ -26,8 +25,7 @@ METADATA = "-metadata"
 REFERENCE = "-ref"
 """How the names of attributes end that tell where another file of the sample is: a mask."""
 
-MANIFESTS = (".manifest", ".jsonl")
-"""How the names of manifests end."""
+MANIFESTS = (".manifest", ".jsonl")  # how the names of manifests end
 
 MULTILABEL = "groundtruth/image-classification-multilabel"
 """The type of a label that lists the numbers of classes."""
@@ -209,11 +207,9 @@ def format_augmented(
     attribute: str = "class",
     classes: Sequence[str] | None = None,
 ) -> str:
-    """Write a manifest.
-
-    Nothing in it tells when or by whom it was made: ``creation-date``, ``job-name`` and
-    ``confidence`` of Ground Truth are left out.
-    """
+    """Write a manifest."""
+    # Nothing in it tells when or by whom it was made: `creation-date`, `job-name` and `confidence`
+    # of Ground Truth are left out.
     rows = list(rows)
     start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
     labels = [label for _, label, *_ in rows if label is not None]

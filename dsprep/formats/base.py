@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from dsprep.formats.tar import Member
 
 
+_RAW = Schema(())
+
+
 class Entry(NamedTuple):
     """One sample of a shard."""
 
@@ -91,39 +94,28 @@ class Format(ABC):
     """How samples are laid out in a shard, options included."""
 
     name: ClassVar[str]
-    suffix: ClassVar[str]
-    """The end of the names of its shards; empty if it writes a tree of files."""
-    numbering: ClassVar[str] = "{:05d}"
-    """The number of a shard in its name, and how many there are, as its users write them."""
-    meanings: ClassVar[Mapping[str, Meaning]] = {}
-    """What places mean; any other is a field of its own name."""
-    other_suffixes: ClassVar[tuple[str, ...]] = ()
-    """What the names of shards that others wrote end with."""
+    suffix: ClassVar[str]  # the end of its shards' names; empty if it writes a tree of files
+    numbering: ClassVar[str] = "{:05d}"  # a shard's number in its name; how many there are
+    meanings: ClassVar[Mapping[str, Meaning]] = {}  # of places that are no fields of their names
+    other_suffixes: ClassVar[tuple[str, ...]] = ()  # the ends of names that other tools give
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
     is_tree: ClassVar[bool] = False
     """Whether shards are joined to one tree of files when all of them are there."""
-    sidecar_suffixes: ClassVar[tuple[str, ...]] = ()
-    """What :meth:`sidecars` writes beside each shard."""
-    shard_index: ClassVar[str] = ""
-    """The kind of index that others read a shard with; empty if there is none."""
+    shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
     equal_keys: ClassVar[str] = "kept"
     """What becomes of samples with one key: they are ``kept`` apart, or ``merged`` by readers."""
-    known_by: ClassVar[str] = "key"
-    """What identifies the samples of a shard: ``key``, ``path`` or ``id``."""
+    known_by: ClassVar[str] = "key"  # what identifies a sample in a shard: key, path or id
     class_names_in: ClassVar[str] = "companion"
     """Where names of classes are: in ``classes.txt`` beside the shards (``companion``), in each
     ``sample``, or in the ``header`` of a shard, which is written before its first sample."""
     readable_images: ClassVar[frozenset[str] | None] = None
     """The kinds of image that its readers decode, if others end them; None if all are harmless."""
+    # readers for detection that stop at an image without objects
     stop_without_objects: ClassVar[tuple[str, ...]] = ()
-    """Its readers for detection that stop at an image without objects."""
-    max_class: ClassVar[int | None] = None
-    """The largest class number that it holds exactly; None for any."""
-    float_bits: ClassVar[int] = 64
-    """The bits of floats; those of 64 bits are rounded to fewer."""
-    label_bits: ClassVar[int] = 64
-    """The bits of floats that are labels."""
+    max_class: ClassVar[int | None] = None  # the largest that it holds exactly; None for any
+    float_bits: ClassVar[int] = 64  # of floats; those of 64 bits are rounded to fewer
+    label_bits: ClassVar[int] = 64  # of floats that are labels
     schema: Schema | None = field(default=None, kw_only=True)
     """The schema of the samples to write, its places being those of this format; None for raw
     samples, which have been read from the same format. See :meth:`arranged`."""
@@ -131,6 +123,11 @@ class Format(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Travel to workers without what is compiled."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def written(self) -> Schema:
+        """The schema of the samples to write; one without fields for raw samples."""
+        return self.schema or _RAW
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them, by the names of the fields."""
@@ -224,12 +221,12 @@ class Format(ABC):
         image, and, where classes have names, ``class``. No size is less than the true one.
         """
 
-    @abstractmethod
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the raw samples of a shard from its first byte to its last, checking its structure.
 
         A DamagedShard is raised where the bytes break the format, everything before being yielded.
         """
+        raise NotImplementedError
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the samples of a shard like :meth:`read`, by headers if the format has such."""
@@ -251,6 +248,11 @@ class Format(ABC):
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """Return the files beside a shard of some samples, by the suffix that replaces its own."""
         return {}
+
+    @property
+    def sidecar_suffixes(self) -> tuple[str, ...]:
+        """The suffixes of the files beside each shard."""
+        return tuple(self.sidecars(Rows((), (), (), None), ()))
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         """Return the files that index a whole data set, by file name."""
@@ -278,6 +280,16 @@ def claim(used: dict[str, str], place: str, each: Field, what: str) -> None:
             f"give --drop {each.name}, or --rename {each.name}=NEW"
         )
     used[place] = each.name
+
+
+def refuse_lists_of_bytes(schema: Schema, name: str) -> None:
+    """Refuse fields that a format of a file for each value cannot hold."""
+    for each in schema.fields:
+        if each.type == "list<bytes>":
+            raise OptionError(
+                f"{name} holds no list of bytes, which the field {each.name!r} is: give "
+                f"--drop {each.name}"
+            )
 
 
 def rounding_notes(fields: Iterable[Field], what: str) -> list[str]:

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -25,7 +25,7 @@ import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import format_augmented
-from dsprep.formats.base import Entry, Format
+from dsprep.formats.base import Format, refuse_lists_of_bytes
 from dsprep.formats.names import (
     cut_stem,
     extension_of,
@@ -44,10 +44,8 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.formats.stream import ShardStream
 
-METADATA = "metadata.jsonl"
-"""The file in a folder that tells what neither names nor images tell."""
+METADATA = "metadata.jsonl"  # the file in a folder that tells what neither names nor images tell
 
 FILE_NAME = "file_name"
 """The column of it that names the image; ``mask_file_name`` names another file."""
@@ -67,8 +65,7 @@ _LONGEST_LINE = 1 << 24
 """Bytes of a line of a listing that are read; what dsprep writes is far shorter."""
 
 _LONGEST_ENDING = 200
-_SIZED = 4
-"""Numbers at the head of a detection label; the last two are the image's size."""
+_SIZED = 4  # numbers at the head of a detection label; the last two are the image's size
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -115,7 +112,6 @@ class Listed(NamedTuple):
 
     @classmethod
     def from_json(cls, line: bytes) -> Listed:
-        """Read a line."""
         try:
             values = json.loads(line.decode())
             label = values.get("label")
@@ -163,12 +159,8 @@ class Folder(Format):
     reencoded: bool = False
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        refuse_lists_of_bytes(schema, "a folder")
         for each in schema.fields:
-            if each.type == "list<bytes>":
-                raise OptionError(
-                    f"a folder holds no list of bytes, which the field {each.name!r} is: give "
-                    f"--drop {each.name}"
-                )
             is_value = not each.kind.is_bytes and each.name not in FACTS
             is_taken = each.name.endswith(FILE_NAME) or each.name == IMAGE
             if is_value and is_taken:
@@ -179,8 +171,7 @@ class Folder(Format):
         kept = [each for each in schema.fields if each.name not in FACTS]
         told = [each.name for each in schema.fields if each.name in FACTS]
         note = f"left out, because the images tell them: {format_some(told)}"
-        arranged = replace(schema, fields=tuple(kept), format=self.name)
-        return replace(self, schema=arranged), [note] if told else []
+        return self.laid_out(schema, kept), [note] if told else []
 
     def open_writer(self, path: str, tree: str) -> FolderWriter:
         return FolderWriter(path, tree, self)
@@ -188,13 +179,9 @@ class Folder(Format):
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         return rows["image"]
 
-    def read(self, stream: ShardStream) -> Iterator[Entry]:
-        raise NotImplementedError("a folder is a source, not a shard")
-
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         """Return what the listing says of a sample, and the bytes of its files."""
-        assert self.schema is not None
-        label, name = self.schema.label_field, self.class_of(sample)
+        label, name = self.written.label_field, self.class_of(sample)
         value = sample.fields.get(label.name) if label else None
         told: int | tuple[float, ...] | None = None
         if label is not None and value is not None:
@@ -224,14 +211,11 @@ class Folder(Format):
     def _paths(
         self, sample: Sample, own: str | None
     ) -> tuple[str, list[tuple[str, bytes]], str | None, tuple[tuple[str, str], ...]]:
-        """Choose the files of a sample of a class, as :class:`Listed` has them.
-
-        The image has the sample's file name, or its key and the extension of its kind, in the
-        directory of its class. Everything else has that name, with the name of its field for an
-        extension.
-        """
-        assert self.schema is not None
-        data: bytes | None = sample.fields.get(self.schema.image or "")
+        """Choose the files of a sample of a class, as :class:`Listed` has them."""
+        # The image has the sample's file name, or its key and the extension of its kind, in the
+        # directory of its class. Everything else has that name, with the name of its field for an
+        # extension.
+        data: bytes | None = sample.fields.get(self.written.image or "")
         kind = "" if data is None else sniff(data) or UNKNOWN_IMAGE
         files: list[tuple[str, bytes]] = []
         references: list[tuple[str, str]] = []
@@ -258,20 +242,28 @@ class Folder(Format):
         elif sample.path:
             files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
         _require_files(stem, [ending for ending, _ in files])
-        if own is not None and not _is_in_class(stem, own, sample, self.schema):
+        if own is not None and not self._leads_to(own, stem.rpartition("/")[0], sample):
             directory = harmless_part(own)
             stem, changed = f"{directory}/{stem}", changed or directory != own
-        side = _SIDE.search(stem.rpartition("/")[2]) if self._has_metadata else None
-        if side and not _side_directory(stem):
+        side = _SIDE.search(stem.rpartition("/")[2])
+        has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
+        if side and has_metadata and not _side_directory(stem):
             # Of files that are called train, datasets reads metadata in directories alone.
             stem = f"{side[1]}/{stem}"
         fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
         is_told = changed or fitting != stem
         return fitting, files, wanted if is_told else None, tuple(references)
 
+    def _leads_to(self, name: str, directory: str, sample: Sample) -> bool:
+        """Whether a directory leads through that of a class, or may not need to."""
+        # A class without a name says nothing against directories that there are.
+        label = self.written.label_field
+        is_named = sample.class_name is not None or bool(label and label.names)
+        is_last = name != "" and f"/{directory}".endswith(f"/{name}")
+        return is_last or directory.startswith(f"{name}/") or (directory != "" and not is_named)
+
     def class_of(self, sample: Sample) -> str | None:
-        """Return the name of a sample's class, or its number; None if it has none."""
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         number = sample.fields.get(label.name) if label else None
         if label is None or not label.kind.is_integer or number is None:
             return None
@@ -282,8 +274,7 @@ class Folder(Format):
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
-        assert self.schema is not None
-        references, label = dict(listed.references), self.schema.label
+        references, label = dict(listed.references), self.written.label
         fields: dict[str, Value] = {}
         told = json.loads(f"{{{listed.fields}}}")
         for name, key, _ in self._columns:
@@ -293,22 +284,22 @@ class Folder(Format):
             fields[label] = listed.label
         paths = {listed.stem + references.get(name, end): name for name, end, _ in self._files}
         for path, data in files.items():
-            if (name := paths.get(path, self.schema.image or "")) and path != METADATA:
+            if (name := paths.get(path, self.written.image or "")) and path != METADATA:
                 fields.setdefault(name, data)
         return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
 
     def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
         """Return a label whose head tells the size of the image as it is now."""
-        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED or not self.schema:
+        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED:
             return label
         try:
-            header = read_header(sample.fields.get(self.schema.image or "", b""))
+            header = read_header(sample.fields.get(self.written.image or "", b""))
         except BadImage:
             return label
         return (*label[:2], float(header.width), float(header.height), *label[4:])
 
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         is_class = label is not None and label.kind.is_integer
         is_named = is_needed = False
         has_label: set[bool] = set()
@@ -320,42 +311,45 @@ class Folder(Format):
             is_needed = is_needed or bool(each.fields or each.references)
             is_needed = is_needed or (is_class and lies_apart)
         is_needed = is_needed or (is_class and len(has_label) > 1)
-        column = self._label_column if label else ""
         for each in samples() if is_needed else ():
             top = _side_directory(each.files[0].path)
-            yield top + METADATA, _metadata_line(each, top, column, label, is_named)
+            texts = [f"{quote(FILE_NAME)}:{quote(each.files[0].path[len(top) :])}"]
+            value: Value = each.label
+            if value is not None and label is not None:
+                if is_named:
+                    text = quote(str(value) if each.class_name is None else each.class_name)
+                else:
+                    is_single = isinstance(value, tuple) and not label.kind.is_list
+                    text = json_writer(label.kind)(value[0] if is_single else value)
+                texts.append(f"{quote(self._label_column)}:{text}")
+            for name, ending in each.references:
+                path = (each.stem + ending)[len(top) :]
+                texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(path)}")
+            texts += [each.fields] * bool(each.fields)
+            yield top + METADATA, f"{{{','.join(texts)}}}\n"
 
     @cached_property
     def _label_column(self) -> str:
         """The column of the label: what readers call it, unless the user chose its name."""
-        assert self.schema is not None
-        label = self.schema.label_field
-        assert label is not None
-        is_taken = any(each.name == LABEL for each in self.schema.others)
-        return label.name if label.given or is_taken else LABEL
+        label = self.written.label_field
+        is_taken = any(each.name == LABEL for each in self.written.others)
+        return label.name if label and (label.given or is_taken) else LABEL
 
     @cached_property
     def _files(self) -> list[tuple[str, str, bool]]:
         """The fields that are files: name, ending of the path, whether it is an image."""
-        assert self.schema is not None
-        found = []
-        for each in self.schema.fields:
-            if each.kind.is_bytes and each.name != self.schema.image:
-                found.append((each.name, _ending(each), each.type == "image"))
-        return found
-
-    @cached_property
-    def _has_metadata(self) -> bool:
-        """Whether samples have what only metadata tells."""
-        return bool(self._columns) or any(is_image for _, _, is_image in self._files)
+        return [
+            (each.name, _ending(each), each.type == "image")
+            for each in self.written.fields
+            if each.kind.is_bytes and each.name != self.written.image
+        ]
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
         """The fields that lie in the metadata: name, key as JSON, and what writes their values."""
-        assert self.schema is not None
         found: list[tuple[str, str, Callable[[Value], str]]] = []
-        for each in self.schema.fields:
-            is_label = each.name == self.schema.label
+        for each in self.written.fields:
+            is_label = each.name == self.written.label
             # Numbers of a label are in the list of a folder, or in the names of its directories.
             if each.kind.is_bytes or (is_label and each.kind.is_number):
                 continue
@@ -400,7 +394,6 @@ class FolderWriter:
         self.bytes = self.crc32c = 0  # of the listing
 
     def add(self, sample: Sample) -> int:
-        """Write the files of a sample; returns their size."""
         listed, parts = self._folder.lay_out(sample)
         line = listed.to_json()
         self._make(listed.stem.rpartition("/")[0], sample)
@@ -419,16 +412,13 @@ class FolderWriter:
         return sum(map(len, parts))
 
     def finish(self) -> None:
-        """Write the listing."""
         with open(self._listing, "wb") as file:
             file.writelines(self._lines)
 
     def close(self) -> None:
-        """Close the tree."""
         os.close(self._tree)
 
     def _make(self, directory: str, sample: Sample) -> None:
-        """Make a directory, through no link."""
         if directory in self._directories:
             return
         self._make(directory.rpartition("/")[0], sample)
@@ -443,21 +433,6 @@ def _taken(sample: Sample, path: str) -> SourceError:
     return SourceError(
         f"{sample.path or sample.key}: another sample has the file {path} already, and a folder "
         "holds one of a name; rename one of them, or give --key index to name files by number"
-    )
-
-
-def _is_in_class(stem: str, name: str, sample: Sample, schema: Schema) -> bool:
-    """Whether a path leads through the directory of a class, or may not need to.
-
-    A class without a name says nothing against directories that there are.
-    """
-    directory = stem.rpartition("/")[0]
-    label = schema.label_field
-    is_named = sample.class_name is not None or bool(label and label.names)
-    return (
-        (name != "" and f"/{directory}".endswith(f"/{name}"))
-        or directory.startswith(f"{name}/")
-        or (directory != "" and not is_named)
     )
 
 
@@ -482,26 +457,6 @@ def _side_directory(path: str) -> str:
         if _SIDE.search(part):
             return "/".join(parts[:depth]) + "/"
     return ""
-
-
-def _metadata_line(
-    sample: Listed, top: str, column: str, label: Field | None, is_named: bool
-) -> str:
-    """Write a line of ``metadata.jsonl``."""
-    texts = [f"{quote(FILE_NAME)}:{quote(sample.files[0].path[len(top) :])}"]
-    value: str | None = None
-    if is_named and sample.label is not None:
-        value = quote(str(sample.label) if sample.class_name is None else sample.class_name)
-    elif sample.label is not None and label is not None:
-        label_value: Value = sample.label
-        is_single = isinstance(label_value, tuple) and not label.kind.is_list
-        value = json_writer(label.kind)(label_value[0] if is_single else label_value)
-    texts += [f"{quote(column)}:{value}"] * (column != "" and value is not None)
-    for name, ending in sample.references:
-        path = (sample.stem + ending)[len(top) :]
-        texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(path)}")
-    texts += [sample.fields] * bool(sample.fields)
-    return f"{{{','.join(texts)}}}\n"
 
 
 def _require_files(stem: str, endings: list[str]) -> None:

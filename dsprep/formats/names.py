@@ -8,20 +8,17 @@ from urllib.parse import unquote_to_bytes
 
 from dsprep.errors import BadSample
 
-LONGEST_PART = 255
-"""Bytes of a file's or a directory's name in nearly all file systems."""
+LONGEST_PART = 255  # bytes of a file's or a directory's name in nearly all file systems
 
 LONGEST_PATH = 3072
 """Bytes of a path below a folder; ``PATH_MAX`` is 4096, which leaves a thousand for the folder."""
 
-DEEPEST = 64
-"""Directories that may lie in each other."""
+DEEPEST = 64  # directories that may lie in each other
 
 MAX_NAME = 1 << 16
 """Bytes of a key or an extension; readers take a longer one in a header for an attack."""
 
-_LONGEST_EXTENSION = 16
-"""Characters; what follows the last dot of a longer one is part of the name."""
+_LONGEST_EXTENSION = 16  # characters; what follows the last dot of a longer one is part of the name
 
 _NO_NAME = re.compile("[\x00\ud800-\udfff]")
 _UNFIT = re.compile(r"[/\x00-\x1f\x7f\ud800-\udfff]")

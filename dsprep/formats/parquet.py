@@ -40,7 +40,6 @@ from dsprep.schema import (
     IMAGE,
     LABEL,
     Choice,
-    Field,
     Meaning,
     Observed,
     Schema,
@@ -71,8 +70,7 @@ ROWS_OF_BATCH = 16
 _FOOTER = 8192
 """Bytes of the schema and what else a file has once, less the names of columns and classes."""
 
-_ROW = 96
-"""Bytes that a row takes besides its values, its share of its group's head included."""
+_ROW = 96  # bytes that a row takes besides its values, its share of its group's head included
 
 _LARGEST_BYTES = (1 << 31) - (1 << 20)
 """The size of a page of Parquet is a number of 31 bits, and a value lies in one page."""
@@ -100,7 +98,6 @@ class Parquet(Format):
 
     @classmethod
     def of(cls, schema: Any) -> Self:
-        """Return the format of raw samples that have the columns of an Arrow schema."""
         return cls(base64.b64encode(schema.serialize().to_pybytes()).decode())
 
     def like(self, other: Table) -> Self:
@@ -118,12 +115,13 @@ class Parquet(Format):
         return Meaning("" if place.startswith(BOOKKEEPING) else place)
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        roles = {schema.image: IMAGE, schema.label: LABEL}
-        fields = tuple(
-            replace(each, places=((_column_of(each, roles.get(each.name), schema),),))
-            for each in schema.fields
-        )
-        return replace(self, schema=replace(schema, fields=fields, format=self.name)), []
+        fields = []
+        for each in schema.fields:
+            # what other formats name is called image and label
+            role = {schema.image: IMAGE, schema.label: LABEL}.get(each.name, each.name)
+            is_kept = each.given or schema.format == self.name or role in schema.by_name
+            fields.append(replace(each, places=((each.name if is_kept else role,),)))
+        return self.laid_out(schema, fields), []
 
     @cached_property
     def _plan(self) -> tuple[set[str], list[tuple[str, str, Any, tuple[type, ...] | None]]]:
@@ -292,17 +290,10 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0][:300] or type(error).__name__
 
 
-def _column_of(field: Field, role: str | None, schema: Schema) -> str:
-    """Return the name of a field's column: ``image`` and ``label`` of what other formats name."""
-    keeps_name = field.given or schema.format == Parquet.name or role in (None, *schema.by_name)
-    return field.name if keeps_name or role is None else role
-
-
 class ParquetWriter:
     """Writes samples as rows, a group at a time."""
 
     def __init__(self, layout: Parquet, path: str) -> None:
-        """Open the file."""
         pa = arrow()
         self._layout, self._schema = layout, layout.arrow_schema
         leaves = [leaf for each in self._schema for leaf in leaves_of(each.name, each.type)]
@@ -326,7 +317,6 @@ class ParquetWriter:
         self.bytes = self.crc32c = 0
 
     def add(self, sample: Sample) -> int:
-        """Take a sample; returns about how many bytes it will take."""
         row, size = self._layout.row(sample)
         if self._pending and self._pending + size > BYTES_OF_GROUP:
             self._flush()
@@ -337,17 +327,14 @@ class ParquetWriter:
         return size
 
     def finish(self) -> None:
-        """Write everything."""
         self._flush()
         self._writer.close()
         self.bytes, self.crc32c = self._file.bytes, self._file.crc32c
 
     def close(self) -> None:
-        """Close the file; it is whole only if :meth:`finish` was called."""
         self._file.close()
 
     def _flush(self) -> None:
-        """Write the rows that are pending as one group."""
         rows, self._rows, self._pending = self._rows, [], 0
         if rows:
             columns = [
@@ -369,7 +356,6 @@ class _ArrowFile(OutputFile):
             super().write(bytes(data))
 
     def tell(self) -> int:
-        """Return how many bytes have been written."""
         return self.bytes
 
     def flush(self) -> None:

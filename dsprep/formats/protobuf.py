@@ -176,8 +176,7 @@ def decode_entry(data: bytes, decoders: Decoders) -> tuple[str, Any]:
 
 Feature: TypeAlias = Blobs | Floats | Ints
 
-_SHORT = 64
-"""Bytes of an entry that many samples may share: a class, a format."""
+_SHORT = 64  # bytes of an entry that many samples may share: a class, a format
 
 
 def _blobs(message: list[Wired]) -> Blobs:
@@ -207,7 +206,7 @@ def encode_feature(name: str, feature: Feature) -> bytes:
     return encode_entry(name, message)
 
 
-def decode_example(data: bytes) -> dict[str, Feature]:
+def decode_example(data: bytes) -> dict[str, Any]:
     """Decode an Example in any encoding that protobuf's own parser takes."""
     with suppress(IndexError, ValueError):
         plain = _plain_features(data)

@@ -7,7 +7,7 @@ The framing is dmlc-core's ``recordio.h``; the header of an image record is MXNe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample, Misfit, OptionError
 from dsprep.formats.base import Entry, Format, Span, rounding_notes
-from dsprep.formats.lst import fits_lst, format_lst
-from dsprep.formats.values import as_floats, is_detection
+from dsprep.formats.values import as_floats, fits_lst, format_lst, is_detection
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample, Value
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_FLOATS, Meaning, Schema
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 MAGIC = b"\x0a\x23\xd7\xce"
-MAX_RECORD = (1 << 29) - 1
-"""A record is shorter than 2^29 bytes, because its length has 29 bits."""
+MAX_RECORD = (1 << 29) - 1  # a record is shorter than 2^29 bytes, because its length has 29 bits
 
 FRAME = struct.Struct("<4sI")
 PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 _HEADER = struct.Struct("<IfQQ")
 _NO_ID = bytes(8)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_BEGIN, _CONTINUE = (_WHOLE, _FIRST), (_MIDDLE, _LAST)
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,6 @@ class RecordIO(Format):
         "label": Meaning("label", LABEL_FLOATS, LABEL),
         "header": Meaning(""),  # one that label and id do not tell
     }
-    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     shard_index: ClassVar[str] = "mxnet"
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32
@@ -91,19 +89,15 @@ class RecordIO(Format):
         return self.laid_out(schema, fields), notes
 
     @cached_property
-    def _names(self) -> tuple[str, str | None]:
-        """The names of the image and of the label."""
+    def _names(self) -> tuple[str, str | None, int]:
+        """The names of the image and of the label, and how many numbers that has."""
+        label = self.written.label_field
         if self.schema is None:
-            return "image", "label"
-        return self.schema.image or "image", self.schema.label
-
-    @cached_property
-    def _width(self) -> int:
-        label = self.schema.label_field if self.schema else None
-        return label.width if label else 0
+            return "image", "label", 0
+        return self.schema.image or "image", self.schema.label, label.width if label else 0
 
     def encode(self, sample: Sample) -> list[bytes]:
-        image, label = self._names
+        image, label, width = self._names
         path = sample.path or sample.key
         if not fits_lst(path):
             raise BadSample(
@@ -117,7 +111,6 @@ class RecordIO(Format):
             raise BadSample("has no image, and a record needs one")
         if value is None:
             raise BadSample("has no label, and a record needs one: give a label, or --drop label")
-        width = self._width
         if width and type(value) is tuple and len(value) != width and not is_detection(value):
             raise Misfit(
                 f"its label has {len(value)} numbers, and that of the first sample has {width}: "
@@ -149,15 +142,13 @@ class RecordIO(Format):
         return (payload + 3) // 4 * 4
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        while not stream.at_end():
-            offset = stream.offset
-            payload = _read_rest(stream, *_read_frame(stream, inside=False))
+        for _, offset in stream.records():
+            payload = _read_rest(stream, *read_frame(stream, _BEGIN))
             yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        while not stream.at_end():
-            offset = stream.offset
-            flag, length = _read_frame(stream, inside=False)
+        for _, offset in stream.records():
+            flag, length = read_frame(stream, _BEGIN)
             if flag != _WHOLE or length < _HEADER.size:
                 payload = _read_rest(stream, flag, length)
                 length = len(payload)
@@ -175,7 +166,7 @@ class RecordIO(Format):
         offsets = accumulate(sizes, initial=0)
         idx = "".join(f"{id}\t{offset}\n" for id, offset in zip(rows.ids, offsets, strict=False))
         lst = format_lst(rows.ids, rows.labels, rows.paths)
-        return dict(zip(self.sidecar_suffixes, (idx.encode(), lst.encode()), strict=True))
+        return {".idx": idx.encode(), ".lst": lst.encode()}
 
 
 def _header(label: Value, id: int) -> bytes:
@@ -222,24 +213,17 @@ def _split(payload: bytes) -> list[bytes]:
     return framed
 
 
-def read_head(stream: ShardStream) -> tuple[int, int]:
-    """Read the head of a part of a record: its flag and its length."""
+def read_frame(stream: ShardStream, flags: Container[int], problem: str = "") -> tuple[int, int]:
+    """Read the head of a part of a record: its flag, which is one of some, and its length."""
     offset = stream.offset
     magic, word = FRAME.unpack(stream.read(FRAME.size, "the head of a record"))
     if magic != MAGIC:
-        raise stream.damaged(
-            "a record should begin here, but its magic number is not there", offset
-        )
-    return word >> 29, word & MAX_RECORD
-
-
-def _read_frame(stream: ShardStream, inside: bool) -> tuple[int, int]:
-    """Read the head of a part that is the first of a record or inside one."""
-    offset = stream.offset
-    flag, length = read_head(stream)
-    if flag > _LAST or (flag in (_MIDDLE, _LAST)) != inside:
-        raise stream.damaged(f"a part with flag {flag} does not belong here", offset)
-    return flag, length
+        problem = "a record should begin here, but its magic number is not there"
+        raise stream.damaged(problem, offset)
+    if (flag := word >> 29) not in flags:
+        problem = problem or f"a part with flag {flag} does not belong here"
+        raise stream.damaged(problem, offset)
+    return flag, word & MAX_RECORD
 
 
 def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
@@ -248,7 +232,7 @@ def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
     total = length
     while flag not in (_WHOLE, _LAST):
         offset = stream.offset
-        flag, length = _read_frame(stream, inside=True)
+        flag, length = read_frame(stream, _CONTINUE)
         total += length + len(MAGIC)
         if total > MAX_RECORD:
             raise stream.damaged("a record longer than RecordIO allows", offset)

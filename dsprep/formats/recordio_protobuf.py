@@ -9,37 +9,17 @@ A shard is RecordIO frames, never split, around ``Record`` messages, which are t
     Tensor  {1: values, packed; 2: uint64 keys, packed; 3: uint64 shape, packed}
     Bytes   {1: repeated bytes value, 2: string content_type}
 
-A tensor that has keys is sparse: they are where its values stand. The canonical bytes are those of
-protobuf's deterministic serialization: entries sorted by key, lists packed.
+A tensor that has keys is sparse: they are where its values stand. It is JSON here, as one that has
+a shape: ``{"type": "float32", "values": …, "keys": …, "shape": …}``. Other entries are `Floats`,
+`Ints`, `Blobs`, `TypedBlobs` if they have a content type, or, of 64-bit floats, a float or a tuple.
+An entry that holds nothing is None.
 
-==============================  ================================================================
-entry                           raw value
-==============================  ================================================================
-Float32Tensor, Int32Tensor      `Floats`, `Ints`
-Float64Tensor                   a tuple of floats, or a float if it is one
-Bytes                           `Blobs`; `TypedBlobs` if they have a content type
-a tensor with keys or a shape   ``{"type": "float32", "values": …, "keys": …, "shape": …}``
-an entry that holds nothing     None
-==============================  ================================================================
-
-SageMaker's documentation knows two entries, ``features["values"]`` and ``label["values"]``. What a
-sample holds stands in a record like this:
-
-==============================  ================================================================
-field                           in the record
-==============================  ================================================================
-the image                       ``features["image"]``, Bytes
-the label, numbers              ``label["values"]``, Float32Tensor
-float32, a list of them         ``features[NAME]``, Float32Tensor
-float64, a list of them         ``features[NAME]``, Float64Tensor
-class, bool, int, their lists   ``features[NAME]``, Int32Tensor; beyond 32 bits Float64Tensor
-text, bytes, json, their lists  ``features[NAME]``, Bytes
-the key                         ``uid``
-==============================  ================================================================
+SageMaker's documentation knows two entries, ``features["values"]`` and ``label["values"]``. Here
+the key is ``uid``, the image ``features["image"]``, a label of numbers ``label["values"]``, any
+other field ``features[NAME]``: integers beyond 32 bits as Float64Tensor, text and JSON as Bytes.
 
 Read are also labels of another key than ``values``, as ``label.KEY``, and the texts ``metadata``
-and ``configuration``. A feature that has such a name is ``features.NAME``. A tensor with keys or a
-shape is JSON.
+and ``configuration``. A feature that has such a name is ``features.NAME``.
 """
 
 from __future__ import annotations
@@ -67,7 +47,7 @@ from dsprep.formats.protobuf import (
     packed,
     strings,
 )
-from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, read_head
+from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
 from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, Type
@@ -78,6 +58,7 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 _IMAGE, _LABEL, _UID, _VALUES = "image", "label", "uid", "values"
+_NEVER_SPLIT = "a part of a record, where records are never split"
 _TEXTS = ("metadata", "configuration")
 _LABELS, _FEATURES = "label.", "features."
 
@@ -94,8 +75,7 @@ class RecordIOProtobuf(Format):
         _UID: Meaning(""),
     }
     label_bits: ClassVar[int] = 32
-    max_class: ClassVar[int] = 1 << 24
-    """Labels are 32-bit floats, as in RecordIO."""
+    max_class: ClassVar[int] = 1 << 24  # labels are 32-bit floats, as in RecordIO
 
     def meaning(self, place: str) -> Meaning:
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))
@@ -118,8 +98,17 @@ class RecordIOProtobuf(Format):
         return self.laid_out(schema, fields), rounding_notes(labels, "a label")
 
     def encode(self, sample: Sample) -> list[bytes]:
-        entries = sample.fields if self.schema is None else self._entries(sample)
-        uid = sample.key if self.schema is not None else _own_uid(sample)
+        entries, uid = sample.fields, sample.key
+        if self.schema is None:
+            # the uid that the record had, if it still tells the key
+            own: str | None = entries.get(_UID)
+            uid = uid if own is None or (own and _key_of(own) != uid) else own
+        else:
+            entries = {
+                raw: _raw_value(name, kind, raw, entries[name])
+                for name, kind, raw in self._columns
+                if name in entries
+            }
         try:
             before, data, after = _encode_record(entries, uid)
         except (OverflowError, struct.error) as error:
@@ -132,17 +121,7 @@ class RecordIOProtobuf(Format):
     @cached_property
     def _columns(self) -> list[tuple[str, Type, str]]:
         """The name, the type, and the entry of each field."""
-        assert self.schema is not None
-        return [(each.name, each.kind, each.places[0][0]) for each in self.schema.fields]
-
-    def _entries(self, sample: Sample) -> dict[str, Value]:
-        """Return the raw values of a sample of the schema."""
-        fields = sample.fields
-        return {
-            raw: _raw_value(name, kind, raw, fields[name])
-            for name, kind, raw in self._columns
-            if name in fields
-        }
+        return [(each.name, each.kind, each.places[0][0]) for each in self.written.fields]
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         total = entry_sizes(_IMAGE, framed_sizes(rows["image"]))
@@ -154,50 +133,29 @@ class RecordIOProtobuf(Format):
         return (total + 3) // 4 * 4 + FRAME.size
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = 0
-        while not stream.at_end():
-            offset = stream.offset
-            length = _read_length(stream)
+        for position, offset in stream.records():
+            _, length = read_frame(stream, (0,), _NEVER_SPLIT)
             data = stream.read(length + -length % 4, "a record")[:length]
             try:
                 sample = _decode(data, position)
             except ValueError as error:
                 raise stream.damaged(f"the record is not a Record: {error}", offset) from None
             yield Entry(offset, stream.offset - offset, sample)
-            position += 1
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         # by frames alone: a key is not among the first bytes of a record
-        position = 0
-        while not stream.at_end():
-            offset = stream.offset
-            length = _read_length(stream)
+        for position, offset in stream.records():
+            _, length = read_frame(stream, (0,), _NEVER_SPLIT)
             stream.skip(length + -length % 4, "a record")
             yield Span(offset, stream.offset - offset, "", position)
-            position += 1
-
-
-def _read_length(stream: ShardStream) -> int:
-    offset = stream.offset
-    flag, length = read_head(stream)
-    if flag:
-        raise stream.damaged("a part of a record, where records are never split", offset)
-    return length
 
 
 # Raw names and values
 
 
 def _raw_name(name: str) -> str:
-    """Return the raw name of the feature of a name."""
     is_other = name in (_LABEL, _UID, *_TEXTS) or name.startswith((_LABELS, _FEATURES))
     return _FEATURES + name if is_other else name
-
-
-def _own_uid(sample: Sample) -> str:
-    """Return the uid that a record had, if it still tells the key; else the key."""
-    own: str | None = sample.fields.get(_UID)
-    return sample.key if own is None or (own and _key_of(own) != sample.key) else own
 
 
 def _key_of(uid: str) -> str:
@@ -322,7 +280,6 @@ def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list
 
 
 def _decode(data: bytes, position: int) -> Sample:
-    """Return the raw sample of a record."""
     features, labels, (uid, *texts) = decode_record(data)
     found = {_raw_name(key): value for key, value in features.items()}
     for key, value in labels.items():

@@ -11,7 +11,7 @@ import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
@@ -20,11 +20,8 @@ from dsprep.errors import DamagedShard, SourceError
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.units import format_extensions
 
-_BLOCK = 1 << 20
-"""Maximum number of bytes that are read or decompressed at once."""
-
-_PIECE = 1 << 16
-"""Compressed bytes that are read at once."""
+_BLOCK = 1 << 20  # maximum number of bytes that are read or decompressed at once
+_PIECE = 1 << 16  # compressed bytes that are read at once
 
 _HEADERS = 1 << 14
 """Bytes read at once where only headers are wanted: some small samples, little of a large one."""
@@ -32,18 +29,15 @@ _HEADERS = 1 << 14
 _STEP = 16 * _BLOCK
 """Of a longer run than this, no more is asked for at once than is known to be there."""
 
-_MOST_MEMORY = 1 << 29
-"""Memory that xz may ask for; its strongest preset takes 65 MB."""
+_MOST_MEMORY = 1 << 29  # memory that xz may ask for; its strongest preset takes 65 MB
 
 _BOMB = 1 << 30
 _MOST_COMPRESSED = 100
 
 
 def is_bomb(size: int, packed: int) -> bool:
-    """Whether a sample is made to fill the memory.
-
-    Data that compresses a hundred times is no image, or is one of less than a gigabyte.
-    """
+    """Whether a sample is made to fill the memory."""
+    # Data that compresses a hundred times is no image, or is one of less than a gigabyte.
     return size > max(_BOMB, _MOST_COMPRESSED * packed)
 
 
@@ -118,11 +112,9 @@ class Decompressor:
     """
 
     def __init__(self, path: str, source: Readable, head: bytes, is_shard: bool = False) -> None:
-        """Read from a source whose first bytes, at least six, have been read.
-
-        A shard is gzip or zlib, and nothing follows the data. After other files zeros may follow,
-        as tapes and mirrors add them.
-        """
+        """Read from a source whose first bytes, at least six, have been read."""
+        # A shard is gzip or zlib, and nothing follows the data. After other files zeros may follow,
+        # as tapes and mirrors add them.
         self._path = path
         self._source = source
         self._padded = not is_shard
@@ -138,7 +130,6 @@ class Decompressor:
         self._damage: DamagedShard | None = None
 
     def read(self, count: int) -> bytes:
-        """Read at most ``count`` bytes; none only at the end."""
         if self._at == len(self._block):
             self._block, self._at = self._next_block(), 0
         data = self._block[self._at : self._at + count]
@@ -172,7 +163,6 @@ class Decompressor:
                 return out
 
     def _begin_next(self) -> bool:
-        """Continue after the end of a compressed stream."""
         data = self._stream.unused_data or self._source.read(_PIECE)
         while self._padded and data and not (data := data.lstrip(b"\0")):
             data = self._source.read(_PIECE)
@@ -206,7 +196,6 @@ class Part:
         self._file, self._at, self._stop = file, start, stop
 
     def read(self, count: int) -> bytes:
-        """Read at most ``count`` bytes; none only at the end."""
         data = self._file.pread(min(count, self._stop - self._at), self._at)
         self._at += len(data)
         return data
@@ -219,7 +208,6 @@ class ShardStream:
     _counted: _Counted | None = None
 
     def __init__(self, path: str, source: Readable | None = None) -> None:
-        """Open a shard to read it to its end."""
         if source is None:
             self._file = _open(path)
             source = self._counted = _Counted(self._file)
@@ -228,10 +216,8 @@ class ShardStream:
 
     @classmethod
     def of_headers(cls, path: str, is_shard: bool = True) -> Self:
-        """Open a shard, or a tar of any compression, to read headers and skip the rest.
-
-        A member of a tar that is too large for memory is not damage: the caller leaves it out.
-        """
+        """Open a shard, or a tar of any compression, to read headers and skip the rest."""
+        # A member of a tar that is too large for memory is not damage: the caller leaves it out.
         stream = cls.__new__(cls)
         stream._file = _open(path)
         stream._begin(path, stream._file, _HEADERS)
@@ -272,10 +258,8 @@ class ShardStream:
             self._block, self._block_size = b"", _BLOCK
 
     def read(self, count: int, what: str) -> bytes:
-        """Read exactly ``count`` bytes.
-
-        Memory grows with the bytes that are there, not with ``count``.
-        """
+        """Read exactly ``count`` bytes."""
+        # Memory grows with the bytes that are there, not with `count`.
         at = self._at
         stop = at + count
         if stop <= len(self._block):
@@ -335,6 +319,13 @@ class ShardStream:
     def _cut_off(self, count: int, have: int, what: str) -> DamagedShard:
         return self.damaged(f"{what} needs {count} bytes, but the file ends after {have} of them")
 
+    def records(self) -> Iterator[tuple[int, int]]:
+        """Return the position and the offset of each record that the caller reads."""
+        position = 0
+        while not self.at_end():
+            yield position, self.offset
+            position += 1
+
     def at_end(self) -> bool:
         """Whether nothing is left to read."""
         if self._at < len(self._block):
@@ -353,25 +344,20 @@ class ShardStream:
         return True
 
     def checksum(self) -> tuple[int, int]:
-        """The size in bytes and the crc32c of the whole file on disk, which is read to its end.
-
-        Only for a shard that was opened to be read as a whole.
-        """
+        """The size in bytes and the crc32c of the whole file on disk, which is read to its end."""
+        # Only for a shard that was opened to be read as a whole.
         assert self._counted is not None
         while self._counted.read(_BLOCK):
             pass
         return self._counted.bytes, self._counted.crc32c
 
     def damaged(self, problem: str, offset: int | None = None) -> DamagedShard:
-        """The error that names this shard and where it breaks."""
         return DamagedShard(self.path, self.offset if offset is None else offset, problem)
 
     def __enter__(self) -> Self:
-        """Return the stream itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
 

@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 BLOCK = 512
-RECORD = 10240
-"""A tar is padded to a multiple of this, as GNU tar and tarfile do."""
+RECORD = 10240  # a tar is padded to a multiple of this, as GNU tar and tarfile do
 
 _ZEROS = bytes(BLOCK)
 END = 2 * _ZEROS
 MAX_NAME = 100
 MAX_SIZE = 0o77777777777
-_MAX_META = 1 << 20
-"""A PAX header or long name beyond this is an attack, not a name."""
+_MAX_META = 1 << 20  # a PAX header or long name beyond this is an attack, not a name
 
 _ADLER = 65521
 _OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
@@ -38,8 +36,7 @@ REGULAR = frozenset({b"0", b"\0", b"7"})
 WITHOUT_DATA = frozenset({b"1", b"2", b"3", b"4", b"5", b"6"})
 """Links, devices, directories and pipes: these have a size at times, and no bytes."""
 
-_LARGEST = 1 << 62
-"""A larger number is no size; this one still fits a signed 64-bit column."""
+_LARGEST = 1 << 62  # a larger number is no size; this one still fits a signed 64-bit column
 
 _OWNER = b"%07o\0%07o\0%07o\0" % (0o644, 0, 0)
 _TIME = b"\0%011o\0" % 0
@@ -65,14 +62,8 @@ def member(name: bytes, size: int) -> bytes:
     if len(name) <= MAX_NAME:
         return _header(name, size, _FILE_REST, _FILE_SUM)
     record = _pax_record(b"path", name)
-    return b"".join(
-        (
-            _header(b"././@PaxHeader", len(record), _PAX_REST, _PAX_SUM),
-            record,
-            padding(len(record)),
-            _header(name[:MAX_NAME], size, _FILE_REST, _FILE_SUM),
-        )
-    )
+    pax = _header(b"././@PaxHeader", len(record), _PAX_REST, _PAX_SUM) + record
+    return pax + padding(len(record)) + _header(name[:MAX_NAME], size, _FILE_REST, _FILE_SUM)
 
 
 def padding(size: int) -> bytes:
@@ -147,19 +138,16 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                 stream.skip(size + -size % BLOCK, name)
             yield Member(start, name, at, size, data)
         elif kind not in WITHOUT_DATA:
-            raise stream.damaged(
-                f"a tar member of type {kind!r}, which dsprep does not read", start
-            )
+            problem = f"a tar member of type {kind!r}, which dsprep does not read"
+            raise stream.damaged(problem, start)
     offset = stream.offset
     if not stream.rest_is_zero():
         raise stream.damaged("something follows the end blocks of the tar", offset)
 
 
 def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
-    """Read the headers of a tar, or of a tar in a tar that ends at ``stop``.
-
-    The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
-    """
+    """Read the headers of a tar, or of a tar in a tar that ends at ``stop``."""
+    # The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
 
     def require(count: int, problem: str = "the tar ends without its end blocks") -> None:
         if stream.at_end() or (stop is not None and stream.offset + count > stop):

@@ -18,7 +18,6 @@ from google_crc32c import value as crc32c_of
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
-    Feature,
     decode_example,
     encode_feature,
     entry_sizes,
@@ -54,8 +53,7 @@ _CRC = struct.Struct("<I")
 _LONGEST_FORMAT_NAME = len("jpeg")
 """Also that of ``tiff`` and ``webp``, in case the file's name does not tell the right one."""
 
-_LARGEST_DIMENSION = 5
-"""Bytes of a width or height as a varint: PNG has 31 bits for either."""
+_LARGEST_DIMENSION = 5  # bytes of a width or height as a varint: PNG has 31 bits for either
 
 _Maker: TypeAlias = tuple[str | None, Callable[[Any], bytes]]
 """The field of a feature, and what makes its entry of a value; None, and of a whole sample."""
@@ -149,7 +147,6 @@ class TFRecord(Format):
 
     @property
     def names(self) -> Names:
-        """What features are called."""
         return PRESETS[self.preset]
 
     @property
@@ -220,8 +217,7 @@ class TFRecord(Format):
     @cached_property
     def _makers(self) -> tuple[str, str, list[_Maker], list[_Maker]]:
         """The feature and the field of the image, and what makes the entries on either side."""
-        schema, names = self.schema, self.names
-        assert schema is not None
+        schema, names = self.written, self.names
         image, label = schema.image_field, schema.label_field
         own = schema.image or ""
         makers: dict[str, _Maker] = {names.path: (None, partial(_path_entry, names.path, own))}
@@ -252,15 +248,29 @@ class TFRecord(Format):
         return target - target // 4096 - target // 16384 - 64 if self.gzip else target
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        schema, names = self.schema, self.names
-        assert schema is not None
+        schema, names = self.written, self.names
         label = schema.label_field
         total = rows["image"] * 0
+        # The largest size of what the catalog does not tell, such as the width of an unread image.
         for column in schema.fields:
             feature = _own_feature(column)
-            first = names.first_class if feature == CLASS_NUMBER else 0
-            if (body := _body_sizes(column, rows, schema, first)) is not None:
-                total += entry_sizes(feature, body)
+            body: Sizes
+            if column.name == schema.image:
+                body = rows["image"]
+            elif column.name in ("width", "height"):
+                body = _LARGEST_DIMENSION
+            elif column.name != schema.label:
+                continue
+            elif column.kind.is_integer and "cls" in rows.columns:
+                first = names.first_class if feature == CLASS_NUMBER else 0
+                body = varint_sizes(rows["cls"].fill_null(0) + first)
+            elif column.type == "text" and "class" in rows.columns:
+                body = _text_sizes(rows["class"])
+            elif "label" in rows.columns:
+                body = rows["label"].list.len().cast(int).fill_null(0) * 4
+            else:
+                continue
+            total += entry_sizes(feature, framed_sizes(body))
         total += entry_sizes(names.path, framed_sizes(_text_sizes(rows["path"])))
         if "format" in names.written and schema.image:
             total += entry_sizes(FORMAT, framed_sizes(_LONGEST_FORMAT_NAME))
@@ -274,25 +284,21 @@ class TFRecord(Format):
         return example + (_LENGTH.size + 2 * _CRC.size)
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = 0
-        while not stream.at_end():
-            offset = stream.offset
+        for position, offset in stream.records():
             data = stream.read(_read_length(stream), "a record")
             if stream.read(_CRC.size, "the checksum of a record") != _masked(crc32c_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
                 sample = self.raw(decode_example(data), position)
             except ValueError as error:
-                raise stream.damaged(
-                    f"the record is not a tf.train.Example: {error}", offset
-                ) from None
+                problem = f"the record is not a tf.train.Example: {error}"
+                raise stream.damaged(problem, offset) from None
             yield Entry(offset, stream.offset - offset, sample)
-            position += 1
 
-    def raw(self, features: dict[str, Feature], position: int) -> Sample:
+    def raw(self, fields: dict[str, Value], position: int) -> Sample:
         """Return the raw sample of a record, its classes counted from 0."""
-        fields: dict[str, Value] = features
-        if (first := self.names.first_class) and (classes := _classes(fields)):
+        classes = fields.get(CLASS_NUMBER)
+        if (first := self.names.first_class) and isinstance(classes, Ints):
             fields[CLASS_NUMBER] = Ints(number - first for number in classes)
         _, path = _path_of(fields)
         name = _text_of(fields, CLASS_TEXT) if CLASS_NUMBER in fields else None
@@ -302,12 +308,9 @@ class TFRecord(Format):
         return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        position = 0
-        while not stream.at_end():
-            offset = stream.offset
+        for position, offset in stream.records():
             stream.skip(_read_length(stream) + _CRC.size, "a record")
             yield Span(offset, stream.offset - offset, "", position)
-            position += 1
 
     def is_intact(self, encoded: bytes) -> bool:
         data = encoded[_LENGTH.size + _CRC.size : -_CRC.size]
@@ -334,12 +337,6 @@ def _masked(crc: int) -> bytes:
 
 
 # Raw samples
-
-
-def _classes(fields: Mapping[str, Value]) -> Ints | None:
-    """Return the class numbers of a raw sample; None if it has none."""
-    found = fields.get(CLASS_NUMBER)
-    return found if isinstance(found, Ints) else None
 
 
 def _bytes_of(value: Value) -> bytes | None:
@@ -369,7 +366,7 @@ def _path_of(fields: Mapping[str, Value]) -> tuple[str, str]:
 def _encode_raw(sample: Sample, first: int) -> list[bytes]:
     """Lay out the features that a record had; the file name follows the key."""
     fields = sample.fields
-    if first and (classes := _classes(fields)):
+    if first and isinstance(classes := fields.get(CLASS_NUMBER), Ints):
         fields = fields | {CLASS_NUMBER: Ints(_in_range(number + first) for number in classes)}
     feature, path = _path_of(fields)
     if path and key_of(path) != sample.key:
@@ -511,27 +508,6 @@ def _number_entry(feature: str, number: int) -> bytes:
 @lru_cache(maxsize=4096)
 def _shared_text(feature: str, text: str) -> bytes:
     return _text_entry(feature, text)
-
-
-# What a sample weighs: the lengths of the encoding above, on whole columns. Where the catalog does
-# not know a value, such as the width of an image that nobody has opened, its largest size is taken.
-
-
-def _body_sizes(column: Field, rows: pl.DataFrame, schema: Schema, first: int) -> Sizes | None:
-    """Return the bytes of the list of values of a field; None if rows do not tell them."""
-    if column.name == schema.image:
-        return framed_sizes(rows["image"])
-    if column.name in ("width", "height"):
-        return framed_sizes(_LARGEST_DIMENSION)
-    if column.name != schema.label:
-        return None
-    if column.kind.is_integer and "cls" in rows.columns:
-        return framed_sizes(varint_sizes(rows["cls"].fill_null(0) + first))
-    if column.type == "text" and "class" in rows.columns:
-        return framed_sizes(_text_sizes(rows["class"]))
-    if "label" in rows.columns:
-        return framed_sizes(rows["label"].list.len().cast(int).fill_null(0) * 4)
-    return None
 
 
 def _text_sizes(column: pl.Series) -> pl.Series:

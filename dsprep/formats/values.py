@@ -1,4 +1,4 @@
-"""Values as several formats write them: 32-bit floats, JSON, and labels for detection."""
+"""Values as several formats write them: floats, JSON, labels for detection, and ``.lst``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def as_floats(values: Sequence[float], what: str) -> tuple[float, ...]:
-    """Return numbers as 32-bit floats hold them.
-
-    They hold all whole numbers up to 2^24 and ever fewer above. Fractions may be rounded; a whole
-    number that changed would be another class or id.
-    """
+    """Return numbers as 32-bit floats hold them."""
+    # They hold all whole numbers up to 2^24 and ever fewer above. Fractions may be rounded; a whole
+    # number that changed would be another class or id.
     layout = f"<{len(values)}f"
     try:
         rounded: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))
@@ -60,10 +58,8 @@ def _float64(value: float) -> str:
 
 
 def _float32s(values: Sequence[float]) -> list[str]:
-    """Write floats of 32 bits, with the fewest of six to nine digits that give the bits back.
-
-    Whole numbers have all their digits: a reader may take them for what they are not otherwise.
-    """
+    """Write floats of 32 bits, with the fewest of six to nine digits that give the bits back."""
+    # Whole numbers have all their digits: a reader may take them for what they are not otherwise.
     try:
         packed = struct.pack(f"<{len(values)}f", *values)
     except OverflowError:  # a list may say more than 32 bits hold
@@ -107,3 +103,30 @@ def is_detection(label: tuple[float, ...]) -> bool:
 def is_sized_header(label: tuple[float, ...]) -> bool:
     """Return whether a label is ``4 5 WIDTH HEIGHT``: MXNet's for an image without objects."""
     return len(label) == 4 and label[:2] == (4, 5)
+
+
+# The ``.lst`` that is written beside shards: id, label and path of each sample.
+
+
+def format_number(value: float) -> str:
+    """Write a label: a whole number without a point, any other as its shortest exact decimal."""
+    return str(int(value)) if abs(value) < 1e16 and value == int(value) else repr(value)
+
+
+def fits_lst(path: str) -> bool:
+    """Whether a ``.lst`` can name a path: readers split lines at tabs and strip each field."""
+    return path == path.strip() and not ("\t" in path or "\n" in path or "\r" in path)
+
+
+def format_lst(
+    ids: Sequence[int],
+    labels: Sequence[int] | Sequence[tuple[float, ...]] | None,
+    paths: Sequence[str],
+) -> str:
+    """Write a ``.lst``: id, labels and path of each sample, separated by tabs."""
+    lines = []
+    column: Sequence[int | tuple[float, ...]] = [0] * len(ids) if labels is None else labels
+    for id, label, path in zip(ids, column, paths, strict=True):
+        text = str(label) if isinstance(label, int) else "\t".join(map(format_number, label))
+        lines.append(f"{id}\t{text}\t{path}\n")
+    return "".join(lines)

@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
-from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span
+from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
 from dsprep.formats.names import MAX_NAME, extension_of, field_of
 from dsprep.formats.values import json_writer, quote
 from dsprep.images.header import sniff
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _PLAIN_IMAGE = "*"
 """The place of images whose extension says nothing but that: ``KEY.jpg``, ``KEY.png``."""
 
-_JSON = "json"
-"""The extension of the one object that holds all numbers."""
+_JSON = "json"  # the extension of the one object that holds all numbers
 
 _IMAGES = frozenset((*IMAGE_EXTENSIONS, "tga", "ico", "dib", "pcx", "psd", "dds", "jpf"))
 _TYPES = {
@@ -71,14 +70,9 @@ _LONGEST_NUMBER = 25
 _LARGEST_DIMENSIONS = len('"width":2147483647,"height":2147483647,')
 
 
-class _Member(NamedTuple):
-    """A member that samples of a schema have."""
-
-    name: str  # the field
-    extension: bytes  # the extension; empty if the value's kind tells it
-    # the extension of each kind of image; empty if it is always the same
-    kinds: Mapping[str | None, bytes]
-    write: Callable[[Value], bytes] | None  # makes bytes of a value; None for bytes
+_Member: TypeAlias = tuple[str, bytes, Mapping[str | None, bytes], Callable[[Value], bytes] | None]
+"""A member that samples have: the field; its extension, or that of each kind of image; and what
+makes bytes of a value, if that is no bytes."""
 
 
 @dataclass(frozen=True)
@@ -108,33 +102,34 @@ class WebDataset(Format):
         return stem + dot + kind
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        for each in schema.fields:
-            if each.type == "list<bytes>":
-                raise OptionError(
-                    f"webdataset holds no list of bytes, which the field {each.name!r} is: give "
-                    f"--drop {each.name}"
-                )
+        refuse_lists_of_bytes(schema, self.name)
         fields = [*schema.fields]
         if self.metadata:
-            known = {each.name for each in fields}
-            sides = [name for name in ("width", "height") if name not in known]
-            fields += [Field(name, "int", missing=True) for name in sides]
+            fields += [
+                Field(name, "int", missing=True)
+                for name in ("width", "height")
+                if name not in schema.by_name
+            ]
         same = schema.format == self.name
         places = _places(fields, schema, same)
         left_out = _conflicts(fields, places, self.metadata)
+        taken = set(places.values())
+        kept = []
+        for each in fields:
+            place = places[each.name]
+            own: list[Place] = [place]
+            if each.type == "image" and place[0].endswith(_PLAIN_IMAGE):
+                # Images whose kind is unknown have an extension of their own.
+                unknown = place[0].removesuffix(_PLAIN_IMAGE) + UNKNOWN_IMAGE
+                own.append((unknown if (unknown,) not in taken else f"image.{unknown}",))
+            if each.name not in left_out:
+                kept.append(replace(each, places=tuple(own)))
         notes = []
         if left_out:
             notes.append(
                 f"left out, because the field 'json' takes their place: {format_some(left_out)}"
             )
-        taken = set(places.values())
-        kept = []
-        for each in fields:
-            if each.name not in left_out:
-                all_places = (places[each.name], *_for_unknown_images(each, places, taken))
-                kept.append(replace(each, places=all_places))
-        arranged = replace(schema, fields=tuple(kept), format=self.name)
-        return replace(self, schema=arranged, spellings=same), notes
+        return replace(self.laid_out(schema, kept), spellings=same), notes
 
     def encode(self, sample: Sample) -> list[bytes]:
         key, fields = sample.key, sample.fields
@@ -172,18 +167,34 @@ class WebDataset(Format):
 
     @cached_property
     def _members(self) -> list[_Member]:
-        """The members of whole fields, in the order of the schema."""
-        assert self.schema is not None
-        return [_member(each) for each in self.schema.fields if len(each.places[0]) == 1]
+        members: list[_Member] = []
+        for each in self.written.fields:
+            place, kind = each.places[0], each.kind
+            if len(place) > 1:
+                continue
+            kinds: dict[str | None, bytes] = {}
+            write: Callable[[Value], bytes] | None = None
+            if each.type == "image" and place[0].endswith(_PLAIN_IMAGE):
+                stem = place[0].removesuffix(_PLAIN_IMAGE)
+                # A schema that was observed, and is imposed on what is appended, has one place.
+                unknown = each.places[1][0] if len(each.places) > 1 else stem + UNKNOWN_IMAGE
+                kinds = {name: (stem + name).encode() for name in IMAGE_KINDS}
+                kinds[None] = unknown.encode()
+            elif kind.is_integer:
+                write = _number
+            elif not kind.is_bytes:
+                text = str if each.type == "text" else json_writer(kind)
+                write = partial(_encoded, text)
+            members.append((each.name, place[0].encode(), kinds, write))
+        return members
 
     @cached_property
     def _objects(self) -> dict[str, list[tuple[str, str, Callable[[Value], str]]]]:
         """The members that are objects of JSON: the name, key and writer of each field in them."""
-        assert self.schema is not None
         found: dict[str, list[tuple[str, str, Callable[[Value], str]]]] = {}
         if self.metadata:
             found[_JSON] = []
-        for each in self.schema.fields:
+        for each in self.written.fields:
             if len(each.places[0]) > 1:
                 extension, key = each.places[0]
                 item = each.name, f"{quote(key)}:", json_writer(each.kind)
@@ -191,7 +202,6 @@ class WebDataset(Format):
         return found
 
     def _written_objects(self, sample: Sample) -> Iterator[tuple[bytes, bytes]]:
-        """Write the members that are objects of JSON."""
         fields = sample.fields
         for extension, items in self._objects.items():
             texts = [key + write(fields[name]) for name, key, write in items if name in fields]
@@ -203,13 +213,12 @@ class WebDataset(Format):
 
     def _bookkeeping(self, sample: Sample) -> Iterator[tuple[str, str]]:
         """Write the file name and the class name of a sample."""
-        assert self.schema is not None
         path, name = sample.path, sample.class_name
-        if not path and (image := sample.fields.get(self.schema.image or "")) is not None:
+        if not path and (image := sample.fields.get(self.written.image or "")) is not None:
             path = f"{sample.key}.{sniff(image) or UNKNOWN_IMAGE}"
         if path:
             yield '"filename":', f'"filename":{quote(path)}'
-        label = self.schema.label_field
+        label = self.written.label_field
         if name is None and label is not None and label.names:
             number = sample.fields.get(label.name)
             if isinstance(number, int) and 0 <= number < len(label.names):
@@ -226,10 +235,10 @@ class WebDataset(Format):
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
-        image = self.schema.image_field if self.schema else None
+        image = self.written.image_field
         extension = image.places[0][0] if image else _PLAIN_IMAGE
         total = _member_weights(key, extension.replace("*", _LONGEST_KIND), rows["image"])
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         place = label.places[0] if label else ("cls" if "cls" in rows.columns else "label.json",)
         if "cls" in rows.columns:
             text = rows["cls"].cast(str).str.len_bytes().cast(int)
@@ -247,16 +256,14 @@ class WebDataset(Format):
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        found = _without_repeats(_groups(stream, with_data=True), stream)
-        for position, group in enumerate(found):
+        for position, group in enumerate(_distinct(stream, with_data=True)):
             key, members, start, stop = group
             fields = {name: member.data for name, member in members.items()}
             yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        found = _without_repeats(_groups(stream, with_data=False), stream)
-        for position, group in enumerate(found):
-            key, members, start, stop = group
+        found = _distinct(stream, with_data=False)
+        for position, (key, members, start, stop) in enumerate(found):
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
     def groups(self, stream: ShardStream) -> Iterator[Group]:
@@ -264,15 +271,14 @@ class WebDataset(Format):
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         # the index of wids, with urls relative to itself
-        shardlist = [
-            {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes}
-            for shard in shards
-        ]
         index = {
             "__kind__": "wids-shard-index-v1",
             "wids_version": 1,
             "name": name,
-            "shardlist": shardlist,
+            "shardlist": [
+                {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes}
+                for shard in shards
+            ],
         }
         return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
 
@@ -373,31 +379,8 @@ def _conflicts(fields: Iterable[Field], places: Mapping[str, Place], metadata: b
     return inside
 
 
-def _for_unknown_images(
-    each: Field, places: Mapping[str, Place], taken: set[Place]
-) -> tuple[Place, ...]:
-    """Return where a field has images whose kind is unknown."""
-    place = places[each.name][0]
-    if each.type != "image" or not place.endswith(_PLAIN_IMAGE):
-        return ()
-    unknown = (place.removesuffix(_PLAIN_IMAGE) + UNKNOWN_IMAGE,)
-    return (unknown,) if unknown not in taken else (("image." + unknown[0],),)
-
-
-def _member(each: Field) -> _Member:
-    place = each.places[0][0]
-    if each.type == "image" and place.endswith(_PLAIN_IMAGE):
-        stem = place.removesuffix(_PLAIN_IMAGE)
-        kinds: dict[str | None, bytes] = {kind: (stem + kind).encode() for kind in IMAGE_KINDS}
-        # A schema that was observed, and is imposed on what is appended, has no second place.
-        unknown = each.places[1][0] if len(each.places) > 1 else stem + UNKNOWN_IMAGE
-        return _Member(each.name, b"", kinds | {None: unknown.encode()}, None)
-    if each.kind.is_bytes:
-        return _Member(each.name, place.encode(), {}, None)
-    if each.kind.is_integer:
-        return _Member(each.name, place.encode(), {}, _number)
-    write = str if each.type == "text" else json_writer(each.kind)
-    return _Member(each.name, place.encode(), {}, lambda value: write(value).encode())
+def _encoded(text: Callable[[Value], str], value: Value) -> bytes:
+    return text(value).encode()
 
 
 @lru_cache(maxsize=4096)
@@ -442,10 +425,10 @@ def _groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
         yield Group(key, members, start, stop)
 
 
-def _without_repeats(found: Iterable[Group], stream: ShardStream) -> Iterator[Group]:
-    """Pass samples on, as long as no key comes twice."""
+def _distinct(stream: ShardStream, with_data: bool) -> Iterator[Group]:
+    """Read samples, as long as no key comes twice."""
     seen: set[str] = set()
-    for group in found:
+    for group in _groups(stream, with_data):
         if group.key in seen:
             raise ApartMembers(
                 f"{stream.path}: the members of the sample {group.key!r} are not adjacent, or two "
@@ -486,11 +469,8 @@ def _member_weights(key: pl.Series, extension: str, size: pl.Series) -> pl.Serie
     name = key + (len(extension.encode()) + 1)
     record = name + len("123 path=\n")
     record += (record > 999).cast(int)
-    return _with_header(size) + (name > tar.MAX_NAME).cast(int) * _with_header(record)
-
-
-def _with_header(size: pl.Series) -> pl.Series:
-    return (size + (2 * tar.BLOCK - 1)) // tar.BLOCK * tar.BLOCK
+    blocks, more = ((each + (2 * tar.BLOCK - 1)) // tar.BLOCK for each in (size, record))
+    return (blocks + (name > tar.MAX_NAME).cast(int) * more) * tar.BLOCK
 
 
 def _json_sizes(text: pl.Series) -> pl.Series:

@@ -72,10 +72,8 @@ def require_pixels(width: int, height: int, max_pixels: int) -> None:
 
 @contextmanager
 def pillow(what: str, max_pixels: int) -> Iterator[None]:
-    """Run Pillow with its warnings silenced, and whatever it raises made a ``BadImage``.
-
-    Changes settings of the process while it runs, so only one thread at a time may use it.
-    """
+    """Run Pillow with its warnings silenced, and whatever it raises made a ``BadImage``."""
+    # Changes settings of the process while it runs, so only one thread at a time may use it.
     from PIL import Image
 
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, max_pixels
@@ -94,10 +92,8 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
 
 
 def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
-    """Open an image, not yet decoded, inside :func:`pillow`, as the kind that its header tells.
-
-    Of an animation this is the first frame.
-    """
+    """Open an image, not yet decoded, inside :func:`pillow`, as the kind that its header tells."""
+    # Of an animation this is the first frame.
     require_pixels(header.width, header.height, max_pixels)
     image = _opener(header.kind)(BytesIO(data))
     # Once more, as files can be made that two readers understand differently.
@@ -106,12 +102,10 @@ def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
 
 
 def require_decodable(data: bytes, header: ImageHeader, max_pixels: int) -> None:
-    """Refuse an image that cannot be decoded. The pixels are thrown away.
-
-    JPEG is decoded to gray at an eighth of its size: every bit passes the Huffman decoder, the only
-    place where libjpeg finds damage, and most of the work after it is saved. Damage that libjpeg
-    makes do with is not found, here as with a full decoding.
-    """
+    """Refuse an image that cannot be decoded. The pixels are thrown away."""
+    # JPEG is decoded to gray at an eighth of its size: every bit passes the Huffman decoder, the
+    # only place where libjpeg finds damage, and most of the work after it is saved. Damage that
+    # libjpeg makes do with is not found, here as with a full decoding.
     require_checksums(data, header)
     with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
         image = open_image(data, header, max_pixels)
@@ -137,10 +131,8 @@ def orientation_of(image: ImageFile) -> int:
 
 
 def stores_luma(image: ImageFile) -> bool:
-    """Whether an opened image is a JPEG in YCbCr, which most of those with three channels are.
-
-    libjpeg takes the others for RGB because an Adobe marker says so, or their channels' names do.
-    """
+    """Whether an opened image is a JPEG in YCbCr, which most of those with three channels are."""
+    # libjpeg takes the others for RGB because an Adobe marker says so, or their channels' names do.
     if image.format != "JPEG" or image.mode != "RGB":
         return False
     names = bytes(layer[0] for layer in cast("JpegImageFile", image).layer)

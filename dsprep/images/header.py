@@ -68,12 +68,10 @@ def read_header(data: bytes) -> ImageHeader:
 
 
 def require_whole(data: bytes, header: ImageHeader) -> None:
-    """Refuse an image whose end is missing.
-
-    This follows lengths and looks for end marks. It reads neither pixels nor PNG's checksums: a cut
-    shows without reading every byte, and damage in the middle is for a decoder to find. Bytes after
-    the end are tolerated, as cameras and editors write them.
-    """
+    """Refuse an image whose end is missing."""
+    # This follows lengths and looks for end marks. It reads neither pixels nor PNG's checksums: a
+    # cut shows without reading every byte, and damage in the middle is for a decoder to find. Bytes
+    # after the end are tolerated, as cameras and editors write them.
     try:
         missing = _KINDS[header.kind].missing(data)
     except struct.error:
@@ -83,10 +81,8 @@ def require_whole(data: bytes, header: ImageHeader) -> None:
 
 
 def require_checksums(data: bytes, header: ImageHeader) -> None:
-    """Refuse a PNG in which a checksum is wrong of a chunk that readers need.
-
-    Pillow does not look at those of the pixels. libpng does, and so OpenCV, MXNet and TensorFlow.
-    """
+    """Refuse a PNG in which a checksum is wrong of a chunk that readers need."""
+    # Pillow does not look at those of the pixels. libpng does, and so OpenCV, MXNet and TensorFlow.
     if header.kind != "png":
         return
     view = memoryview(data)
@@ -206,7 +202,6 @@ def _png_size(data: bytes) -> tuple[int, int]:
 
 
 def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """The chunks of a PNG, as far as they go: name, and where data and checksum begin."""
     position = 8
     while position <= len(data) - _PNG_CHUNK.size:
         length, name = _PNG_CHUNK.unpack_from(data, position)
@@ -368,10 +363,8 @@ def _brands(data: bytes) -> set[bytes]:
 
 
 def _boxes(data: bytes, start: int, stop: int) -> Iterator[tuple[bytes, int, int]]:
-    """The boxes between two places: name, and where the content begins and, cut or not, ends.
-
-    What has no name that a box can have ends them, as bytes after an image are tolerated.
-    """
+    """The boxes between two places: name, and where the content begins and, cut or not, ends."""
+    # What has no name that a box can have ends them, as bytes after an image are tolerated.
     for _ in range(_MAX_BOXES):
         if start + _BOX.size > stop:
             return

@@ -103,7 +103,6 @@ class Transform:
     filter: str = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
         for name, value in vars(self).items():
             if not _has_type(value, name):
                 raise OptionError(f"{name}={value!r:.60}: cannot be of this type")
@@ -121,7 +120,6 @@ class Transform:
             object.__setattr__(self, "quality", DEFAULT_QUALITY)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the transform as a manifest records it."""
         names = ("resize", "crop", "enlarge", "encode", "quality", "color", "filter")
         return {name: getattr(self, name) for name in names}
 
@@ -336,12 +334,10 @@ def _eight_bits(image: Image) -> Image:
 
 
 def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: str) -> Image:
-    """Resize an image and cut a part out of the result, without computing the rest of it.
-
-    Of an image in YCbCr only luma is filtered; chroma is the nearest pixel's. Such an image
-    becomes a JPEG, whose encoder averages the chroma of four pixels anyway. On photographs it costs
-    two thirds of the time, and 0.01 dB.
-    """
+    """Resize an image and cut a part out of the result, without computing the rest of it."""
+    # Of an image in YCbCr only luma is filtered; chroma is the nearest pixel's. Such an image
+    # becomes a JPEG, whose encoder averages the chroma of four pixels anyway. On photographs it
+    # costs two thirds of the time, and 0.01 dB.
     from PIL.Image import Resampling, merge
 
     if extent == size:

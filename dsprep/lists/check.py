@@ -47,10 +47,8 @@ def _faults(kind: str, wrong: pl.DataFrame, problem: str | Problem) -> Iterator[
 
 
 def read_leniently(data: bytes) -> tuple[pl.DataFrame, list[Fault]]:
-    """Read the lines of a list that can be read, and what is wrong with the text of the others.
-
-    The rows have the columns of :func:`dsprep.lists.rows.parse_rows`; the faults have no order.
-    """
+    """Read the lines of a list that can be read, and what is wrong with the text of the others."""
+    # The rows have the columns of `dsprep.lists.rows.parse_rows`; the faults have no order.
     text, faults = _decode(data)
     plain = parse_plain(text) if text.count("\r") == text.count("\r\n") else None
     if plain is not None:
@@ -223,12 +221,10 @@ def _unknown_objects(rows: pl.DataFrame, classes: Sequence[str]) -> Iterator[Fau
 
 
 def _check_for_sagemaker(rows: pl.DataFrame) -> Iterator[Fault]:
-    """Check a list for the image classification that SageMaker has built in.
-
-    Its documentation ("Train with Image Format") asks for three columns, unique image indices,
-    classes numbered from 0 without a gap, paths relative to the channel, and images in .jpg or
-    .png; .jpeg is the same content type, image/jpeg.
-    """
+    """Check a list for the image classification that SageMaker has built in."""
+    # Its documentation ("Train with Image Format") asks for three columns, unique image indices,
+    # classes numbered from 0 without a gap, paths relative to the channel, and images in .jpg or
+    # .png; .jpeg is the same content type, image/jpeg.
     yield from _faults(
         "columns",
         rows.with_columns(count=label_count() + 2).filter(pl.col("count") != 3),
@@ -239,13 +235,11 @@ def _check_for_sagemaker(rows: pl.DataFrame) -> Iterator[Fault]:
 
 
 def _check_for_mxnet(rows: pl.DataFrame) -> Iterator[Fault]:
-    """Check a list for im2rec, ``ImageIter``, ``ImageRecordIter`` and ``ImageDetIter``.
-
-    They store labels as 32-bit floats. For detection, ``ImageDetIter`` (mxnet 1.9.1,
-    ``image/detection.py``) needs A of at least 2, B of at least 5 and the same in all records, and
-    one object or more; it skips objects of a negative class or an empty box. Its C++ counterpart
-    splits the lines of a list at any blank.
-    """
+    """Check a list for im2rec, ``ImageIter``, ``ImageRecordIter`` and ``ImageDetIter``."""
+    # They store labels as 32-bit floats. For detection, `ImageDetIter` (mxnet 1.9.1,
+    # `image/detection.py`) needs A of at least 2, B of at least 5 and the same in all records, and
+    # one object or more; it skips objects of a negative class or an empty box. Its C++ counterpart
+    # splits the lines of a list at any blank.
     number = pl.element().cast(pl.Float64)
     kept = number.cast(pl.Float32).cast(pl.Float64)
     changes = ((number % 1 == 0) & (number != kept)) | kept.is_infinite()

@@ -32,7 +32,7 @@ from dsprep.lists.rows import (
     rows_of_lines,
     split_lines,
 )
-from dsprep.text import Problem, refuse
+from dsprep.text import refuse
 
 Contents = Callable[[pl.Series, pl.Series], tuple[pl.Series, pl.Series]]
 """Takes the paths of two lists; returns texts that are equal where the contents of files are, null
@@ -40,6 +40,7 @@ where these are not known."""
 
 _ROW = pl.concat_str(*ROWS, separator="\t")
 _NEW = [f"new_{name}" for name in ROWS]
+_EACH = pl.lit(True)
 _PATCH_LINE = r"^[-+<>^]\t."
 _NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
 
@@ -76,13 +77,11 @@ class Diff:
 
     @property
     def edits(self) -> Edits:
-        """Count the rows of each kind of change."""
         parts = self.added, self.removed, self.changed, self.reordered
         return Edits(*map(len, parts))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs."""
         return not any(self.edits)
 
     def changed_in(self, name: str) -> pl.DataFrame:
@@ -113,20 +112,17 @@ def diff_rows(
         [places, old, new.rename(dict(zip(ROWS, _NEW, strict=True)))], how="horizontal"
     )
     kept_ids = b["index"].gather(moved["b"]) if ids else a["index"].gather(moved["a"])
+    line, place = (
+        pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias(name) for name in ("line", "place")
+    )
     return Diff(
-        removed=_others(a, pairs["a"], "line"),
-        added=_others(b, pairs["b"], "place"),
+        removed=a.select(line, *ROWS).filter(unpaired(a.height, pairs["a"])),
+        added=b.select(place, *ROWS).filter(unpaired(b.height, pairs["b"])),
         changed=both.filter(
             pl.any_horizontal(pl.col(name) != pl.col(f"new_{name}") for name in ROWS)
         ),
         reordered=moved.select(pl.col("b").alias("place") + 1, kept_ids),
     )
-
-
-def _others(rows: pl.DataFrame, numbers: pl.Series, name: str) -> pl.DataFrame:
-    """Return the rows that are not among these, and where they stand, from 1."""
-    numbered = rows.select(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias(name), *ROWS)
-    return numbered.filter(unpaired(rows.height, numbers))
 
 
 # Which rows are of one sample
@@ -140,15 +136,21 @@ def match_rows(
     contents: Contents | None = None,
     by_path_alone: bool = False,
 ) -> pl.DataFrame:
-    """Pair the numbers of rows (``a``, ``b``) of two lists that are of one sample.
-
-    These are rows of the same path; of the others, rows whose files have the same content, if it is
-    looked at; of the others, rows of the same id. Among rows of one path, those of the same id come
-    first (if ids do not count, those of the same label), the others are paired in their order.
-    ``alike`` says that path and id are the same.
-    """
-    rest = {"a": _numbered(a, "a"), "b": _numbered(b, "b")}
-    heights = {"a": a.height, "b": b.height}
+    """Pair the numbers of rows (``a``, ``b``) of two lists that are of one sample."""
+    # These are rows of the same path; of the others, rows whose files have the same content, if it
+    # is looked at; of the others, rows of the same id. Among rows of one path, those of the same id
+    # come first (if ids do not count, those of the same label), the others are paired in their
+    # order. `alike` says that path and id are the same.
+    known = pl.col("^(index|label|path)$")  # a merge has no labels here
+    tables = {"a": a, "b": b}
+    rest = {
+        name: rows.select(
+            pl.int_range(pl.len(), dtype=pl.Int64).alias(name),
+            known,
+            content=pl.lit(None, pl.String),
+        )
+        for name, rows in tables.items()
+    }
     pairs = [pl.DataFrame(schema={"a": pl.Int64, "b": pl.Int64, "alike": pl.Boolean})]
 
     def pair(keys: Sequence[str], where: pl.Expr | None = None, alike: bool = False) -> None:
@@ -158,7 +160,8 @@ def match_rows(
         found = found if where is None else found.filter(where)
         pairs.append(found.select("a", "b", alike=pl.lit(alike)))
         for name, rows in rest.items():
-            rest[name] = rows.filter(unpaired(heights[name], found[name]).gather(rows[name]))
+            left = unpaired(tables[name].height, found[name])
+            rest[name] = rows.filter(left.gather(rows[name]))
 
     if by_id:
         pair(["index"], pl.col("path") == pl.col("path_b"), alike=True)
@@ -167,8 +170,8 @@ def match_rows(
     pair(["path"])
     if contents is not None:
         found = contents(rest["a"]["path"], rest["b"]["path"])
-        for name, known in zip(rest, found, strict=True):
-            rest[name] = rest[name].with_columns(known.alias("content"))
+        for name, texts in zip(rest, found, strict=True):
+            rest[name] = rest[name].with_columns(texts.alias("content"))
         pair(["content"])
     if by_id and not by_path_alone:
         pair(["index"], pl.col("content").is_null() | pl.col("content_b").is_null())
@@ -178,12 +181,6 @@ def match_rows(
 def unpaired(rows: int, numbers: pl.Series) -> pl.Series:
     """Return for every row number whether it is not among these numbers."""
     return pl.repeat(True, rows, dtype=pl.Boolean, eager=True).scatter(numbers, False)
-
-
-def _numbered(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    number = pl.int_range(pl.len(), dtype=pl.Int64).alias(name)
-    known = pl.col("^(index|label|path)$")  # a merge has no labels here
-    return rows.select(number, known, content=pl.lit(None, pl.String))
 
 
 def _join(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -209,28 +206,23 @@ def still_in_order(positions: pl.Series) -> pl.Series:
     if positions.is_sorted():
         return positions.is_not_null()
     # A row that has all smaller positions above it, and no others, is in every longest one.
-    rows = positions.to_frame("position").select(
-        "position", rank=pl.col("position").rank("ordinal").cast(pl.Int64)
-    )
-    place = pl.int_range(1, pl.len() + 1)
+    rank, place = positions.rank("ordinal").cast(pl.Int64).to_frame("rank"), pl.int_range(pl.len())
     above = pl.col("rank").cum_max().shift(fill_value=0)
-    rows = rows.with_columns(kept=(pl.col("rank") == place) & (above == place - 1))
-    open_ = rows.filter(~pl.col("kept"))["position"].to_list()
-    longest = pl.Series(_longest_increasing(open_), dtype=pl.Boolean)
-    return rows["kept"].scatter((~rows["kept"]).arg_true(), longest)
+    kept = rank.select((pl.col("rank") == place + 1) & (above == place)).to_series()
+    longest = pl.Series(_longest_increasing(positions.filter(~kept).to_list()), dtype=pl.Boolean)
+    return kept.scatter((~kept).arg_true(), longest)
 
 
 def _longest_increasing(values: list[int]) -> list[bool]:
     """Find a longest increasing subsequence of different numbers (patience sorting)."""
     ends: list[int] = []  # by length of a subsequence, the smallest value that ends one
     places: list[int] = []  # where these values are
-    before = [-1] * len(values)
+    before = []
     for place, value in enumerate(values):
         length = len(ends) if not ends or value > ends[-1] else bisect_left(ends, value)
         ends[length : length + 1] = [value]
         places[length : length + 1] = [place]
-        if length:
-            before[place] = places[length - 1]
+        before.append(places[length - 1] if length else -1)
     chosen = [False] * len(values)
     place = places[-1] if places else -1
     while place >= 0:
@@ -311,45 +303,47 @@ def _parse_lines(lines: pl.DataFrame, source: str) -> pl.DataFrame:
 def patch_rows(rows: pl.DataFrame, patch: Diff, source: str) -> pl.DataFrame:
     """Apply a patch that was read; refuse one that was made for another list."""
 
-    def require(lines: pl.DataFrame, wrong: pl.Expr, problem: Problem) -> None:
-        refuse(source, lines.sort("line"), wrong, problem)
+    def refuse_any(lines: pl.DataFrame, problem: str, wrong: pl.Expr = _EACH) -> None:
+        refuse(source, lines.sort("line"), wrong, problem.format_map)
 
     removed, changed, added, moved = patch.removed, patch.changed, patch.added, patch.reordered
-    old = pl.concat([removed, changed.select("line", *ROWS)]).sort("line")
-    there = old.join(rows, on="index", how="left", suffix="_there", maintain_order="left")
+    old = pl.concat([removed, changed.select("line", *ROWS)])
+    there = old.join(rows, on="index", how="left", suffix="_there")
     same = (pl.col("label") == pl.col("label_there")) & (pl.col("path") == pl.col("path_there"))
-    require(there, ~same.fill_null(False), _say_unfitting)
+    found = pl.format("{} {}", "label_there", "path_there").str.replace_all("\t", " ")
+    fit = "the patch does not fit: "
+    refuse(
+        source,
+        there.with_columns(found=found).sort("line"),
+        ~same.fill_null(False),
+        lambda row: (
+            f"{fit}the list has no row with the id {row['index']}"
+            if row["found"] is None
+            else f"{fit}the row {row['index']} of the list is {row['found']!r}"
+        ),
+    )
     kept = rows.join(removed, on="index", how="anti", maintain_order="left")
     # The ids of new rows differ from each other; other rows must not have them either.
     others = kept.join(changed, on="index", how="anti")
     new = changed.select(line="new_line", index="new_index")
     taken = pl.concat([new, added.select("line", "index")]).join(others, on="index", how="semi")
-    problem = "the patch does not fit: another row of the list has the id {index}".format_map
-    require(taken, pl.lit(True), problem)
+    refuse_any(taken, fit + "another row of the list has the id {index}")
     if len(changed):
         into = changed.select("index", *_NEW)
         kept = kept.join(into, on="index", how="left", maintain_order="left")
         kept = kept.select(pl.coalesce(f"new_{name}", name).alias(name) for name in ROWS)
-    problem = "the patch does not fit: no row that is kept has the id {index}".format_map
-    require(moved.join(kept, on="index", how="anti"), pl.lit(True), problem)
-    repeated = ~pl.col("index").is_first_distinct()
-    require(moved, repeated, "the row {index} is moved already".format_map)
+    unknown = moved.join(kept, on="index", how="anti")
+    refuse_any(unknown, fit + "no row that is kept has the id {index}")
+    refuse_any(moved, "the row {index} is moved already", ~pl.col("index").is_first_distinct())
     placed = pl.concat([moved.select("line", "place"), added.select("line", "place")])
     repeated = ~pl.col("place").is_first_distinct()
-    require(placed, repeated, "another row is line {place} already".format_map)
+    refuse_any(placed, "another row is line {place} already", repeated)
     count = kept.height + added.height
-    problem = f"line {{place}} is beyond the end of a list of {count} rows".format_map
-    require(placed, pl.col("place") > count, problem)
+    beyond = f"line {{place}} is beyond the end of a list of {count} rows"
+    refuse_any(placed, beyond, pl.col("place") > count)
     stay = kept.join(moved, on="index", how="anti", maintain_order="left")
     elsewhere = kept.join(moved, on="index").select("place", *ROWS)
     return arrange(stay, pl.concat([added.select("place", *ROWS), elsewhere]))
-
-
-def _say_unfitting(row: dict[str, object]) -> str:
-    if row["path_there"] is None:
-        return f"the patch does not fit: the list has no row with the id {row['index']}"
-    found = f"{row['label_there']} {row['path_there']}".replace("\t", " ")
-    return f"the patch does not fit: the row {row['index']} of the list is {found!r}"
 
 
 # What a difference means for each class
@@ -392,34 +386,24 @@ def class_changes(
     """Count what became of each class whose rows were added, removed or relabeled."""
     relabeled = diff.changed_in("label")
     parts = (diff.added["label"], diff.removed["label"], relabeled["new_label"], relabeled["label"])
-    changes = [_rows_by_class(labels) for labels in parts]
-    if not any(changes):
-        return []
-    counts = [_rows_by_class(a["label"]), _rows_by_class(b["label"]), *changes]
+    columns = [labels.alias("label") for labels in (a["label"], b["label"], *parts)]
+    tables = [labels.value_counts().select(class_numbers(), "count") for labels in columns]
+    counts = [dict(table.drop_nulls().iter_rows()) for table in tables]
     return [
         ClassChange(number, _name(number, names), *(rows.get(number, 0) for rows in counts))
-        for number in sorted(set().union(*changes))
+        for number in sorted(set().union(*counts[2:]))
     ]
 
 
 def relabelings(diff: Diff, names: Sequence[str] | None) -> list[Move]:
     """Count rows by the class that they had and the one that they have, the most first."""
     pairs = diff.changed_in("label").group_by("label", "new_label").len("rows")
-    moves = pairs.select(
-        old=pairs.select(class_numbers()).to_series(),
-        new=pairs.select(label="new_label").select(class_numbers()).to_series(),
-        rows="rows",
-    )
-    moves = moves.drop_nulls().sort(["rows", "old", "new"], descending=[True, False, False])
+    moves = pairs.select(class_numbers().alias("old"), class_numbers("new_label"), "rows")
+    moves = moves.drop_nulls().sort("rows", "old", "new_label", descending=[True, False, False])
     return [
         Move(_name(old, names) or str(old), _name(new, names) or str(new), rows)
         for old, new, rows in moves.iter_rows()
     ]
-
-
-def _rows_by_class(labels: pl.Series) -> dict[int, int]:
-    counts = labels.alias("label").to_frame().group_by("label").len()
-    return dict(counts.select(class_numbers(), "len").drop_nulls().iter_rows())
 
 
 def _name(number: int, names: Sequence[str] | None) -> str | None:

@@ -21,8 +21,7 @@ from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import object_sizes
 
-_THREADS = 16
-"""How many files are looked up at once where that is slow, as on a network."""
+_THREADS = 16  # how many files are looked up at once where that is slow, as on a network
 
 _LOCAL = 0.05
 """Seconds in which a disk of this machine answers for as many files; threads slow that down."""
@@ -87,10 +86,8 @@ def _file_size(directory: int, path: bytes) -> int:
 def compare_contents(
     paths: pl.Series, other_paths: pl.Series, root: str, other_root: str
 ) -> tuple[pl.Series, pl.Series]:
-    """Return texts that are equal where the contents of files are; null for files not readable.
-
-    Only files whose size occurs in both lists are read.
-    """
+    """Return texts that are equal where the contents of files are; null for files not readable."""
+    # Only files whose size occurs in both lists are read.
     files = [
         [Path(root, path) for path in paths.to_list()],
         [Path(other_root, path) for path in other_paths.to_list()],

@@ -17,8 +17,7 @@ from dsprep.lists.diff import Edits, match_rows, unpaired
 from dsprep.lists.rows import LARGEST_ID, ROWS, join_lines
 
 Side = Literal["ours", "theirs"]
-Row = tuple[int, str, str]
-"""Id, label and path."""
+Row = tuple[int, str, str]  # id, label and path
 
 _SIDES: Sequence[Side] = ("ours", "theirs")
 
@@ -66,15 +65,13 @@ class Merged:
 
 
 def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> Merged:
-    """Merge two edits of a list.
-
-    Rows are those of the base by path or id. Files that both sides add, or move to one path, are
-    one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose id
-    ours gave to another row gets the next free one. The order is that of the side which changed it,
-    ours if both did; rows that only the other side has stand at the end.
-    """
+    """Merge two edits of a list."""
+    # Rows are those of the base by path or id. Files that both sides add, or move to one path, are
+    # one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose
+    # id ours gave to another row gets the next free one. The order is that of the side which
+    # changed it, ours if both did; rows that only the other side has stand at the end.
     tables = {"base": base, "ours": ours, "theirs": theirs}
-    pairs = {side: match_rows(base, tables[side]) for side in _SIDES}
+    pairs = {side: _pair(base, tables[side]) for side in _SIDES}
     order = next((side for side in _SIDES if _has_changed_order(pairs[side])), None)
     items = _items(tables, pairs)
     rows = items.filter(~pl.col("same"))
@@ -83,7 +80,6 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
         for key, table in tables.items()
         for name in ROWS
     ).with_columns(ours_id="ours_index")
-    edits = [_count_edits(rows, side) for side in _SIDES]
     rows = _join_brought(_merge_fields(rows))
     last = max(int(str(table["index"].max())) if len(table) else -1 for table in tables.values())
     rows, renumbered = _renumber(rows, last)
@@ -115,8 +111,8 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
         ),
         conflicts=[Conflict(*row) for row in zip(contested["what"], *sides, strict=True)],
         renumbered=renumbered,
-        ours=edits[0],
-        theirs=edits[1],
+        ours=_count_edits(base, ours, pairs["ours"]),
+        theirs=_count_edits(base, theirs, pairs["theirs"]),
         order=order,
     )
 
@@ -145,18 +141,15 @@ def _has_changed_order(pairs: pl.DataFrame) -> bool:
 
 
 def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> pl.DataFrame:
-    """List all samples by the row number that each has in the three lists, null for none.
-
-    ``same`` says that they are the same in all.
-    """
+    """List all samples by the row number that each has in the three lists, null for none."""
+    # `same` says that they are the same in all.
     base = tables["base"]
     numbers = pl.int_range(base.height, dtype=pl.Int64, eager=True)
     items, same = numbers.to_frame("base"), pl.repeat(True, base.height, eager=True)
     new = []
     for side, found in pairs.items():
-        labels, rows = tables[side]["label"], tables[side].height
-        alike = found["alike"] & (base["label"].gather(found["a"]) == labels.gather(found["b"]))
-        same &= ~unpaired(base.height, found["a"].filter(alike))
+        rows = tables[side].height
+        same &= ~unpaired(base.height, found["a"].filter(found["same"]))
         partners = pl.repeat(None, base.height, dtype=pl.Int64, eager=True)
         items = items.with_columns(partners.scatter(found["a"], found["b"]).alias(side))
         others = pl.int_range(rows, dtype=pl.Int64, eager=True).filter(unpaired(rows, found["b"]))
@@ -164,15 +157,16 @@ def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> 
     return pl.concat([items.with_columns(same=same), *new], how="diagonal")
 
 
-def _count_edits(rows: pl.DataFrame, side: Side) -> Edits:
-    here, before = pl.col(side).is_not_null(), pl.col("base").is_not_null()
-    changed = pl.any_horizontal(_differ(side, "base", name) for name in ROWS)
-    counts = rows.select(
-        added=(here & ~before).sum(),
-        removed=(before & ~here).sum(),
-        changed=(here & before & changed).sum(),
-    )
-    return Edits(*counts.row(0))
+def _pair(base: pl.DataFrame, side: pl.DataFrame) -> pl.DataFrame:
+    """Pair the rows of a side with those of the base; ``same`` says that one did not change."""
+    pairs = match_rows(base, side)
+    labels = base["label"].gather(pairs["a"]), side["label"].gather(pairs["b"])
+    return pairs.with_columns(same=pairs["alike"] & (labels[0] == labels[1]))
+
+
+def _count_edits(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> Edits:
+    changed = pairs.height - int(pairs["same"].sum())
+    return Edits(side.height - pairs.height, base.height - pairs.height, changed)
 
 
 def _differ(one: str, other: str, name: str) -> pl.Expr:
@@ -184,58 +178,43 @@ def _merge_fields(rows: pl.DataFrame) -> pl.DataFrame:
     before, ours, theirs = (pl.col(name).is_not_null() for name in ("base", *_SIDES))
     gone, all_there = before & ~(ours & theirs), before & ours & theirs
     edited = [_differ(side, "base", "label") | _differ(side, "base", "path") for side in _SIDES]
+    removed = gone & (ours & edited[0] | theirs & edited[1])
     doubtful = all_there & (_is_doubtful("ours", "theirs") | _is_doubtful("theirs", "ours"))
-    rows = rows.with_columns(
-        gone=gone, removed=gone & (ours & edited[0] | theirs & edited[1]), doubtful=doubtful
-    )
-    differ_all = {
+    conflicts = {
         name: all_there
         & _differ("ours", "theirs", name)
         & _differ("ours", "base", name)
         & _differ("theirs", "base", name)
+        | (doubtful & (name != "index"))
         for name in ROWS
     }
-    rows = rows.with_columns(
-        conflict_index=differ_all["index"],
-        conflict_label=differ_all["label"] | pl.col("doubtful"),
-        conflict_path=differ_all["path"] | pl.col("doubtful"),
-    )
-    words = {"index": "id", "label": "label", "path": "path"}
-    what = pl.concat_str(
-        *(pl.when(f"conflict_{name}").then(pl.lit(word)) for name, word in words.items()),
-        separator=",",
-        ignore_nulls=True,
-    )
+
+    def candidate(side: Side, name: str) -> pl.Expr:
+        merged = pl.when(_differ("ours", "base", name)).then(f"ours_{name}")
+        own = pl.when(removed | conflicts[name]).then(f"{side}_{name}")
+        kept = own.otherwise(merged.otherwise(f"theirs_{name}"))
+        return pl.when(~gone | removed).then(kept).alias(f"{side}_{name}")
+
+    words = [
+        pl.when(conflict).then(pl.lit("id" if name == "index" else name))
+        for name, conflict in conflicts.items()
+    ]
+    what = pl.concat_str(*words, separator=",", ignore_nulls=True)
     return rows.with_columns(
-        *(_candidate(side, name) for side in _SIDES for name in ROWS),
-        what=pl.when("removed").then(pl.lit("removed")).when(what != "").then(what),
+        *(candidate(side, name) for side in _SIDES for name in ROWS),
+        what=pl.when(removed).then(pl.lit("removed")).when(what != "").then(what),
         brought_ours=_differ("ours", "base", "path") & _differ("ours", "theirs", "path"),
         brought_theirs=_differ("theirs", "base", "path") & _differ("ours", "theirs", "path"),
     )
 
 
 def _is_doubtful(one: str, other: str) -> pl.Expr:
-    """Whether one side moved a row to a file of another name, and the other relabeled it.
-
-    That may be one sample; or the id, free after a removal, was given to another.
-    """
+    """Whether one side moved a row to a file of another name, and the other relabeled it."""
+    # That may be one sample; or the id, free after a removal, was given to another.
     before, now = (pl.col(f"{key}_path").str.extract(r"([^/]*)$") for key in ("base", one))
     only_moved = _differ(one, "base", "path") & ~_differ(one, "base", "label")
     only_relabeled = _differ(other, "base", "label") & ~_differ(other, "base", "path")
     return only_moved & only_relabeled & (before != now)
-
-
-def _candidate(side: Side, name: str) -> pl.Expr:
-    own, ours, theirs = (pl.col(f"{key}_{name}") for key in (side, *_SIDES))
-    merged = pl.when(_differ("ours", "base", name)).then(ours).otherwise(theirs)
-    return (
-        pl.when(pl.col("gone") & ~pl.col("removed"))
-        .then(None)
-        .when(pl.col("removed") | pl.col(f"conflict_{name}"))
-        .then(own)
-        .otherwise(merged)
-        .alias(f"{side}_{name}")
-    )
 
 
 def _join_brought(rows: pl.DataFrame) -> pl.DataFrame:

@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import _inherited, _option, _options
+from dsprep.keywords import inherited, option, option_class
 
 if TYPE_CHECKING:
     Source = Any  # a class of a room above, which the module of the public function imports
 
-_rows, _change = partial(_option, "Rows"), partial(_option, "Change")
-_list, _run = partial(_option, "List"), partial(_option, "Run")
+_rows, _change = partial(option, "Rows"), partial(option, "Change")
+_list, _run = partial(option, "List"), partial(option, "Run")
 
 
 _dry_run = _run("Print what would be done, write nothing.", default=False)
@@ -32,24 +32,24 @@ def _classes(beside: str, names: str = "Names of the classes.") -> Any:
     return _list(f"{names}  [default: classes.txt beside {beside}]", metavar="FILE")
 
 
-@_inherited
+@inherited
 class _ListOptions:
     path: AnyPath = field(kw_only=False)
 
 
-@_inherited
+@inherited
 class _NewOptions:
     overwrite: bool = _run("Replace the file of -o, and classes.txt beside it.", default=False)
     dry_run: bool = _dry_run
 
 
-@_inherited
+@inherited
 class _EditOptions:
     out: AnyPath | None = _out("Write here")
     dry_run: bool = _dry_run
 
 
-@_options
+@option_class
 class CreateOptions(_NewOptions):
     """The options of ``lst create``."""
 
@@ -68,7 +68,7 @@ class CreateOptions(_NewOptions):
     workers: int | None = None  # the command line has --workers
 
 
-@_options
+@option_class
 class AppendOptions(_ListOptions):
     """The options of ``lst append``."""
 
@@ -80,7 +80,7 @@ class AppendOptions(_ListOptions):
     workers: int | None = None  # the command line has --workers
 
 
-@_options
+@option_class
 class EditOptions(_EditOptions, _ListOptions):
     """The options of ``lst set``, ``remove`` and ``replace``: which rows are edited, and how."""
 
@@ -104,14 +104,14 @@ class EditOptions(_EditOptions, _ListOptions):
     classes: AnyPath | None = _classes("LIST")
 
 
-@_options
+@option_class
 class PatchOptions(_EditOptions, _ListOptions):
     """The options of ``lst patch``."""
 
     patch: AnyPath = field(kw_only=False)
 
 
-@_options
+@option_class
 class RelabelOptions(_EditOptions, _NewOptions):
     """The options of ``lst relabel``."""
 
@@ -127,10 +127,10 @@ class RelabelOptions(_EditOptions, _NewOptions):
     classes: AnyPath | None = _classes("LIST", "Names of the old classes.")
 
 
-_compare = partial(_option, "Compare")
+_compare = partial(option, "Compare")
 
 
-@_options
+@option_class
 class DiffOptions:
     """The options of ``lst diff``."""
 
@@ -150,7 +150,7 @@ class DiffOptions:
     classes: AnyPath | None = _classes("each list")
 
 
-@_options
+@option_class
 class MergeOptions:
     """The options of ``lst merge``."""
 
@@ -163,17 +163,17 @@ class MergeOptions:
     classes: AnyPath | None = _classes("each list")
 
 
-@_options
+@option_class
 class StatsOptions(_ListOptions):
     """The options of ``lst stats``."""
 
     classes: AnyPath | None = _classes("LIST")
 
 
-_check = partial(_option, "Check")
+_check = partial(option, "Check")
 
 
-@_options
+@option_class
 class CheckOptions(StatsOptions):
     """The options of ``lst check``."""
 
@@ -188,7 +188,7 @@ class CheckOptions(StatsOptions):
     )
 
 
-@_options
+@option_class
 class SampleOptions(_NewOptions, _ListOptions):
     """The options of ``lst sample``."""
 

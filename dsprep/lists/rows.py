@@ -17,7 +17,7 @@ from polars.exceptions import PolarsError
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats.lst import format_number
+from dsprep.formats.values import format_number
 from dsprep.text import refuse
 from dsprep.units import quoted
 
@@ -222,9 +222,9 @@ def is_too_large(text: Texts) -> Texts:
     return text.str.contains(r"^[+-]?[0-9]{16,}(\.0*)?$") & (number.abs() >= _LARGEST_EXACT)
 
 
-def class_numbers() -> pl.Expr:
+def class_numbers(column: str = "label") -> pl.Expr:
     """The label as a class number if it is one whole number, else null."""
-    label = pl.col("label")
+    label = pl.col(column)
     return pl.when(label.str.contains(rf"^{_WHOLE}$")).then(label).cast(pl.Int64)
 
 
@@ -239,12 +239,10 @@ def label_numbers() -> pl.Expr:
 
 
 def is_detection() -> pl.Expr:
-    """Whether a label is one for detection.
-
-    Such a label is A, B, A - 2 more header values, and B values per object, as MXNet's
-    ``ImageDetIter`` reads it. An image without objects has the header alone; only in a list with
-    :func:`any_objects` is a label like that one for detection.
-    """
+    """Whether a label is one for detection."""
+    # Such a label is A, B, A - 2 more header values, and B values per object, as MXNet's
+    # `ImageDetIter` reads it. An image without objects has the header alone; only in a list with
+    # `any_objects` is a label like that one for detection.
     words = pl.col("label").str.split("\t")
     header, width = (words.list.get(place, null_on_oob=True).cast(pl.Float64) for place in (0, 1))
     size = label_count() - header

@@ -1,6 +1,6 @@
 """What is in a list, counted, and samples of it, drawn by the hash of paths.
 
-A row's chance is :func:`~dsprep.lists.hashing.hash_unit` of its path, with the purpose ``sample``.
+A row's chance is :func:`hash_unit` of its path, with the purpose ``sample``.
 So the same rows are drawn wherever they stand, and a larger sample has all rows of a smaller one
 with its seed. When a list grows, only new rows come in: a fraction keeps its other rows, a number
 of rows gives up some.
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.lists.hashing import hash_unit
 from dsprep.lists.rows import all_detection, class_numbers, label_count, objects_of
 
+_UNUSED_BITS = 11
 _NAMES = pl.Schema({"number": pl.Int64(), "name": pl.String()})
 
 
@@ -104,6 +105,31 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
         objects=None if found is None else found.height,
         objects_per_row=per_row,
     )
+
+
+def hash_unit(texts: pl.Series, seed: int, purpose: str = "") -> pl.Series:
+    """Give each text a number that depends on it, the seed and the purpose alone."""
+    # Samples and sides of splits are drawn from these numbers. Outputs depend on them, so how they
+    # are made is fixed here for good, and rests on nothing that a library may change. It is made of
+    # the text's UTF-8 bytes by unkeyed, sequential BLAKE2b with a digest of 8 bytes, the seed as
+    # its salt (16 bytes, two's complement, little-endian) and the purpose as its personalization
+    # (UTF-8, zeros up to 16 bytes). The digest is read as a little-endian unsigned number; its
+    # upper 53 bits, divided by 2^53, are the result, exactly.
+    try:
+        salt = seed.to_bytes(blake2b.SALT_SIZE, "little", signed=True)
+    except OverflowError:
+        raise OptionError(f"the seed {seed} is too large: use one of at most 38 digits") from None
+    begun = blake2b(digest_size=8, salt=salt, person=purpose.encode())
+
+    def digest(text: bytes) -> bytes:
+        hashed = begun.copy()  # twice as fast as a new hash
+        hashed.update(text)
+        return hashed.digest()
+
+    found = pl.Series(texts.name, map(digest, texts.cast(pl.Binary).to_list()), pl.Binary)
+    numbers = found.bin.reinterpret(dtype=pl.UInt64, endianness="little")
+    units: pl.Series = (numbers // 2**_UNUSED_BITS).cast(pl.Float64) / 2**53
+    return units
 
 
 def sample_fraction(rows: pl.DataFrame, fraction: float, seed: int) -> pl.DataFrame:

@@ -40,16 +40,14 @@ from dsprep.storage.local import (
 from dsprep.storage.location import is_s3, require_disk
 from dsprep.text import decode_text, read_data, read_stdin, read_text
 
-STREAM = "-"
-"""The name of a list that comes from stdin, or goes to stdout."""
+STREAM = "-"  # the name of a list that comes from stdin, or goes to stdout
 
 CLASSES = "classes.txt"
 
 _MARK = "user.dsprep.written"
 """The attribute of a file that tells which command wrote it, and with which other files."""
 
-_PATIENCE = 60.0
-"""Seconds to wait for another writer; an edit takes one."""
+_PATIENCE = 60.0  # seconds to wait for another writer; an edit takes one
 
 
 # Reading
@@ -186,11 +184,9 @@ def write_new(
     advice: str,
     dry_run: bool = False,
 ) -> bool:
-    """Write lists of one directory and their classes; return False if they are there already.
-
-    Without ``overwrite``, other files of these names are an error; ``advice`` says what else to do
-    about another ``classes.txt``.
-    """
+    """Write lists of one directory and their classes; return False if they are there already."""
+    # Without `overwrite`, other files of these names are an error; `advice` says what else to do
+    # about another `classes.txt`.
     first = next(iter(lists))
     if first == STREAM:
         if not dry_run:
@@ -292,12 +288,10 @@ def command_text(*words: object) -> str:
 
 
 def was_done(path: str, command: str) -> bool:
-    """Whether a list is as this very command left it, perhaps when it was killed at its end.
-
-    Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
-    list has an attribute that says which command wrote it, and the digests of what that wrote.
-    A later change of the file changes its digest. Only an edit that fails asks this.
-    """
+    """Whether a list is as this very command left it, perhaps when it was killed at its end."""
+    # Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
+    # list has an attribute that says which command wrote it, and the digests of what that wrote. A
+    # later change of the file changes its digest. Only an edit that fails asks this.
     real = real_path(path)
     try:
         known, digests = json.loads(os.getxattr(real, _MARK))

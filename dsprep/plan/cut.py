@@ -32,11 +32,9 @@ class ShardSize:
 
     @property
     def by_bytes(self) -> bool:
-        """Whether shards are cut to a number of bytes."""
         return self.shards is None and self.samples is None and not self.by_file
 
     def to_json(self) -> dict[str, Any]:
-        """Return the size as a manifest records it."""
         size: dict[str, Any] = {
             "target": self.target,
             "shards": self.shards,
@@ -98,10 +96,8 @@ def in_megabytes(target: int) -> str:
 
 
 def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
-    """Cut into the fewest shards of at most ``capacity``, of about equal size.
-
-    A sample heavier than that is alone in its shard.
-    """
+    """Cut into the fewest shards of at most ``capacity``, of about equal size."""
+    # A sample heavier than that is alone in its shard.
     sums = [0, *accumulate(weights)]
     # fits[n] is the first row from which on all samples fit into n shards: filled from the end.
     fits = [len(weights)]

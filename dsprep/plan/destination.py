@@ -11,7 +11,7 @@ from pathlib import Path
 from dsprep.errors import OptionError
 from dsprep.formats import FORMATS, format_of_file
 from dsprep.storage.local import scratch_name, stage_for
-from dsprep.storage.location import Location, is_s3, parse_url, require_disk
+from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
 
@@ -38,7 +38,6 @@ class Destination:
     remote: Location | None = None
 
     def companion(self, name: str) -> Path:
-        """Return the path of ``manifest.json`` and the like."""
         return self.directory / (f"{self.single}.{name}" if self.single else name)
 
     @property
@@ -50,7 +49,6 @@ class Destination:
 
     @property
     def manifest(self) -> Path:
-        """The path of the manifest."""
         return self.companion("manifest.json")
 
     @property
@@ -73,7 +71,6 @@ class Destination:
         return f"{self.remote}{name}"
 
     def __str__(self) -> str:
-        """The path, or the address, that the user gave."""
         return self.url(self.single or "")
 
 
@@ -103,7 +100,7 @@ def require_apart(path: str, source: str) -> None:
     for each in (path, source):
         if not is_s3(each):
             require_local(each)
-        spellings.add(str(parse_url(each)).rstrip("/") if is_s3(each) else os.path.realpath(each))
+        spellings.add(canonical(each))
     if len(spellings) == 1:
         raise OptionError(f"{path}: is the source as well; choose another directory for the shards")
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import DsprepError, OptionError, SourceError
-from dsprep.formats import FORMATS, Format
+from dsprep.formats import FORMATS
+from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
@@ -89,7 +90,7 @@ class Job:
             self.key,
             catalog.classes,
             self.copies,
-            catalog.told,
+            catalog.from_rows,
         )
 
 
@@ -119,7 +120,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
-        if reader.whole:
+        if reader.reads_samples:
             raise no_image_error(job.source.root, settled.schema)
         raise OptionError(
             f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
@@ -130,8 +131,8 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
         guarded = job.layout.readable_images is not None
-        check = "decode" if guarded else "none" if reader.whole else "header"
-    if size.by_file and not (reader.whole and catalog.keeps_files_together()):
+        check = "decode" if guarded else "none" if reader.reads_samples else "header"
+    if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
     if job.layout.is_tree:
         size = ShardSize(target=_UNIT)
@@ -144,9 +145,9 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         carried=size.by_file,
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
-        image_files=not reader.whole,
+        image_files=not reader.reads_samples,
         format=job.layout.name,
-        tfrecords=reader.whole and reader.table.name == TFRecord.name,
+        tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
     limit = job.layout.max_class
     if limit is not None and catalog.label_column == "cls":
@@ -167,12 +168,13 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     if layout.schema is not None:  # that of the data set to which samples are added
         return replace(job, copies=False, schema=layout.schema)
     # The files of a tree are laid out by the schema.
-    same = reader.whole and reader.table.name == layout.name and not layout.is_tree
+    same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
-    changed = changed or bool({"--features", "--metadata"}.intersection(job.given) or catalog.told)
+    given = {"--features", "--metadata"}.intersection(job.given)
+    changed = changed or bool(given or catalog.from_rows)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
-    copies = job.copies and isinstance(reader, ShardReader) and not catalog.told
+    copies = job.copies and isinstance(reader, ShardReader) and not catalog.from_rows
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
     in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
     if same and not changed and (copies or not in_parts):

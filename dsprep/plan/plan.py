@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,21 +130,17 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
 
 
 def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
-    """Refuse a transform that changes the geometry of images, but not of other fields.
-
-    A few samples are looked at, before anything is written. Workers find the others.
-    """
+    """Refuse a transform that changes the geometry of images, but not of other fields."""
+    # A few samples are looked at, before anything is written. Workers find the others.
     transform = job.images.transform
     if transform is None or not transform.moves:
         return
     spoiled: dict[str, str] = {}
-    if catalog.reader.whole:
+    if catalog.reader.reads_samples:
         count = min(_LOOKED_AT, len(catalog))
         places = [number * len(catalog) // count for number in range(count)]
         rows = replace(catalog, table=catalog.table[places]).rows()
-        looked: tuple[int, Counter[str]]
-        (looked,) = pool.map(count_dependents, [(job.pipeline(catalog), rows)])
-        samples, dependent = looked
+        ((samples, dependent),) = pool.map(count_dependents, [(job.pipeline(catalog), rows)])
         of_those = f" of the {samples:,} looked at" if count < len(catalog) else ""
         for name, found in dependent.items():
             spoiled[name] = format_count(found, "sample") + of_those

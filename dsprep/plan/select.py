@@ -101,7 +101,6 @@ def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) 
 
 
 def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
-    """Return the columns that an expression can use."""
     table = catalog.table
     columns = table.select("index", "path", "size").with_columns(catalog.keys())
     if catalog.label_column:

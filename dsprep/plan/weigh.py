@@ -43,7 +43,6 @@ class SizeModel:
     tried: int  # how many images it was fitted to
 
     def predict(self, source_size: int) -> int:
-        """Return the estimate for one image, in bytes."""
         return math.ceil(self.factor * math.pow(source_size, self.power))
 
     def safe_capacity(self, capacity: int, mean: float) -> int:
@@ -75,7 +74,7 @@ def weigh(
     shuffle.
     """
     sizes: list[int] = catalog.table["size"].to_list()
-    layout, whole, by_bytes = job.layout, catalog.reader.whole, job.size.by_bytes
+    layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
     if job.copies or job.size.by_file:
         return sizes, None, not job.copies
     if job.images.transform is not None or catalog.reader.encodes:
@@ -88,17 +87,14 @@ def weigh(
         return _exact_weights(job, catalog, sizes), None, not layout.concatenative
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
-    measured = chain.from_iterable(
-        found.sizes for found in _try_samples(job, catalog, pool, progress)
-    )
-    return [size or 0 for size in measured], None, False
+    tried = _try_samples(job, catalog, pool, progress)
+    return [size or 0 for size in tried.sizes], None, False
 
 
 def seconds(job: Job, catalog: Catalog, pool: Pool, progress: Progress) -> float:
     """Return how long a run will take, by trying some samples now."""
     tried = _try_samples(job, catalog.shuffle(_SAMPLE_SEED).slice(0, _TIMED), pool, progress)
-    spent = sum(found.seconds for found in tried)
-    return spent / sum(len(found.sizes) for found in tried) * len(catalog) / pool.size
+    return tried.seconds / len(tried.sizes) * len(catalog) / pool.size
 
 
 def _exact_weights(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
@@ -119,17 +115,15 @@ def _estimate(
     """Return estimates of the bytes of each image, and how full to plan a shard with them."""
     target = job.layout.capacity(job.size.target or DEFAULT_TARGET)
     tried = _try_samples(job, sample, pool, progress)
-    encoded = list(chain.from_iterable(found.sizes for found in tried))
-    measured = zip(sample.table["index"].to_list(), encoded, strict=True)
+    measured = zip(sample.table["index"].to_list(), tried.sizes, strict=True)
     known = {index: size for index, size in measured if size}
     if not known:
-        reason = next((found.reason for found in tried if found.reason), "they are empty")
         raise SourceError(
-            f"{job.source.root}: no image can be packed of {len(encoded):,} that dsprep tried: "
-            f"{reason}"
+            f"{job.source.root}: no image can be packed of {len(tried.sizes):,} that dsprep tried: "
+            f"{tried.reason or 'they are empty'}"
         )
     ids, sizes = catalog.table["index"].to_list(), catalog.table["size"].to_list()
-    if len(encoded) == len(catalog):
+    if len(tried.sizes) == len(catalog):
         return [known.get(index, 0) for index in ids], target
     source = dict(zip(ids, sizes, strict=True))
     model = fit([source[index] for index in known], list(known.values()))
@@ -138,7 +132,7 @@ def _estimate(
     return predicted, model.safe_capacity(target, mean)
 
 
-def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> list[Measured]:
+def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> Measured:
     """Make the samples of a small catalog, all workers sharing the work, and measure them."""
     share = math.ceil(len(sample) / (4 * pool.size))
     pipeline = job.pipeline(sample)
@@ -148,4 +142,7 @@ def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> l
         found = dict(pool.run(measure, tasks, progress.advance))
     finally:
         progress.end()
-    return [found[number] for number in range(len(tasks))]
+    parts = [found[number] for number in range(len(tasks))]
+    sizes = list(chain.from_iterable(part.sizes for part in parts))
+    reasons = (part.reason for part in parts if part.reason)
+    return Measured(sizes, sum(part.seconds for part in parts), next(reasons, ""))

@@ -22,7 +22,7 @@ import google_crc32c
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, DestinationError, SourceError
 from dsprep.formats.folder import LISTING, File, Listed, read_listing
-from dsprep.formats.lst import fits_lst, format_lst
+from dsprep.formats.values import fits_lst, format_lst
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.storage.local import destination_errors, publish, sync_directory
@@ -60,10 +60,8 @@ def require_own_files(destination: Destination) -> None:
 
 
 def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
-    """Return the units and pieces on this machine that are as their receipts tell.
-
-    Files in the tree of a folder that are in no such unit are removed: they are written again.
-    """
+    """Return the units and pieces on this machine that are as their receipts tell."""
+    # Files in the tree of a folder that are in no such unit are removed: they are written again.
     found = dict(pieces.receipts())
     units = [name for name in found if name.startswith("units/")]
     is_published = not pieces.tree.is_dir()
@@ -165,11 +163,9 @@ def _publish_tree(tree: Path, final: Path) -> None:
 
 
 def _flush(tree: Path) -> None:
-    """Flush the file system of a directory to the disk.
-
-    It is one flush for all: asking for each of a million files takes a disk that others write to
-    milliseconds every time. Linux reports what it could not write since (from 5.8 on).
-    """
+    """Flush the file system of a directory to the disk."""
+    # It is one flush for all: asking for each of a million files takes a disk that others write to
+    # milliseconds every time. Linux reports what it could not write since (from 5.8 on).
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -183,11 +179,9 @@ def _flush(tree: Path) -> None:
 
 
 def remove_folder(destination: Destination, names: Collection[str]) -> None:
-    """Remove the files of a folder whose listing has one of these names.
-
-    Nothing else that lies there is removed, and no link is followed. Directories that are then
-    empty go as well.
-    """
+    """Remove the files of a folder whose listing has one of these names."""
+    # Nothing else that lies there is removed, and no link is followed. Directories that are then
+    # empty go as well.
     final, listing = folder_of(destination), destination.companion(LISTING)
     if listing.name not in names:
         return

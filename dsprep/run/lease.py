@@ -38,7 +38,6 @@ class Lease:
     """The right of a run to write to a place."""
 
     def __init__(self, store: S3Store, key: str, place: str) -> None:
-        """Prepare; `take` takes it."""
         self._store = self._impatient = store
         self._key, self._place = key, place
         self._holder, self._renewals, self._etag = "", 0, ""
@@ -47,11 +46,9 @@ class Lease:
         self._over, self._renewing = Flag(), threading.Lock()
 
     def take(self, known: Path, tell: Callable[[str], None]) -> None:
-        """Take it, from a dead run if need be, and renew it from now on.
-
-        ``known`` is a file with the name of the holder: who goes on with a run on the same machine
-        need not wait.
-        """
+        """Take it, from a dead run if need be, and renew it from now on."""
+        # `known` is a file with the name of the holder: who goes on with a run on the same machine
+        # need not wait.
         with destination_errors(known):
             if not known.exists():
                 known.write_text(uuid4().hex)

@@ -37,7 +37,6 @@ class Run:
     """One attempt to carry out a plan."""
 
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
-        """Prepare."""
         self._plan, self._state = plan, state
         self._shards, self._pipeline = plan.shards, plan.job.pipeline(plan.catalog)
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
@@ -105,11 +104,9 @@ class Run:
         self._pipeline = replace(self._pipeline, reader=reader.spooled(str(directory)))
 
     def _writes_pieces(self, workers: int) -> bool:
-        """Whether shards are cut into pieces, because workers would be idle otherwise.
-
-        Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
-        does opening a small file, but not copying a large one.
-        """
+        """Whether shards are cut into pieces, because workers would be idle otherwise."""
+        # Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
+        # does opening a small file, but not copying a large one.
         plan, layout, shards = self._plan, self._pipeline.layout, len(self._shards)
         pipeline, reader = self._pipeline, plan.catalog.reader
         # Only the worker that writes a shard finds out whether its keys differ.
@@ -123,7 +120,7 @@ class Run:
                 return False
         if pipeline.images.transform is not None or pipeline.images.check == "decode":
             return shards < 4 * workers
-        if reader.whole and not pipeline.copies:
+        if reader.reads_samples and not pipeline.copies:
             return shards < workers
         return shards == 1 and sum(self._sizes) / len(self._sizes) < _SMALL_FILE
 

@@ -64,7 +64,7 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     path = str(task.target.partial(task.name))
     written, sizes, listed = Written(), list[int](), list[Listed]()
     labels = _Labels(pipeline, written)
-    is_listed = layout.sidecar_suffixes and pipeline.reader.whole and not pipeline.copies
+    is_listed = layout.sidecar_suffixes and pipeline.reader.reads_samples and not pipeline.copies
     position = samples = pending = told = 0
 
     def tell() -> None:
@@ -178,7 +178,7 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
         for block, count in pipeline.reader.copy(rows):
             yield count, block
         return
-    must_differ = pipeline.layout.equal_keys == "merged" and pipeline.reader.whole
+    must_differ = pipeline.layout.equal_keys == "merged" and pipeline.reader.reads_samples
     seen: set[str] = set()
     for sample in make_samples(pipeline, rows):
         if must_differ and isinstance(sample, Sample):
@@ -225,7 +225,6 @@ class ShardWriter(OutputFile):
         self._content = self._pending = 0
 
     def add(self, sample: Any) -> int:
-        """Take a sample, or a block of encoded samples; returns its size."""
         parts = [sample] if isinstance(sample, bytes) else self._layout.encode(sample)
         self._parts += parts
         size = sum(map(len, parts))
@@ -247,7 +246,6 @@ class ShardWriter(OutputFile):
                 self.write(data)
 
     def finish(self) -> None:
-        """Write everything."""
         if self._whole:
             self._parts.append(self._layout.trailer(self._content))
         self._flush()

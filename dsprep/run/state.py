@@ -58,7 +58,7 @@ class RunState:
         self, target: Target, identity: dict[str, Any], files: Sequence[str], progress: Progress
     ) -> None:
         """Take a target for a command that may write these files, and see what is done there."""
-        self.target, self._identity, self._files = target, identity, files
+        self.target, self.identity, self._files = target, identity, files
         self.done: dict[str, Written] = {}
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
@@ -77,7 +77,7 @@ class RunState:
     def _compare(self, target: Target) -> tuple[bool, str]:
         """Return whether an unfinished run there is of this command, and else how it differs."""
         known = target.noted_run()
-        other = "" if known is None else differences(known.get("identity"), self._identity)
+        other = "" if known is None else differences(known.get("identity"), self.identity)
         return known is not None and not other, other
 
     def begin(self, files: Iterable[str]) -> None:
@@ -89,11 +89,11 @@ class RunState:
                 shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
             self.pieces.temporary.mkdir(parents=True)
             self.target.temporary.mkdir()
-        run = json.dumps({"identity": self._identity, "files": sorted(files)}).encode()
+        run = json.dumps({"identity": self.identity, "files": sorted(files)}).encode()
         if not self._goes_on_here:
-            self.pieces.note(RUN, run)
+            self.pieces.write(self.pieces.notes + RUN, run)
         if not self.resumed:
-            self.target.note(RUN, run)
+            self.target.write(self.target.notes + RUN, run)
 
     def forget(self) -> None:
         """Remove all that an unfinished run has written: nothing is left to go on with."""
@@ -179,10 +179,8 @@ def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[
 def begin(
     plan: Plan, state: RunState, *, overwrite: bool = False, base: Manifest | None = None
 ) -> None:
-    """Begin a run, or go on with it: refuse what would end badly before the first byte.
-
-    ``base`` is the data set to which shards are added.
-    """
+    """Begin a run, or go on with it: refuse what would end badly before the first byte."""
+    # `base` is the data set to which shards are added.
     destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
     if state.other and not overwrite:
         advice = "" if base else ", or --overwrite to start over"
@@ -226,7 +224,7 @@ def _withdraw(target: Target, overwrite: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
     if overwrite and target.stamps([target.manifest]):
         with suppress(SourceError):  # dsprep did not write what cannot be read
-            target.note(REPLACED, target.read(target.manifest))
+            target.write(target.notes + REPLACED, target.read(target.manifest))
         target.delete([target.manifest])
         if target.stamps([target.manifest]):
             url = target.destination.url(target.manifest)
@@ -285,13 +283,7 @@ def _require_own(destination: Destination, finished: Manifest) -> None:
         )
 
 
-def commit(
-    plan: Plan,
-    state: RunState,
-    outcome: Written,
-    identity: dict[str, Any],
-    base: Manifest | None = None,
-) -> Manifest:
+def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
     job, target = plan.job, state.target
     rejects = [*plan.lost, *outcome.rejects]
@@ -336,7 +328,7 @@ def commit(
         samples=outcome.samples,
         rejected=len(rejects),
         bytes=size,
-        source=identity["source"],
+        source=state.identity["source"],
         options=options,
         shards=shards,
         files=files,
@@ -345,7 +337,7 @@ def commit(
     )
     if base is not None:
         changed = {name: each for name, each in options.items() if base.options.get(name) != each}
-        added = {"source": identity["source"], "first_shard": job.first_shard, **changed}
+        added = {"source": manifest.source, "first_shard": job.first_shard, **changed}
         written = {file.name for file in files}
         manifest = replace(
             manifest,
@@ -406,15 +398,14 @@ def _listed_classes(told: dict[str, str]) -> tuple[str, ...] | None:
 def files_of_run(target: Target) -> list[str]:
     """Return the names of the files that the unfinished run at a target may have written."""
     files = (target.noted_run() or {}).get("files")
-    named = files if isinstance(files, list) else []
-    return [name for name in named if isinstance(name, str) and "/" not in name]
+    return [name for name in files or () if isinstance(name, str) and "/" not in name]
 
 
 def remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
     data = None
     with suppress(DestinationError):  # it is no regular file
-        data = target.read_note(REPLACED)
+        data = target.find(target.notes + REPLACED)
     if data is None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
@@ -436,10 +427,8 @@ def tidy_up(target: Target, finished: Manifest) -> None:
 
 
 def remove_leftovers(destination: Destination, finished: Manifest) -> None:
-    """Remove what a run left that was killed after it had published this manifest.
-
-    What belongs to a run that has not published its manifest stays: that run can go on.
-    """
+    """Remove what a run left that was killed after it had published this manifest."""
+    # What belongs to a run that has not published its manifest stays: that run can go on.
     target = target_of(destination)
     if not target.has_notes():
         return

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from dsprep.errors import (
 )
 from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.destination import Destination
+from dsprep.storage.files import entries, read_bytes, results
 from dsprep.storage.local import (
     ScratchLock,
     destination_errors,
@@ -136,15 +137,17 @@ class Target:
 
     @property
     def manifest(self) -> str:
-        """The file name of the manifest."""
         return self.destination.manifest.name
 
+    @property
+    def notes(self) -> str:
+        """What the names of notes begin with."""
+        return f"{self.work.name}/"
+
     def partial(self, name: str) -> Path:
-        """Return the temporary path of a file."""
         return self.temporary / file_name(name)
 
     def path(self, name: str) -> Path:
-        """Return the final path of a file on this machine."""
         return self.destination.directory / file_name(name)
 
     def leave(self, name: str, written: Written) -> None:
@@ -152,12 +155,13 @@ class Target:
         yield_core()
         etags = self.publish(written.files)
         receipt = {"shard": name, "written": written.to_json(), "etags": etags}
-        self.note(f"{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
+        self.write(f"{self.notes}{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
 
     def receipts(self) -> Iterator[tuple[str, Written]]:
         """Return the receipts of those files that are there as they tell."""
         found: list[tuple[str, Written, dict[str, str]]] = []
-        for data in self._read_all(self._below(self._note(f"{RECEIPTS}/"))):
+        reads = ((0, partial(self.find, name)) for name in self._below(f"{self.notes}{RECEIPTS}/"))
+        for data in filter(None, results(self.destination.url(""), reads)):
             with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
@@ -168,37 +172,26 @@ class Target:
             if stamps.items() <= there.items():
                 yield shard, written
 
-    def _note(self, name: str = "") -> str:
-        return f"{self.work.name}/{name}"
-
-    def note(self, name: str, data: bytes) -> None:
-        """Write a note."""
-        self._write(self._note(name), data)
-
-    def read_note(self, name: str) -> bytes | None:
-        """Read a note; None if there is none."""
-        return self._read(self._note(name))
-
     def noted_run(self) -> dict[str, Any] | None:
         """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
         with suppress(ValueError):
-            found = json.loads(self.read_note(RUN) or b"null")
+            found = json.loads(self.find(self.notes + RUN) or b"null")
             return found if isinstance(found, dict) else None
         return None
 
     def delete_notes(self, *names: str) -> None:
         """Delete notes, or all of a kind."""
         for name in names:
-            self.delete([self._note(name), *self._below(self._note(f"{name}/"))])
+            self.delete([self.notes + name, *self._below(f"{self.notes}{name}/")])
 
     def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
-        return self.work.is_dir() or bool(self._below(self._note()))
+        return self.work.is_dir() or bool(self._below(self.notes))
 
     def read(self, name: str) -> bytes:
         """Read a small file; raises `SourceError`."""
         try:
-            data = self._read(name)
+            data = self.find(name)
         except DestinationError as error:
             raise SourceError(str(error)) from None
         if data is None:
@@ -238,25 +231,21 @@ class Target:
             with destination_errors(path), suppress(IsADirectoryError):
                 path.unlink(missing_ok=True)
 
-    def _read(self, name: str) -> bytes | None:
+    def find(self, name: str) -> bytes | None:
         """Read a small file; None if there is none."""
-        path = self.destination.directory / name
-        try:
-            return read_whole(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise DestinationError(f"{path}: cannot be read ({error.strerror})") from None
+        url = self.destination.url(name)
+        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
+            return read_bytes(url)
+        return None
 
-    def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        """Read those small files that exist."""
-        found = []
-        for name in names:
-            with suppress(DestinationError):  # it is no regular file
-                found.append(self._read(name) or b"")
-        return found
+    def _below(self, prefix: str) -> list[str]:
+        """Return the names of the files below a prefix, which ends in a slash."""
+        url = self.destination.url(prefix)
+        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(prefix + each.name for each in entries(url) if each.is_file())
+        return []
 
-    def _write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -266,13 +255,6 @@ class Target:
                 temporary.replace(path)
             else:
                 write_whole(path, data, path.parent)
-
-    def _below(self, prefix: str) -> list[str]:
-        """Return the names of the files below a prefix, which ends in a slash."""
-        directory = self.destination.directory / prefix
-        if not directory.is_dir():
-            return []
-        return [f"{prefix}{each.name}" for each in sorted(directory.iterdir()) if each.is_file()]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Keep other runs out; ``names`` are the files that this one may write."""
@@ -324,7 +306,7 @@ class PrefixTarget(Target):
         from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
-        lease = find_lease(store, self._key(self._note(LEASE)))
+        lease = find_lease(store, self._key(self.notes + LEASE))
         if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
             raise lost_lease(str(self.destination))
         for file in files:
@@ -343,26 +325,11 @@ class PrefixTarget(Target):
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; missing ones are no failure."""
-        for refused in self._store.delete([self._key(name) for name in names]):
-            raise refused.error
+        for error in self._store.delete([self._key(name) for name in names]).values():
+            raise error
 
-    def _read(self, name: str) -> bytes | None:
-        try:
-            return self._store.read(self._key(name))[0]
-        except StoreError as error:
-            if error.kind == "missing":
-                return None
-            raise DestinationError(str(error)) from None
-
-    def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        return [data for data in _pace().each(self._read, names) if data is not None]
-
-    def _write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes) -> None:
         self._store.put(self._key(name), data)
-
-    def _below(self, prefix: str) -> list[str]:
-        before, pages = len(self._key()), self._store.list(self._key(prefix))
-        return [each.key[before:] for page in pages for each in page]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
@@ -375,7 +342,7 @@ class PrefixTarget(Target):
                 f"{LONGEST_KEY:,} bytes"
             )
         make_stage(self.destination.directory)
-        lease = Lease(self._store, self._key(self._note(LEASE)), str(self.destination))
+        lease = Lease(self._store, self._key(self.notes + LEASE), str(self.destination))
         hold = Hold(self.work, str(self.destination), lease)
         try:
             require_rights(self._store, self._key(), deleting=True)
@@ -477,3 +444,14 @@ def _connect(bucket: str) -> S3Store:
         return store_of(bucket).in_role(DestinationStoreError)
     except StoreError as error:
         raise DestinationError(str(error)) from None
+
+
+@contextmanager
+def _reading(url: str) -> Iterator[None]:
+    """Raise errors of reading what a run keeps at its target."""
+    try:
+        yield
+    except SourceError as error:
+        raise DestinationError(str(error)) from None
+    except OSError as error:
+        raise DestinationError(f"{url}: cannot be read ({error.strerror})") from None

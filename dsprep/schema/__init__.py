@@ -19,15 +19,12 @@ from dsprep.schema.fields import (
     Schema,
     Type,
     join,
-    parse_label,
 )
 from dsprep.schema.reading import Reading
 from dsprep.schema.settle import (
     IMAGE_NAMES,
     LABEL_FLOATS,
     LABEL_TEXT,
-    LABEL_TYPES,
-    PIXEL_SIZES,
     Choice,
     Meaning,
     Observed,
@@ -40,13 +37,11 @@ from dsprep.schema.settle import (
     select,
     settle,
     shown,
-    type_of,
 )
 
 # fmt: off
 __all__ = [
-    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS",
-    "LABEL_TEXT", "LABEL_TYPES", "Meaning", "Observed", "PIXEL_SIZES", "Place", "Reading",
-    "Schema", "Seen", "Settled", "TYPES", "Table", "Type", "impose", "is_image", "join",
-    "observe", "parse_label", "select", "settle", "shown", "type_of",
+    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_TEXT",
+    "Meaning", "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES", "Table",
+    "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
 ]

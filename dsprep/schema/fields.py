@@ -36,7 +36,6 @@ class Type(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether values are numbers or lists of numbers."""
         return self.of in (int, bool, float)
 
     @property
@@ -232,10 +231,8 @@ def join(one: str, other: str) -> str | None:
 
 
 def parse_label(data: bytes | str) -> int | float | str | list[Any]:
-    r"""Return the number, the numbers, or the name that the text of a label says.
-
-    ``3\n`` and `` 3 `` are 3, as webdataset's ``int(data)`` reads them.
-    """
+    """Return the number, the numbers, or the name that the text of a label says."""
+    # `3\n` and ` 3 ` are 3, as webdataset's `int(data)` reads them.
     text = (data.decode() if isinstance(data, bytes) else data).strip()
     if not text:
         raise ValueError("is empty")
@@ -256,8 +253,7 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
 Place: TypeAlias = tuple[str, ...]
 """Where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it."""
 
-IMAGE, LABEL = "image", "label"
-"""The roles, and what users may call the fields that have them."""
+IMAGE, LABEL = "image", "label"  # the roles, and what users may call the fields that have them
 
 FACTS = frozenset({"width", "height", "channels", "colorspace", "format", "sha256"})
 """Fields that follow from the image: made again after a transform, else carried where they fit."""

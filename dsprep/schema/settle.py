@@ -31,17 +31,13 @@ IMAGE_NAMES = (
 )
 """Conventional names of the image among several, the likeliest first."""
 
-PIXEL_SIZES = (("height",), ("width",), ("depth", "channels"))
-"""Conventional names of the sizes that stand beside bare pixels, in the order of rows of pixels."""
-
 LABEL_NAMES = (
     *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
     *("target", "category", "category_id", "y"),
 )
 """Conventional names of the label, the likeliest first."""
 
-LABEL_TYPES = ("class", "multi", "float", "text")
-"""What ``--label-type`` takes."""
+LABEL_TYPES = ("class", "multi", "float", "text")  # what `--label-type` takes
 
 LABEL_TEXT = "label text"
 """In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
@@ -120,8 +116,8 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
             # Whether a place stands for one raw name or more shows when all samples are seen.
             for name in dict.fromkeys((raw, table.place_of(raw))):
                 if name not in hints:
-                    field, hint, role = table.meaning(name)
-                    if choice.label and choice.label in (name, field) and role != LABEL:
+                    meant, hint, role = table.meaning(name)
+                    if choice.label and choice.label in (name, meant) and role != LABEL:
                         hint = LABEL_TEXT
                     is_text = hint == LABEL_TEXT and choice.label_type == "text"
                     hints[name] = "text" if is_text else hint

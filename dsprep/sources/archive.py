@@ -22,12 +22,11 @@ from dsprep.sources.archive_reader import (
     Listing,
 )
 from dsprep.sources.zip import ZipReader, find_end, list_zip
-from dsprep.storage.files import exists, facts, is_dir, is_file, open_file
+from dsprep.storage.files import exists, facts, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 
-_FIRST = 1 << 24
-"""Decompressed bytes of a tar that are read for the names of its first files."""
+_FIRST = 1 << 24  # decompressed bytes of a tar that are read for the names of its first files
 
 
 class Archive(NamedTuple):
@@ -80,13 +79,8 @@ def is_archive(path: str) -> bool:
     return found is not None and archive_kind(found[0]) is not None
 
 
-def require_there(path: str) -> None:
-    """Refuse a source that does not exist."""
-    if not is_dir(path):
-        _require_file(path)
-
-
-def _require_file(path: str) -> tuple[str, str]:
+def require_file(path: str) -> tuple[str, str]:
+    """Split a path like :func:`split_path`, and refuse one that leads to no file."""
     found = split_path(path)
     if found is None:
         what = "is not a regular file" if exists(path) else "does not exist"
@@ -99,7 +93,7 @@ def _require_file(path: str) -> tuple[str, str]:
 
 def open_archive(path: str, most: int = sys.maxsize) -> Archive:
     """List an archive, or the first of its members."""
-    file, below = _require_file(path)
+    file, below = require_file(path)
     kind = archive_kind(file)
     if kind is None:
         raise SourceError(

@@ -45,7 +45,7 @@ class Listing:
     # devices and pipes, and names that are not UTF-8, printable
     odd: list[Finding] = field(default_factory=list)
     stems: set[str] = field(default_factory=set)  # names of the tars in a tar, without `.tar`
-    damage: list[Finding] = field(default_factory=list)  # of the archive as a whole
+    damage: list[Finding] = field(default_factory=list)  # what is wrong with the archive
 
     def add(self, name: str, size: int, offset: int, stored: int) -> None:
         """Add a file that can be read."""
@@ -76,8 +76,7 @@ class Listing:
 class ArchiveReader(Reader):
     """Reads members of an archive that has them as they are, as a tar does."""
 
-    beside: ClassVar[int] = 0
-    """Bytes that are read besides a member's own."""
+    beside: ClassVar[int] = 0  # bytes that are read besides a member's own
 
     path: str
     size: int  # bytes of the archive when it was listed
@@ -120,12 +119,10 @@ class CompressedTarReader(ArchiveReader):
     unpacked: int  # the bytes of the tar, or of as much of it as can be decompressed
 
     def read(self, rows: Rows) -> Iterator[bytes]:
-        """Decompress the archive up to the last of the members.
-
-        If the rows are not in the order of the archive, this is done before the first is yielded,
-        and a temporary file keeps the members meanwhile. So this is for a few members, or for all
-        in their order; a shuffled run reads from spools.
-        """
+        """Decompress the archive up to the last of the members."""
+        # If the rows are not in the order of the archive, this is done before the first is yielded,
+        # and a temporary file keeps the members meanwhile. So this is for a few members, or for all
+        # in their order; a shuffled run reads from spools.
         assert rows.offsets is not None
         places = list(zip(rows.offsets, rows.sizes, strict=True))
         wanted = sorted(set(places))
@@ -171,7 +168,7 @@ class ArchiveMember(NamedTuple):
 
 
 def read_members(members: Sequence[ArchiveMember]) -> Iterator[bytes]:
-    """Read members of one archive whole, in the order of their offsets."""
+    """Read members of one archive, in the order of their offsets."""
     archives, offsets, stored, sizes = zip(
         *sorted(members, key=lambda member: member.offset), strict=True
     )

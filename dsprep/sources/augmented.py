@@ -36,12 +36,10 @@ _OBJECT_HEAD, _OBJECT = 4, 5  # numbers of a detection label before the objects,
 def read_augmented(
     source: Source, classes: tuple[str, ...] | None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a manifest.
-
-    It names images by a path below the root, relative or absolute, also as ``file://``; or by an
-    S3 URL, whose end is a path below the root: the bucket and as few directories as possible are
-    cut off.
-    """
+    """Make the catalog of a manifest."""
+    # It names images by a path below the root, relative or absolute, also as `file://`; or by an S3
+    # URL, whose end is a path below the root: the bucket and as few directories as possible are cut
+    # off.
     path = source.list_file or source.root
     lines = list(parse_augmented(read_text(path), path))
     if not lines:
@@ -172,11 +170,9 @@ def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) 
 
 
 def _find(lines: Sequence[Annotated], known: set[str], source: str) -> list[str]:
-    """Find the files that S3 URLs mean, cutting off as little as possible at their beginnings.
-
-    What is cut off one URL is cut off all that begin so; if that leads to other files, the URLs
-    are ambiguous.
-    """
+    """Find the files that S3 URLs mean, cutting off as little as possible at their beginnings."""
+    # What is cut off one URL is cut off all that begin so; if that leads to other files, the URLs
+    # are ambiguous.
     cuts: dict[str, Annotated] = {}  # prefixes to cut off, with the first URL that has them
     for line in lines:
         if not line.ref[len("s3://") :].partition("/")[2]:

@@ -10,7 +10,7 @@ import pickletools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.errors import SourceError
 
@@ -85,7 +85,7 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
                 stack[-1].extend(taken)
             elif "SETITEM" in name:
                 if not all(isinstance(key, str | bytes) for key in taken[::2]):
-                    raise TypeError  # hashing other keys may take for ever
+                    raise TypeError  # hashing other keys may never end
                 stack[-1].update(zip(taken[::2], taken[1::2], strict=True))
             elif "GLOBAL" in name:
                 loaded = str(value) if value is not None else " ".join(taken)
@@ -96,7 +96,14 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
                     )
                 stack.append(_Made(loaded))
             elif name == "REDUCE":
-                stack.append(_called(*taken))
+                called, arguments = taken
+                made: Any = _Made(called.function, arguments)
+                if called.function == "_codecs encode":
+                    text, encoding = arguments
+                    if encoding != "latin1":
+                        raise ValueError
+                    made = text.encode("latin-1")
+                stack.append(made)
             elif name == "BUILD":
                 stack[-1].state = taken[0]
             elif name not in ("PROTO", "FRAME", "STOP"):
@@ -110,26 +117,9 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
         raise SourceError(f"{source}: is not a complete pickle of CIFAR") from None
 
 
-def _called(called: _Made, arguments: tuple[Any, ...]) -> Any:
-    """Return what a call would return."""
-    if called.function != "_codecs encode":
-        return _Made(called.function, arguments)
-    text, encoding = arguments
-    if encoding != "latin1":
-        raise ValueError
-    return text.encode("latin-1")
-
-
-class PickledBatch(NamedTuple):
-    """A batch of the Python version."""
-
-    pixels: bytes  # one image after another
-    labels: list[int]
-    names: list[str] | None  # the original file names
-
-
-def read_batch(data: bytes, source: str, key: str) -> PickledBatch:
-    """Read a pickled batch, whose labels have a key of their own in CIFAR-10 and CIFAR-100."""
+def read_batch(data: bytes, source: str, key: str) -> tuple[bytes, list[int], list[str] | None]:
+    """Return the pixels of a batch, one image after another, the labels and the file names."""
+    # The labels have a key of their own in CIFAR-10 and CIFAR-100.
     fields = read_pickle(data, source)
     try:
         array = fields["data"]
@@ -156,8 +146,8 @@ def read_batch(data: bytes, source: str, key: str) -> PickledBatch:
         pixels = b"".join(pixels[number::count] for number in range(count))
     names = fields.get("filenames")
     if not isinstance(names, list) or len(names) != count:
-        return PickledBatch(pixels, labels, None)
-    return PickledBatch(pixels, labels, [text_of(name) for name in names])
+        return pixels, labels, None
+    return pixels, labels, [text_of(name) for name in names]
 
 
 def text_of(value: Any) -> str:

@@ -135,10 +135,8 @@ def natural_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def renumbered(catalog: Catalog, classes: tuple[str, ...]) -> Catalog:
-    """Number the classes of a catalog as another list does, which has the same names or more.
-
-    Its labels are class numbers, or a flag for each class: see :func:`has_flags`.
-    """
+    """Number the classes of a catalog as another list does, which has the same names or more."""
+    # Its labels are class numbers, or a flag for each class: see `has_flags`.
     known = catalog.classes or ()
     numbers = {name: number for number, name in reversed(list(enumerate(classes)))}
     if catalog.label_column == "cls":

@@ -111,9 +111,9 @@ class FolderReader(SampleReader):
     def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
         try:
             listed = Listed.from_json(line)
-            if not all(_is_below(each.path) for each in listed.files):
+            if not all(_is_below(file.path) for file in listed.files):
                 raise ValueError("names a file outside the folder")
-            paths = {each.path: os.path.join(self.root, each.path) for each in listed.files}
+            paths = {file.path: os.path.join(self.root, file.path) for file in listed.files}
             files = {below: (name, facts_at(name)) for below, name in paths.items()}
             sample = self.layout.listed_sample(listed, read_files(files, size))
         except ValueError:
@@ -123,12 +123,11 @@ class FolderReader(SampleReader):
 
 
 def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
-    """Return the values of a line."""
     text = line.decode("utf-8-sig")
     if columns is None:
         values = json.loads(text)
         if not isinstance(values, dict):
-            raise ValueError("is no JSON object")
+            raise ValueError("is not a JSON object")
         return values
     (cells,) = csv.reader(text.splitlines(keepends=True), strict=True)
     pairs = zip(columns, cells, strict=True)
@@ -136,7 +135,6 @@ def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dic
 
 
 def _is_reference(column: str) -> bool:
-    """Return whether a column names files."""
     return column == FILE_NAME or column.endswith(f"_{FILE_NAME}")
 
 
@@ -148,7 +146,7 @@ def _references(values: Mapping[str, Any], directory: str) -> dict[str, str]:
             continue
         path = posixpath.normpath(name) if isinstance(name, str) else ""
         if not _is_below(path):
-            raise ValueError(f"{column!r} is {name!r:.80}, which is no file in its directory")
+            raise ValueError(f"{column!r} is {name!r:.80}, which is not a file in its directory")
         field = IMAGE if column == FILE_NAME else column.removesuffix(f"_{FILE_NAME}")
         found[field] = posixpath.join(directory, path)
     return found
@@ -286,7 +284,7 @@ def _lines(
             except (ValueError, RecursionError):
                 values = None
             if not isinstance(values, dict):
-                raise SourceError(f"{name}:{number}: is no JSON object, as each line has to be")
+                raise SourceError(f"{name}:{number}: is not a JSON object, as every line must be")
             yield number, offset, len(line), values
         offset += len(line)
 
@@ -311,7 +309,7 @@ def _records(data: bytes, name: str) -> Iterator[tuple[int, int, int, list[str]]
                 yield number, start, at - start, cells
             start = at
     except (csv.Error, UnicodeDecodeError) as error:
-        raise SourceError(f"{name}:{number}: is no CSV in UTF-8 ({error})") from None
+        raise SourceError(f"{name}:{number}: is not CSV in UTF-8 ({error})") from None
 
 
 def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
@@ -392,5 +390,5 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     schema = Schema(fields, schema.image, schema.label, layout.name)
     reader = FolderReader(root, listing, replace(layout, schema=schema))
     findings = [*(Finding("not-an-image", path) for path in sorted(left)), *there.findings]
-    catalog = Catalog(table, root, manifest.classes, reader, schema, is_told=manifest.enforced)
-    return catalog, findings
+    known = manifest.enforced
+    return Catalog(table, root, manifest.classes, reader, schema, schema_known=known), findings

@@ -1,4 +1,4 @@
-"""The files below a directory or in an archive, or whole samples, as a table to choose from."""
+"""The files of a directory or an archive, or samples, as a table that lists choose from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
-from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
+from dsprep.sample import OTHER_IMAGES
 from dsprep.sources.archive import Archive, is_archive, open_archive
 from dsprep.sources.archive_reader import Listing
 from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 
-_PARTS = ("cls", "json", "txt")
-"""Extensions of parts of samples in a WebDataset, besides images."""
-
-_MOST_TEXT = 1 << 30
-"""Maximum size of a list or a table in an archive."""
+_PARTS = ("cls", "json", "txt")  # extensions of parts of samples in a WebDataset, besides images
+_MOST_TEXT = 1 << 30  # maximum size of a list or a table in an archive
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _LEFT = "|".join(map(re.escape, sorted(LEFT_BEHIND)))
@@ -43,12 +40,11 @@ _ODD = rf"^$|\x00|^[A-Za-z]:|(?:^|/)(?:\.|/|$|(?:{_LEFT})(?:/|$))"
 """Names that are hidden, not normal, or lead outside: few, so looked at one by one."""
 
 _EXTENSION = r"[^/]\.([^./]*)$"
-_MOST_LINKS = 40
-"""As many links may follow one another, as on a disk."""
+_MOST_LINKS = 40  # as many links may follow one another, as on a disk
 
 
 class Files(NamedTuple):
-    """The files below a directory or in an archive, or the names of whole samples."""
+    """The files below a directory or in an archive, or the names of samples."""
 
     # the images, with the columns of `FILES`, in no particular order; for an archive also with
     # those of `dsprep.catalog.PLACE_COLUMNS`
@@ -59,16 +55,16 @@ class Files(NamedTuple):
     others: pl.DataFrame | None = None
     top: str = ""  # for an archive: the one directory that all of its images lie in
     archive: Archive | None = None
-    samples: Catalog | None = None  # for whole samples: their catalog, in the order of the table
+    samples: Catalog | None = None  # the catalog of samples, in the order of the table
 
     @property
     def reader(self) -> Reader | None:
-        """The reader of an archive or of whole samples."""
+        """The reader of an archive or of samples."""
         return self.samples.reader if self.samples else self.archive and self.archive.reader
 
     @classmethod
     def of(cls, catalog: Catalog, findings: list[Finding]) -> Files:
-        """Return whole samples by the names that lists call them."""
+        """Return samples by the names that lists call them."""
         names = plain_paths(catalog.names())
         first = names.is_first_distinct()  # only shards that were named twice repeat names
         names, catalog = names.filter(first), replace(catalog, table=catalog.table.filter(first))
@@ -83,20 +79,13 @@ class Files(NamedTuple):
             rows.filter(path.str.starts_with(prefix)).with_columns(path.str.strip_prefix(prefix))
             for rows in (self.table, self.others)
         )
-        findings = [each._replace(path=each.path.removeprefix(prefix)) for each in self.findings]
+        findings = [found._replace(path=found.path.removeprefix(prefix)) for found in self.findings]
         findings.sort(key=attrgetter("path"))
         return self._replace(table=table, findings=findings, others=others, top="")
 
     def below_top(self) -> Files:
         """Return the same with paths that start below :attr:`top`."""
         return self.below(self.top) if self.top else self
-
-    def with_unreadable(self, extensions: frozenset[str]) -> Files:
-        """Return the same with images of kinds that dsprep does not decode as lost samples."""
-        if extensions != frozenset(IMAGE_EXTENSIONS):
-            return self
-        unreadable = {each.path: each for each in self.unreadable()}
-        return self._replace(findings=[unreadable.get(each.path, each) for each in self.findings])
 
     def unreadable(self) -> Iterator[Finding]:
         """Find the images of kinds that dsprep does not decode, by their extensions."""
@@ -115,7 +104,7 @@ class Files(NamedTuple):
     def _has_any(self, paths: pl.Series) -> bool:
         others = [] if self.others is None else [self.others["path"]]
         names = (paths, pl.concat([self.table["path"], *others]))
-        bare, known = (each.str.replace(r"\.[^./]*$", "") for each in names)
+        bare, known = (name.str.replace(r"\.[^./]*$", "") for name in names)
         return bare.is_in(known.implode()).any()
 
 
@@ -156,7 +145,9 @@ def images_of(archive: Archive, source: Source) -> Files:
 def _has_parts(files: Files) -> bool:
     """Return whether half of the images of a tar, or more, have labels or texts beside them."""
     assert files.others is not None
-    stem, extension = (pl.col("path").str.extract(each) for each in (r"^(.*)\.", r"\.([^./]*)$"))
+    stem, extension = (
+        pl.col("path").str.extract(pattern) for pattern in (r"^(.*)\.", r"\.([^./]*)$")
+    )
     known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
     together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
     return together > 0 and 2 * together >= files.table.height
@@ -187,7 +178,7 @@ def read_text_beside(root: str, path: str, archive: Archive | None = None) -> st
 
 
 def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
-    """Put the members of an archive into a table, as unpacking would lay them out."""
+    """Put the members of an archive into a table, with the paths that unpacking would give them."""
     listing = archive.listing
 
     def finding(kind: str, name: str, detail: str) -> Finding:
@@ -197,7 +188,7 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
         return Finding(kind if is_image else "not-an-image", name.replace("\0", "\\x00"), detail)
 
     findings = []
-    unreadable = [Finding("unreadable", *each) for each in listing.unreadable]
+    unreadable = [Finding("unreadable", *own) for own in listing.unreadable]
     for kind, name, detail in (*unreadable, *listing.odd):
         path, hidden = _normal(name)
         findings.append(
@@ -246,7 +237,7 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
         prefix = archive.below + "/"
         if not table["path"].str.starts_with(prefix).any():
             raise SourceError(f"{archive.path}: has no directory {archive.below!r}")
-        inside = [each for each in findings if each.path.startswith(prefix)]
+        inside = [found for found in findings if found.path.startswith(prefix)]
         files = files._replace(findings=inside).below(archive.below)
     else:
         files = files._replace(top=_top(files.table["path"], listing))
@@ -255,10 +246,8 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
 
 
 def _normal(name: str) -> tuple[str | None, str]:
-    """Return the normal path of a member, and what is hidden or left behind in it.
-
-    The path is None if it leads outside.
-    """
+    """Return the normal path of a member, and what is hidden or left behind in it."""
+    # The path is None if it leads outside.
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or "\0" in name or ".." in parts or _DRIVE.match(name) or not parts:
         return None, ""
@@ -307,11 +296,9 @@ def _linked(
 
 
 def _top(paths: pl.Series, listing: Listing) -> str:
-    """Return the directory that an archive is of, if all images lie below it.
-
-    Where every name begins with ``./``, a directory was archived from within and is not named; and
-    a tar in a tar is a class.
-    """
+    """Return the directory that an archive is of, if all images lie below it."""
+    # Where every name begins with `./`, a directory was archived from within and is not named; and
+    # a tar in a tar is a class.
     first = paths.str.extract(r"^([^/]+)/")
     if first.n_unique() != 1 or first[0] is None or first[0] in listing.stems:
         return ""

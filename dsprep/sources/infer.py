@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -46,6 +46,10 @@ _AT_ONCE = 1000  # samples that a worker reads before it takes more
 _NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any number
 
+_Gathered: TypeAlias = tuple[str, Any, str | None, str]
+"""The key of a sample, or the path of its image; its label, the name of its class, if it has these;
+and why it cannot be read, mostly nothing."""
+
 
 def with_schema(
     catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
@@ -53,29 +57,38 @@ def with_schema(
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
 
-    if catalog.reader.whole:
+    is_whole, from_rows = catalog.reader.reads_samples, catalog.from_rows
+    if is_whole:
         catalog, settled = _looked_at(catalog, choice, run_all)
     else:
-        settled = Settled(_of_images(catalog, choice))
-    label, classes, told = settled.schema.label_field, catalog.classes, catalog.told
+        settled = Settled(Schema((Field("image", "image", told="the files"),), "image"))
+    label, classes = settled.schema.label_field, catalog.classes
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
-    elif catalog.reader.whole and catalog.label_column is not None:
-        settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
-        told |= {"label"}
+    elif catalog.label_column is not None:
+        column = catalog.table[catalog.label_column]
+        by = "a list" if is_whole or column.name == "label" else "directories or a list"
+        settled = with_label(settled, column, classes, by)
+        label = settled.schema.label_field
+        if is_whole:
+            from_rows |= {"label"}
+        elif label and classes and choice.label_type == "text":
+            text = replace(label, type="text", names=())
+            settled = settled._replace(schema=settled.schema.with_field(text))
+        elif choice.label_type == "float":
+            classes = None
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
-    catalog = replace(catalog, classes=classes, told=told).with_settled(settled)
-    if catalog.reader.whole:
+    catalog = replace(catalog, classes=classes, from_rows=from_rows).with_settled(settled)
+    if catalog.reader.reads_samples:
         catalog = _with_classes(catalog, choice, every, order, run_all, findings)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
     return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
 
 
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
-    """Settle the schema of whole samples."""
     observed = Observed()
-    if not catalog.is_told or choice.schema or choice.look_all or choice.paths:
+    if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
         if pixels := _pixels(catalog, observed, run_all):
             catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
@@ -90,7 +103,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
     settled = settled._replace(ignored=settled.ignored | unread)
     label = settled.schema.label_field
     if label is not None and label.kind.is_list and not label.width and len(catalog):
-        # No manifest tells the length of labels: the first sample does.
+        # No manifest records the length of labels; the first sample shows it.
         seen = _look(catalog.slice(0, 1), choice, run_all).places
         width = max((seen[place].width for place in label.places if place in seen), default=0)
         changed = settled.schema.with_field(replace(label, width=width))
@@ -99,22 +112,6 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
         rows = catalog.table.drop(catalog.label_column)
         catalog = replace(catalog, table=rows, classes=None)
     return catalog, settled
-
-
-def _of_images(catalog: Catalog, choice: Choice) -> Schema:
-    """Return the schema of image files, whose labels the catalog has."""
-    fields = [Field("image", "image", told="the files")]
-    column = catalog.label_column
-    if column is not None:
-        from dsprep.sources.match import label_kind
-
-        kind = label_kind(catalog.table[column])
-        if choice.label_type == "text" and catalog.classes:
-            kind = "text"
-        names = (catalog.classes or ()) if kind == "class" else ()
-        told = "a list" if column == "label" else "directories or a list"
-        fields.append(Field("label", kind, names=names, told=told))
-    return Schema(tuple(fields), "image", "label" if column else None)
 
 
 def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
@@ -169,12 +166,11 @@ def _with_classes(
         if not every or (label is None and catalog.keys_known):
             return catalog
         return _with_labels(catalog, _gather(catalog, run_all), findings)
-    gathered = None
     if is_named and catalog.label_column is None:
         from dsprep.sources.classes import number_classes
 
         gathered = _gather(catalog, run_all)
-        names = {str(each) for each in gathered.labels if each is not None}
+        names = {str(label) for _, label, _, _ in gathered if label is not None}
         # Numbers in texts are class numbers: sorted as names, they would be others.
         if not (names and all(map(_NUMBER.fullmatch, names))):
             classes = catalog.classes or number_classes(names, catalog.root, order)
@@ -187,49 +183,51 @@ def _with_classes(
     catalog = catalog.with_settled(settled)
     if every and catalog.label_column is None:
         gathered = _gather(catalog, run_all)
-        numbers = gathered.names or (-1,)
-        if not catalog.classes and min(numbers) >= 0 and max(numbers) < _MOST_CLASSES:
-            named = tuple(gathered.names.get(each, "") for each in range(max(gathered.names) + 1))
-            catalog = replace(catalog, classes=named)
-            named_too = settled._replace(schema=settled.schema.with_names(named))
-            catalog = catalog.with_settled(named_too)
+        known = _names_in(gathered, catalog.root)
+        are_classes = all(0 <= number < _MOST_CLASSES for number in known)
+        if known and are_classes and not catalog.classes:
+            named = tuple(known.get(number, "") for number in range(max(known) + 1))
+            settled = settled._replace(schema=settled.schema.with_names(named))
+            catalog = replace(catalog, classes=named).with_settled(settled)
         catalog = _with_labels(catalog, gathered, findings)
     return catalog
 
 
-def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
-    """Read all samples for their labels."""
+def _gather(catalog: Catalog, run_all: RunAll) -> list[_Gathered]:
     assert catalog.settled is not None
     name = catalog.settled.schema.label or ""
     tasks = [
         (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), name)
         for start in range(0, len(catalog), _AT_ONCE)
     ]
-    found = Gathered([], [], {}, {})
-    for part in run_all(gather, tasks):
-        found.unread.update((len(found.keys) + at, why) for at, why in part.unread.items())
-        found.keys.extend(part.keys)
-        found.labels.extend(part.labels)
-        _add_names(found.names, part.names, catalog.root)
-    return found
+    return list(chain.from_iterable(run_all(gather, tasks)))
 
 
-def _with_labels(catalog: Catalog, gathered: Gathered, findings: list[Finding]) -> Catalog:
-    """Return the catalog with the labels and the keys of its samples, without unreadable ones.
+def _names_in(gathered: list[_Gathered], source: str) -> dict[int, str]:
+    """Return the class names that samples have beside their numbers."""
+    names: dict[int, str] = {}
+    for _, label, name, _ in gathered:
+        if name is not None and isinstance(label, int) and names.setdefault(label, name) != name:
+            raise SourceError(
+                f"{source}: the class {label} is called {names[label]!r} and {name!r}: correct "
+                "the samples, or give --drop for the names and --classes FILE"
+            )
+    return names
 
-    It gets no labels unless all samples have numbers.
-    """
+
+def _with_labels(catalog: Catalog, gathered: list[_Gathered], findings: list[Finding]) -> Catalog:
+    """Return the catalog with the labels and the keys of its samples, without unreadable ones."""
+    # It gets no labels unless all samples have numbers.
     import polars as pl
 
     from dsprep.sources.classes import label_lists
 
     assert catalog.settled is not None
     label, column = catalog.settled.schema.label_field, None
-    table, unread = catalog.table, gathered.unread
-    findings += [Finding("unreadable", table["path"][at], why) for at, why in unread.items()]
-    is_read = [at not in unread for at in range(table.height)]
-    keys, labels = (list(compress(each, is_read)) for each in (gathered.keys, gathered.labels))
-    table = table.filter(pl.Series(is_read, dtype=pl.Boolean))
+    findings += [Finding("unreadable", path, why) for path, _, _, why in gathered if why]
+    table = catalog.table.filter(pl.Series([not why for *_, why in gathered], dtype=pl.Boolean))
+    keys = [key for key, *_, why in gathered if not why]
+    labels = [label for _, label, _, why in gathered if not why]
     if not catalog.keys_known and len(set(map(key_of, keys))) == table.height:
         table = table.with_columns(path=pl.Series(keys, dtype=pl.String))
         catalog = replace(catalog, keys_known=True)
@@ -271,38 +269,14 @@ def find_pixels(task: tuple[Reader, Rows]) -> Pixels | None:
     return raw_pixels(each for each in reader.read(rows) if isinstance(each, Sample))
 
 
-class Gathered(NamedTuple):
-    """The labels of samples."""
-
-    keys: list[str]  # the key, or the path of the image, of each sample
-    labels: list[Any]  # its label; None if it has none
-    names: dict[int, str]  # class names that samples have beside their numbers
-    unread: dict[int, str]  # positions of samples that cannot be read, and why
-
-
-def gather(task: tuple[Reader, Rows, str]) -> Gathered:
+def gather(task: tuple[Reader, Rows, str]) -> list[_Gathered]:
     """Read the labels of some samples, in a worker."""
     reader, rows, name = task
-    found = Gathered([], [], {}, {})
+    found: list[_Gathered] = []
     for path, sample in zip(rows.paths, reader.read(rows), strict=True):
         if isinstance(sample, Sample):
-            label = sample.fields.get(name)
-            found.keys.append(sample.path or sample.key)
-            found.labels.append(label)
-            if sample.class_name is not None and isinstance(label, int):
-                _add_names(found.names, {label: sample.class_name}, path)
+            key, label = sample.path or sample.key, sample.fields.get(name)
+            found.append((key, label, sample.class_name, ""))
         else:
-            found.unread[len(found.keys)] = str(sample)
-            found.keys.append(path)
-            found.labels.append(None)
+            found.append((path, None, None, str(sample)))
     return found
-
-
-def _add_names(names: dict[int, str], more: dict[int, str], source: str) -> None:
-    """Add names of classes to those that are known."""
-    for number, name in more.items():
-        if names.setdefault(number, name) != name:
-            raise SourceError(
-                f"{source}: the class {number} is called {names[number]!r} and {name!r}: correct "
-                "the samples, or give --drop for the names and --classes FILE"
-            )

@@ -1,4 +1,4 @@
-"""The rows of a list or a table and the files, or the whole samples, that they name."""
+"""The rows of a list or a table, and the files or samples that they name."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def match_files(
             f"{none} samples that it names is in {root}, {example!r} for one; {root} has names "
             f"such as {files.table['path'][0]!r}, and dsprep lst create lists them all"
         )
-    undecoded = {each.path.rpartition(".")[0]: each for each in files.unreadable()}
+    undecoded = {lost.path.rpartition(".")[0]: lost for lost in files.unreadable()}
     undecoded = {path: undecoded[path] for path in missing["file"] if path in undecoded}
     missing = missing.filter(~pl.col("file").is_in([*undecoded]))
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
-    named |= {each.path for each in undecoded.values()}
+    named |= {lost.path for lost in undecoded.values()}
     found, repeated = settle_duplicates(found, "place", source, duplicates, advice)
     listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
     unlisted = files.table.filter(~listed)["path"].sort()
@@ -96,7 +96,7 @@ def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
         return files.others.filter(pl.col("path").is_in(paths.implode()))
     calls = ((0, partial(facts_at, os.path.join(root, path))) for path in paths)
     found = zip(paths, results(root, calls), strict=True)
-    return pl.DataFrame([(path, *each) for path, each in found if each], FILES, orient="row")
+    return pl.DataFrame([(path, *known) for path, known in found if known], FILES, orient="row")
 
 
 def chosen(
@@ -106,12 +106,10 @@ def chosen(
     classes: tuple[str, ...] | None,
     has_ids: bool = True,
 ) -> Catalog:
-    """Make the catalog of the samples that a list names, in its order, with its ids and labels.
-
-    ``has_ids`` tells a list, which has ids, from a table. Whole samples keep their own labels if
-    these are the same, with the same class names; or if no sample has a label, and a list without
-    class names has only zeros, as lists of samples without labels have.
-    """
+    """Make the catalog of the samples that a list names, in its order, with its ids and labels."""
+    # `has_ids` tells a list, which has ids, from a table. Whole samples keep their own labels if
+    # these are the same, with the same class names; or if no sample has a label, and a list without
+    # class names has only zeros, as lists of samples without labels have.
     labels = [rows[name] for name in LABEL_COLUMNS if name in rows.columns]
     if files.samples is None:
         places = [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]
@@ -133,12 +131,12 @@ def chosen(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
-        told=frozenset(name for name in changed if changed[name]),
+        from_rows=frozenset(name for name in changed if changed[name]),
     )
 
 
 def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool) -> bool:
-    """Return whether labels differ from those of whole samples with the same classes."""
+    """Return whether labels differ from those of samples with the same classes."""
 
     def lists(column: pl.Series) -> pl.Series:
         if column.name == "label":
@@ -152,23 +150,20 @@ def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool)
     return not (are_placeholders and new.eq(pl.Series([[0.0]], dtype=new.dtype)).all())
 
 
-def with_label(settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None) -> Settled:
+def with_label(
+    settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None, told: str = "a list"
+) -> Settled:
     """Return a schema whose label comes from rows of a catalog, not from samples."""
     schema = settled.schema
     own = schema.label_field or Field("label", "class")
-    kind = label_kind(labels)
-    names = (classes or ()) if kind == "class" else ()
-    label = Field(own.name, kind, names=names, told="a list", given=own.given)
+    if labels.name == "cls":
+        kind, names = "class", classes or ()
+    else:
+        kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
+    label = Field(own.name, kind, names=names, told=told, given=own.given)
     ignored = settled.ignored | {place[0] for place in own.places}
     schema = replace(schema.with_field(label), label=label.name)
     return settled._replace(schema=schema, ignored=ignored)
-
-
-def label_kind(labels: pl.Series) -> str:
-    """Return the type of the labels in a column of a catalog."""
-    if labels.name == "cls":
-        return "class"
-    return "float32" if labels.list.len().max() == 1 else "list<float32>"
 
 
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:

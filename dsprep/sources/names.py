@@ -35,11 +35,9 @@ _MOST_FILES = 1_000_000
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the files that a name with braces or wildcards means, or the name itself.
-
-    ``train-{000000..000146}.tar`` are all of those names, there or not; ``train-*.tar`` are the
-    files that are there, in plain sorted order.
-    """
+    """Return the files that a name with braces or wildcards means, or the name itself."""
+    # `train-{000000..000146}.tar` are all of those names, there or not; `train-*.tar` are the files
+    # that are there, in plain sorted order.
     if exists(pattern):
         return [pattern]
     choices = []
@@ -125,11 +123,9 @@ def require_one_split(name: str, files: Iterable[str]) -> None:
 
 
 def located(name: str) -> str:
-    """Return the directory or the pattern of the samples that a user names.
-
-    A repository of Hugging Face has them in ``data/``, TFDS in a directory for each version; and
-    ``DIRECTORY/test`` means the files of a split.
-    """
+    """Return the directory or the pattern of the samples that a user names."""
+    # A repository of Hugging Face has them in `data/`, TFDS in a directory for each version; and
+    # `DIRECTORY/test` means the files of a split.
     name = name.rstrip("/") or name
     if is_dir(name):
         return _data_directory(name)
@@ -148,10 +144,8 @@ def _is_samples(name: str) -> bool:
 
 
 def _data_directory(root: str) -> str:
-    """Return the one directory, at most two levels below, that holds files of samples.
-
-    It is the root itself if it holds such files, if none does, or if images lie there.
-    """
+    """Return the one directory, at most two levels below, that holds files of samples."""
+    # It is the root itself if it holds such files, if none does, or if images lie there.
     level, holding, peeked = [root], list[str](), 0
     for _ in range(3):
         below = []

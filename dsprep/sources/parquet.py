@@ -47,19 +47,17 @@ def read_parquet(
     order: str | None = None,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of Parquet files, with the samples in the order of the files and rows.
-
-    The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
-    different; otherwise the file's name and the number of the row. Labels that some rows lack are
-    in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
-    Rows without an image are no samples, unless samples need none.
-    """
+    """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
+    # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
+    # different; otherwise the file's name and the number of the row. Labels that some rows lack are
+    # in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
+    # Rows without an image are no samples, unless samples need none.
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
     declared, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
     in_json = bool(choice.label) and declared.named(str(choice.label)) is None
     schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
-    if not in_json:  # samples tell it, which then are read whole
+    if not in_json:  # only samples have it, which are then read in full
         schema = select(Settled(schema), choice)[0].schema
     columns = columns_of(schema)
     label = schema.label_field
@@ -97,31 +95,19 @@ def read_parquet(
         if label.names and (numbered.names != label.names or numbered.type == "text"):
             columns = columns._replace(label=label_column, classes=label.names)
         classes = classes or numbered.names or None
+        own = declared.by_place[label.places[0]]
         if numbered != label:
-            declared = declared.with_field(
-                replace(
-                    declared.by_place[label.places[0]], type=numbered.type, names=numbered.names
-                )
-            )
-    declared, more = _as_counted(declared, set(columns.names), indexed, len(names))
+            own = replace(own, type=numbered.type, names=numbered.names)
+        declared = declared.with_field(own)
+    declared, more = _completed(declared, recorded_schema(paths), set(columns.names), indexed)
     findings += [Finding("note", "", note) for note in notes + more]
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     from_table = frozenset({"label"} if columns.label else ())
-    catalog = Catalog(table, root, classes, reader, declared, is_told=True, told=from_table)
-    return _with_json(catalog, recorded_schema(paths)), findings
-
-
-def _with_json(catalog: Catalog, recorded: Schema | None) -> Catalog:
-    """Mark texts as JSON if a manifest says so: columns of Parquet have no such type."""
-    if recorded is None or catalog.schema is None:
-        return catalog
-    json_fields = {each.places for each in recorded.fields if each.type == "json"}
-    fields = tuple(
-        replace(each, type="json") if each.places in json_fields and each.type == "text" else each
-        for each in catalog.schema.fields
+    catalog = Catalog(
+        table, root, classes, reader, declared, schema_known=True, from_rows=from_table
     )
-    return replace(catalog, schema=replace(catalog.schema, fields=fields))
+    return catalog, findings
 
 
 def _findings(rows: IndexedRows) -> Iterator[Finding]:
@@ -196,25 +182,30 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
                 if all(first.values()):
                     break
         except (arrow().ArrowException, OSError):
-            return set()  # indexing tells of the damage
+            return set()  # indexing reports the damage
     return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
 
 
-def _as_counted(
-    declared: Schema, read: set[str], indexed: Sequence[IndexedRows], count: int
+def _completed(
+    declared: Schema, recorded: Schema | None, read: set[str], indexed: Sequence[IndexedRows]
 ) -> tuple[Schema, list[str]]:
     """Drop the fields that no row has, with a note, and mark those that some rows lack."""
-    counts: Counter[str] = Counter()
+    # Texts are JSON if a manifest says so: columns of Parquet have no such type.
+    counts = Counter[str]()
     for rows in indexed:
         counts.update(rows.counts)
-    fields = [
-        replace(each, missing=each.name in read and counts[each.name] < count)
-        for each in declared.fields
-        if each.name not in read or counts[each.name]
-    ]
-    gone = [each.name for each in declared.fields if each.name in read and not counts[each.name]]
-    left = {each.name for each in fields}
-    image, label = (name if name in left else None for name in (declared.image, declared.label))
+    count = sum(len(rows.rows) for rows in indexed)
+    noted = recorded.fields if recorded is not None else ()
+    json_places = {each.places for each in noted if each.type == "json"}
+    fields, gone = list[Field](), list[str]()
+    for each in declared.fields:
+        if each.name in read and not counts[each.name]:
+            gone.append(each.name)
+            continue
+        kind = "json" if each.type == "text" and each.places in json_places else each.type
+        missing = each.name in read and counts[each.name] < count
+        fields.append(replace(each, type=kind, missing=missing))
+    image, label = (None if name in gone else name for name in (declared.image, declared.label))
     schema = replace(declared, fields=tuple(fields), image=image, label=label)
     return schema, [nulls_note(gone)] if gone else []
 
@@ -236,12 +227,11 @@ def _number(
         if not all(isinstance(each, str) for each in known):
             raise SourceError(f"{root}: {column} is not UTF-8")
         label = replace(label, type="class", names=classes or number_classes(known, root, order))
-    elif label.type == "class" and label.names and classes not in (None, label.names):
-        names = dict(enumerate(label.names))
-        labels = [names.get(each, each) for each in labels]
-        label = replace(label, names=classes or ())
     elif label.type == "class":
-        label = replace(label, names=label.names or classes or ())
+        if classes and label.names:  # the numbers are those of other classes
+            own = dict(enumerate(label.names))
+            labels = [own.get(each, each) for each in labels]
+        label = replace(label, names=classes or label.names)
     if not label.kind.is_integer:
         lists = label_lists(labels) if label.kind.is_number else None
         width = 0 if lists is None or lists.is_empty() else len(lists[0])
@@ -267,7 +257,7 @@ def _number(
 
 
 def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[Cell]) -> list[str]:
-    """Return a path for each sample, no two of which give one key."""
+    """Return a path for each sample; the keys that follow from them are all different."""
     plain = [plain_path(path) if isinstance(path, str) else None for path in own]
     names = [name for name in plain if name is not None]
     if len({key_of(name) for name in names}) == len(plain):

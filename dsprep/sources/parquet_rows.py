@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
@@ -83,11 +83,9 @@ def open_or_refuse(path: str) -> Any:
 
 
 def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
-    """Index a file, in a worker: read all of it, a few rows at a time.
-
-    The task is its path, the columns to read, the column of labels if they are wanted, and whether
-    rows without an image are samples.
-    """
+    """Index a file, in a worker: read all of it, a few rows at a time."""
+    # The task is its path, the columns to read, the column of labels if they are wanted, and
+    # whether rows without an image are samples.
     path, columns, label, no_image = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:
@@ -191,7 +189,7 @@ def _index_images(indexed: IndexedRows, column: Any, folder: str) -> None:
 class ParquetReader(Reader):
     """Reads rows of Parquet files."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     layout: Parquet  # the format, with the columns of the files
     columns: Columns  # what is read
     files: tuple[ParquetFile, ...]
@@ -212,7 +210,6 @@ class ParquetReader(Reader):
         return columns_of(self.reading.schema).names if self.reading else self.columns.names
 
     def sources(self) -> Sequence[str]:
-        """Return the files."""
         return [file.path for file in self.files]
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
@@ -222,19 +219,16 @@ class ParquetReader(Reader):
         if self.directory is not None:
             yield from self._read_unpacked(self.directory, rows_asked, rows)
             return
-        groups = [
-            (file, bisect_right(self.files[file].groups, row) - 1) for file, row in rows_asked
-        ]
-        asked: dict[tuple[int, int], list[int]] = {}
-        for position in sorted(range(len(rows_asked)), key=rows_asked.__getitem__):
-            asked.setdefault(groups[position], []).append(position)
+        asked: dict[tuple[int, int], list[int]] = {}  # the rows of each group, in the order of need
+        for position, (file, row) in enumerate(rows_asked):
+            group = file, bisect_right(self.files[file].groups, row) - 1
+            asked.setdefault(group, []).append(position)
+        reading = chain.from_iterable(
+            self._read_group(group, sorted(positions, key=rows.offsets.__getitem__), rows)
+            for group, positions in asked.items()
+        )
         ready: dict[int, Sample | BadSample] = {}
-        reading: Iterator[tuple[int, Sample | BadSample]] = iter(())
-        current = None
-        for position, group in enumerate(groups):
-            if position not in ready and group != current:
-                ready.update(reading)  # no more than one group is open
-                reading, current = self._read_group(group, asked[group], rows), group
+        for position in range(len(rows_asked)):
             while position not in ready:
                 found, sample = next(reading)
                 ready[found] = sample
@@ -315,7 +309,6 @@ class ParquetReader(Reader):
                 written = stop
 
     def spooled(self, directory: str) -> ParquetReader:
-        """Return the reader of the unpacked files."""
         return replace(self, directory=directory)
 
     def _read_unpacked(

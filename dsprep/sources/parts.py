@@ -91,7 +91,7 @@ def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
 class ArchivedParts(Reader):
     """Reads samples of several members of an archive; a row's offset is the sample's number."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     table: ClassVar = _TABLE
     archive: ArchiveReader  # reads members
     names: tuple[str, ...]  # what members are called
@@ -105,17 +105,10 @@ class ArchivedParts(Reader):
         assert rows.offsets is not None
         runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
         members = list(chain.from_iterable(runs))
-        found = self.archive.read(
-            Rows(
-                ids=members,
-                paths=[self.names[self.kinds[at]] for at in members],
-                sizes=[self.sizes[at] for at in members],
-                labels=None,
-                files=[0] * len(members),
-                offsets=[self.offsets[at] for at in members],
-                stored=[self.stored[at] for at in members],
-            )
-        )
+        columns = (self.sizes, self.offsets, self.stored)
+        sizes, offsets, stored = ([column[at] for at in members] for column in columns)
+        names = [self.names[self.kinds[at]] for at in members]
+        found = self.archive.read(Rows(members, names, sizes, None, None, offsets, stored))
         for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
             parts = {self.names[self.kinds[at]]: next(found) for at in run}
             bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
@@ -150,12 +143,11 @@ def read_parts(
     downloaded: bool = False,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a folder whose samples are several files each.
-
-    A row's path is the stem that a sample's files share and the extension of its image; without an
-    image, the stem alone. Its size is that of all its files together, so that the digest changes
-    when one is added, removed or changes size. ``downloaded`` is a folder that img2dataset wrote.
-    """
+    """Make the catalog of a folder whose samples are several files each."""
+    # A row's path is the stem that a sample's files share and the extension of its image; without
+    # an image, the stem alone. Its size is that of all its files together, so that the digest
+    # changes when one is added, removed or changes size. `downloaded` is a folder that img2dataset
+    # wrote.
     import polars as pl
 
     from dsprep.sources.files import list_files
@@ -214,7 +206,7 @@ def read_stems(
     ]
     others = files.findings
     if files.reader is not None:  # in a folder, this kind is that of no regular file
-        others = [each._replace(kind=_KINDS.get(each.kind, each.kind)) for each in others]
+        others = [found._replace(kind=_KINDS.get(found.kind, found.kind)) for found in others]
     findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
@@ -239,11 +231,9 @@ def read_stems(
 
 
 def _require_together(parts: pl.DataFrame, root: str) -> None:
-    """Refuse samples whose files lie in different directories, as those of VOC do.
-
-    ``Annotations`` holds parts of the images in ``JPEGImages``, and is no class, if it has no kind
-    of file that lies there, and at least half of its files are called like one of the images.
-    """
+    """Refuse samples whose files lie in different directories, as those of VOC do."""
+    # `Annotations` holds parts of the images in `JPEGImages`, and is not a class, if it has no kind
+    # of file that lies there, and at least half of its files are called like one of the images.
     import polars as pl
 
     directory = pl.col("directory")
@@ -302,10 +292,8 @@ def _pair_options(image: str, path: str) -> Iterator[str]:
 
 
 def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
-    """Name the field that each ending of names means: ``suffix``, ``field`` and ``order``.
-
-    If a sample has several files for one field, the one of the lowest ``order`` is taken.
-    """
+    """Name the field that each ending of names means: ``suffix``, ``field`` and ``order``."""
+    # If a sample has several files for one field, the one of the lowest `order` is taken.
     import polars as pl
 
     if len(suffixes) > _MOST_SUFFIXES:
@@ -343,11 +331,9 @@ def _samples(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
-    """Find the samples that lack what more than half of all samples have.
-
-    The one image of a sample may be of any kind; where most samples have several, as where masks
-    are images, each kind is a part of its own.
-    """
+    """Find the samples that lack what more than half of all samples have."""
+    # The one image of a sample may be of any kind; where most samples have several, as where masks
+    # are images, each kind is a part of its own.
     import polars as pl
 
     field = pl.col("field")
@@ -415,11 +401,7 @@ class _Pattern(NamedTuple):
     option: str  # the option, for messages
     part: Part
     stems: str  # a regular expression
-
-    @property
-    def literal(self) -> int:
-        """The number of bytes of a path besides the stem."""
-        return len((self.part.before + self.part.after).encode())
+    literal: int  # bytes of a path besides the stem
 
 
 def _parse_pairs(pairs: Mapping[str, str]) -> list[_Pattern]:
@@ -460,7 +442,8 @@ def _parse_pair(name: str, glob: str) -> _Pattern:
     inner = re.sub(r"[*]{2}/", "D", wild).replace("**", "A").replace("*", "N")
     meanings = {"D": "([^/]+/)*", "A": ".+", "N": "[^/]+", "/": "/"}
     stems = "(?s)^" + "".join(meanings[mark] for mark in inner) + "$"
-    return _Pattern(option, Part(field, before, after, is_image), stems)
+    literal = len((before + after).encode())
+    return _Pattern(option, Part(field, before, after, is_image), stems, literal)
 
 
 def _read_pairs(
@@ -478,8 +461,9 @@ def _read_pairs(
             "name the part that holds their numbers, as in --pair cls=labels/*.cls"
         )
     matched = _matched(files.table, patterns)
-    for number, pattern in enumerate(patterns):
-        if not (matched["part"] == number).any():
+    there = set(matched["part"].unique())
+    for pattern in patterns:
+        if pattern.part.field not in there:
             raise OptionError(f"{pattern.option}: no file below {root} is such a part")
     findings = [finding for finding in files.findings if finding.kind not in REJECT_KINDS]
     findings += [
@@ -510,10 +494,9 @@ def _read_pairs(
         .sort("stem")
         .with_columns(path=pl.col("stem") + extension)
     )
-    numbers = set(range(len(patterns)))
     is_complete = pl.col("part").list.len() == len(patterns)
     lost = [
-        Finding("missing", path, ", ".join(fields[at] for at in sorted(numbers - set(own))))
+        Finding("missing", path, ", ".join(field for field in fields if field not in own))
         for path, own in samples.filter(~is_complete).select("path", "part").iter_rows()
     ]
     samples = samples.filter(is_complete)
@@ -527,20 +510,17 @@ def _read_pairs(
 
 
 def _matched(rows: pl.DataFrame, patterns: Sequence[_Pattern]) -> pl.DataFrame:
-    """Add to each path its ``stem`` and the number of its ``part``, null if there is none.
-
-    A file that matches several patterns is the part of the most specific one: ``a_mask.png``
-    matches ``*_mask.png`` rather than ``*.png``.
-    """
+    """Add to each path its ``stem`` and the field of its ``part``, null if there is none."""
+    # A file that matches several patterns is the part of the most specific one: `a_mask.png`
+    # matches `*_mask.png` rather than `*.png`.
     import polars as pl
 
-    path, stem, part = pl.col("path"), pl.lit(None, pl.String), pl.lit(None, pl.Int64)
-    for number in sorted(range(len(patterns)), key=lambda at: patterns[at].literal):
-        pattern = patterns[number]
-        _, before, after, _ = pattern.part
+    path, stem, part = pl.col("path"), pl.lit(None, pl.String), pl.lit(None, pl.String)
+    for pattern in sorted(patterns, key=attrgetter("literal")):
+        field, before, after, _ = pattern.part
         own = path.str.strip_prefix(before).str.strip_suffix(after)
         fits = path.str.starts_with(before) & path.str.ends_with(after)
         fits &= (path.str.len_bytes() > pattern.literal) & own.str.contains(pattern.stems)
         stem = pl.when(fits).then(own).otherwise(stem)
-        part = pl.when(fits).then(pl.lit(number, pl.Int64)).otherwise(part)
+        part = pl.when(fits).then(pl.lit(field)).otherwise(part)
     return rows.with_columns(stem=stem, part=part)

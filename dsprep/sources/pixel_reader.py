@@ -17,15 +17,16 @@ from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
-from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
+from dsprep.schema import IMAGE_NAMES, is_image
 from dsprep.sources.archive_reader import ArchiveMember, read_members
-from dsprep.sources.cifar import SIDE, read_batch
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
 
 _BLOCK = 1 << 20
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels
-_CIFAR = (SIDE, SIDE, 3)  # height, width and channels
+# Conventional names of the sizes that stand beside pixels, in the order of rows of pixels.
+_SIZES = (("height",), ("width",), ("depth", "channels"))
+_CIFAR = (32, 32, 3)  # height, width and channels
 
 
 class BatchFile(NamedTuple):
@@ -88,21 +89,19 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes of one image."""
         return self.width * self.height * self.channels
 
     def offset(self, image: int) -> int:
-        """Return where an image begins."""
         return self.start + image * (self.size + self.between)
 
     def pick(self, images: Iterable[int]) -> Iterator[bytes]:
-        """Read the pixels of some images, in ascending order, without keeping others.
-
-        Some files have more images than fit the memory.
-        """
+        """Read the pixels of some images, in ascending order, without keeping others."""
+        # Some files have more images than fit the memory.
         blocks = self.file.blocks()
         if self.pickled:
-            blocks = iter([read_batch(b"".join(blocks), str(self.file), self.pickled).pixels])
+            from dsprep.sources.cifar import read_batch  # not in each worker's start
+
+            blocks = iter([read_batch(b"".join(blocks), str(self.file), self.pickled)[0]])
         block, passed = b"", 0
         for image in images:
             start = self.offset(image) - passed
@@ -123,7 +122,6 @@ class PixelReader(Reader):
     batches: tuple[Batch, ...]
 
     def sources(self) -> Sequence[str]:
-        """The file of each batch."""
         return [batch.file.path for batch in self.batches]
 
     def _to_spool(self) -> list[int]:
@@ -134,13 +132,11 @@ class PixelReader(Reader):
         return [self.batches[at].images * self.batches[at].size for at in self._to_spool()]
 
     def write_spool(self, number: int, path: str) -> None:
-        """Write the pixels of a batch."""
         batch = self.batches[self._to_spool()[number]]
         with open(path, "wb") as spool:
             spool.writelines(batch.pick(range(batch.images)))
 
     def spooled(self, directory: str) -> PixelReader:
-        """Return the reader that reads from the spools."""
         batches = list(self.batches)
         for number, at in enumerate(self._to_spool()):
             file = batches[at].file._replace(path=os.path.join(directory, str(number)))
@@ -150,7 +146,6 @@ class PixelReader(Reader):
         return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read images in the order of the rows."""
         assert rows.files is not None and rows.offsets is not None
         places = [
             (number, offset // self.batches[number].size)
@@ -182,17 +177,14 @@ def encode_raw(
     """Make a PNG of bare pixels."""
     from PIL import Image
 
-    mode, size, plane = _MODES[channels], (width, height), width * height
     if channels_first:
-        bands = [
-            Image.frombytes("L", size, pixels[start : start + plane])
-            for start in range(0, len(pixels), plane)
-        ]
-        image = Image.merge(mode, bands)
-    else:
-        image = Image.frombytes(mode, size, pixels)
+        planes, plane = pixels, width * height
+        mixed = bytearray(len(planes))
+        for channel in range(channels):
+            mixed[channel::channels] = planes[channel * plane : (channel + 1) * plane]
+        pixels = bytes(mixed)
     file = io.BytesIO()
-    image.save(file, "PNG")
+    Image.frombytes(_MODES[channels], (width, height), pixels).save(file, "PNG")
     return file.getvalue()
 
 
@@ -207,10 +199,10 @@ class RawPixels(NamedTuple):
     def encoded(self, sample: Sample) -> Sample:
         """Make the pixels of a raw sample a PNG, which tells their sizes, too."""
         fields = dict(sample.fields)
-        pixels = _bytes_of(fields.get(self.place))
-        if pixels is None or is_image(pixels):
+        pixels = _one(fields.get(self.place))
+        if not isinstance(pixels, bytes) or is_image(pixels):
             return sample
-        geometry = [_number_of(fields.get(name)) for name in self.sizes] or _CIFAR
+        geometry = [_one(fields.get(name)) or 0 for name in self.sizes] or _CIFAR
         if not _fits(pixels, geometry):
             sizes = " x ".join(map(str, geometry))
             raise BadSample(f"has {len(pixels):,} bytes of pixels, and not {sizes}")
@@ -221,38 +213,29 @@ class RawPixels(NamedTuple):
 
 
 def raw_pixels(samples: Iterable[Sample]) -> RawPixels | None:
-    """Return where raw samples have bare pixels; None if that is not the same in all of them.
-
-    These are the bytes of a field that is called like an image: as many as height, width and depth
-    that stand beside them say, or as many as an image of CIFAR has.
-    """
+    """Return where raw samples have bare pixels; None if that is not the same in all of them."""
+    # These are the bytes of a field that is called like an image: as many as height, width and
+    # depth that stand beside them say, or as many as an image of CIFAR has.
     found = {_pixels_of(sample.fields) for sample in samples}
     return found.pop() if len(found) == 1 else None
 
 
 def _pixels_of(fields: Mapping[str, Value]) -> RawPixels | None:
-    named = {name: _bytes_of(fields[name]) for name in IMAGE_NAMES if name in fields}
-    sizes = tuple(next((name for name in names if name in fields), "") for names in PIXEL_SIZES)
-    geometry = tuple(_number_of(fields.get(name)) for name in sizes)
-    for name, pixels in named.items():
-        if pixels is None or is_image(pixels):
-            continue
-        if _fits(pixels, geometry):
-            return RawPixels(name, sizes)
-        if _fits(pixels, _CIFAR):
-            return RawPixels(name)
+    sizes = tuple(next((name for name in names if name in fields), "") for names in _SIZES)
+    for name in IMAGE_NAMES:
+        pixels = _one(fields.get(name))
+        if isinstance(pixels, bytes) and not is_image(pixels):
+            if _fits(pixels, [_one(fields.get(size)) for size in sizes]):
+                return RawPixels(name, sizes)
+            if _fits(pixels, _CIFAR):
+                return RawPixels(name)
     return None
 
 
-def _fits(pixels: bytes, geometry: Sequence[int]) -> bool:
-    return 0 < len(pixels) == prod(geometry) and geometry[2] in _MODES
+def _fits(pixels: bytes, geometry: Sequence[Value]) -> bool:
+    are_sizes = all(isinstance(size, int) and size > 0 for size in geometry)
+    return are_sizes and len(pixels) == prod(geometry) and geometry[2] in _MODES
 
 
-def _bytes_of(value: Value) -> bytes | None:
-    value = value[0] if isinstance(value, Blobs) and len(value) == 1 else value
-    return value if isinstance(value, bytes) else None
-
-
-def _number_of(value: Value) -> int:
-    value = value[0] if isinstance(value, Ints) and len(value) == 1 else value
-    return value if isinstance(value, int) and value > 0 else 0
+def _one(value: Value) -> Value:
+    return value[0] if isinstance(value, Blobs | Ints) and len(value) == 1 else value

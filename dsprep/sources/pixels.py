@@ -32,8 +32,7 @@ from dsprep.sources.pixel_reader import Batch, BatchFile, PixelReader
 from dsprep.storage.files import entries, exists, facts, is_dir, is_file
 from dsprep.storage.location import is_s3
 
-Names: TypeAlias = tuple[str, ...] | None
-"""The class names, if the data set or the user gives them."""
+Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 
 PARTS = ("train", "test")
 _MOST_FILES = 1000  # files in a directory that may still be a known data set
@@ -87,13 +86,11 @@ class _Labeled(NamedTuple):
 
 
 def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
-    """Make the catalog of data sets whose images are bare pixels; None if a path is of none.
-
-    Each path is that of a directory or an archive of CIFAR or of idx files, or of something in it:
-    a directory of the archive, one batch, one file of images, or one part (``PATH/train`` or
-    ``PATH/test``). Where there are several sets of idx files, such as EMNIST's, a path takes the
-    name of one: ``PATH/emnist-letters/train``.
-    """
+    """Make the catalog of data sets whose images are bare pixels; None if a path is of none."""
+    # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
+    # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
+    # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
+    # name of one: `PATH/emnist-letters/train`.
     batches: list[_Labeled] = []
     names: dict[Names, str] = {}
     for path in paths:
@@ -254,8 +251,7 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
     if version is not None:
         for file in files:
             part = "test" if file.name.startswith("test") else "train"
-            stem = file.name.removesuffix(".bin")
-            if version.batches.fullmatch(file.name) and name in (None, file.name, part, stem):
+            if version.batches.fullmatch(file.name) and name in (None, file.name):
                 found.append(_Images(file, part, known.get(version.names), version=version))
 
     def order(images: _Images) -> tuple[bool, int, str]:

@@ -53,13 +53,11 @@ class OpenFiles:
     """Files that are opened when they are read from, some of which stay open."""
 
     def __init__(self, paths: tuple[str, ...], states: Sequence[State | None] = ()) -> None:
-        """Open nothing yet."""
         self._paths = paths
         self._states = states
         self._open: dict[int, OpenFile] = {}
 
     def __getitem__(self, number: int) -> OpenFile:
-        """Return a file, open until others are asked for."""
         if number not in self._open:
             if len(self._open) == _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
@@ -71,7 +69,7 @@ class OpenFiles:
         return self._open[number]
 
     def same(self, number: int) -> OpenFile:
-        """Return a file, which has to be as it was listed."""
+        """Return a file; refuse one that has changed since it was listed."""
         file, state = self[number], self._states[number]
         if state is not None:
             size, mtime = file.facts()
@@ -82,10 +80,8 @@ class OpenFiles:
         return file
 
     def ahead(self, all_runs: Iterator[Run]) -> Iterator[Run]:
-        """Return the runs, requesting some before they are read.
-
-        Bytes that lie scattered over a disk, or on S3, then arrive while others are worked on.
-        """
+        """Return the runs, requesting some before they are read."""
+        # Bytes that lie scattered over a disk, or on S3, then arrive while others are worked on.
 
         def ask(run: Run) -> int:
             self[run.file].ahead(run.start, run.stop - run.start)
@@ -94,11 +90,9 @@ class OpenFiles:
         return asked_ahead(all_runs, ask)
 
     def __enter__(self) -> OpenFiles:
-        """Return the files themselves."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close what was opened."""
         for file in self._open.values():
             file.close()
 

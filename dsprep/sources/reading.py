@@ -1,16 +1,26 @@
-"""Which source a user named, and its catalog."""
+"""Which source a user named, of what kind it is, and its catalog.
+
+Every kind but a tree of images is tried in the order of the registry. What is none of them is a
+tree of images: a directory or an archive. A list or a table chooses from either.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.arguments import AnyPath
-from dsprep.errors import OptionError, SourceError, UnknownClass
+from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
+from dsprep.findings import Finding
+from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
 from dsprep.formats.augmented import MANIFESTS
+from dsprep.formats.stream import ShardStream
+from dsprep.formats.webdataset import WebDataset
 from dsprep.keywords import (
     ClassOptions,
     FieldOptions,
@@ -20,16 +30,28 @@ from dsprep.keywords import (
     values_of,
 )
 from dsprep.options import given_options, require_effect
-from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
-from dsprep.sources.archive import open_archive
-from dsprep.sources.scan import RunAll, importing_polars, scan_below
-from dsprep.storage.files import is_dir
+from dsprep.sources.archive import first_names, is_archive, open_archive
+from dsprep.sources.names import expand, located, require_one_split
+from dsprep.sources.scan import RunAll, begin_to_import_polars, scan_below
+from dsprep.sources.shardset import ShardSet, find_shards, joined
+from dsprep.storage.files import entries, exists, is_dir, is_file
+from dsprep.storage.local import SCRATCH
+from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
+from dsprep.units import extension_in
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
-    from dsprep.findings import Finding
+
+    Found: TypeAlias = tuple[Catalog, list[Finding]]
+
+_PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
+_CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
+_MARK = re.compile(r"[*?[{]")
+_LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
+_STATS = "_stats.json"  # names of img2dataset's reports end with this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,21 +60,16 @@ class Source(SourceOptions, ClassOptions):
 
     root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
     others: Sequence[str] = ()  # more of them
-    # whether all labels and class names are read, also those that only samples have
-    whole: bool = False
+    # whether class names and labels that only samples have are read
+    needs_names: bool = False
     choice: Choice = Choice()  # the choice of fields
     features: str | None = None  # the preset of feature names of TFRecord shards
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 
     @property
-    def label_type(self) -> str | None:
-        """What the labels are, if the user says it."""
-        return self.choice.label_type
-
-    @property
     def suffixes(self) -> frozenset[str]:
         """The file name extensions of images, in lower case."""
-        given = frozenset(each.lower().removeprefix(".") for each in self.extensions)
+        given = frozenset(name.lower().removeprefix(".") for name in self.extensions)
         return given or frozenset(IMAGE_EXTENSIONS)
 
     @property
@@ -63,16 +80,15 @@ class Source(SourceOptions, ClassOptions):
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""
         named = (self.list_file, self.labels, self.classes, self.root)
-        return tuple(each for each in named if each and os.path.isfile(each))
+        return tuple(path for path in named if path and os.path.isfile(path))
 
     def __post_init__(self) -> None:
-        """Refuse options that contradict each other."""
         if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")
         rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)
         given = values_of(self, SourceOptions) | values_of(self, ClassOptions)
         require_effect("", given_options(given), rows=rows)
-        separated, label_type = self.label_separator is not None, self.label_type
+        separated, label_type = self.label_separator is not None, self.choice.label_type
         if self.label_separator == "":
             raise OptionError("--label-separator '': give the text that stands between two labels")
         if separated and len(self.label_columns) > 1:
@@ -109,7 +125,7 @@ def choice_of(options: FieldOptions) -> Choice:
 
 
 def read_schema(path: str) -> tuple[Schema, bool]:
-    """Read a schema as ``--schema-out`` writes it, and whether it says that there is no label."""
+    """Read a schema as ``--schema-out`` writes it, and whether it rules out a label."""
     from dsprep.text import read_text
 
     try:
@@ -124,7 +140,7 @@ def read_schema(path: str) -> tuple[Schema, bool]:
 class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
     root: AnyPath = field(kw_only=False)
     others: Sequence[AnyPath] = ()
-    whole: bool = False
+    needs_names: bool = False
     choice: Choice | None = None  # instead of the options of fields
     features: str | None = None
 
@@ -132,17 +148,19 @@ class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
-    values = {name: getattr(options, name) for name in ("root", "others", "whole", "features")}
+    values = {
+        name: getattr(options, name) for name in ("root", "others", "needs_names", "features")
+    }
     values |= values_of(options, SourceOptions) | values_of(options, ClassOptions)
     return Source(**values, choice=options.choice or choice_of(options))
 
 
 def source_of(given: Source | str) -> Source:
     """Return a source, or that of the samples at a path, with all labels."""
-    return make_source(given, whole=True) if isinstance(given, str) else given
+    return make_source(given, needs_names=True) if isinstance(given, str) else given
 
 
-def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:
+def read_source(source: Source, run_all: RunAll = map) -> Found:
     """Make the catalog of a source."""
     try:
         with asked_once():
@@ -150,8 +168,8 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
             from dsprep.sources.infer import with_schema  # not before polars is there
 
             if catalog.settled is None:
-                order = source.class_order
-                catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
+                every, order = source.needs_names, source.class_order
+                catalog, notes = with_schema(catalog, source.choice, every, order, run_all)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
         raise SourceError(
@@ -161,13 +179,11 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
-        require_effect("", given, image_files=not (reader.whole or reader.encodes))
+        require_effect("", given, image_files=not (reader.reads_samples or reader.encodes))
     return catalog, findings
 
 
-def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
-    from dsprep.sources.kinds import detect
-
+def _read(source: Source, run_all: RunAll) -> Found:
     found = detect(source, run_all)
     catalog, findings = _read_images(source, run_all) if found is None else found
     if source.labels is not None:
@@ -184,15 +200,311 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     return catalog, [*findings, *notes]
 
 
-def _read_images(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
+# What a source is
+
+
+def detect(source: Source, run_all: RunAll = map) -> Found | None:
+    """Make the catalog of a source; None if it is a tree of images."""
+    kind = source.kind
+    if kind == "images":
+        return None
+    if (source.list_file or source.root).endswith(MANIFESTS):
+        kind = "augmented-manifest"
+    elif kind != "augmented-manifest" and (source.parts or source.pairs):
+        kind = "parts"
+    chooses = source.chooses and kind != "augmented-manifest"
+    own = replace(source, kind=kind)
+    if chooses:  # lists name samples, and have classes of their own
+        own = replace(own, classes=None, needs_names=True)
+    try:
+        if kind not in ("augmented-manifest", "parts"):
+            own = _located(own)
+        tried = (read for names, read in REGISTRY if kind in (None, *names))
+        found = next((found for read in tried if (found := read(own, run_all))), None)
+    except OSError as error:
+        path = error.filename or source.root
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    if found is None:
+        _require_alone(source)
+        if source.kind is not None:
+            raise SourceError(f"{source.root}: is not what --from {source.kind} says")
+        return None
+    if own.root != source.root:
+        found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
+    if not chooses:
+        return found
+    from dsprep.sources.files import Files
+    from dsprep.sources.infer import with_schema
+    from dsprep.sources.tree import read_tree
+
+    catalog, notes = with_schema(found[0], source.choice, True, source.class_order, run_all)
+    files = Files.of(catalog, [*found[1], *notes])
+    return read_tree(source, files=files)
+
+
+def _located(source: Source) -> Source:
+    return replace(source, root=located(source.root), others=tuple(map(located, source.others)))
+
+
+def _require_alone(source: Source) -> None:
+    if source.others:
+        for path in (source.root, *source.others):
+            if not exists(path):
+                raise SourceError(f"{path}: does not exist")
+        problem = "several sources must be shards, Parquet, or parts of CIFAR or MNIST"
+        raise SourceError(f"{source.others[0]}: {problem}")
+
+
+def _classes(source: Source) -> tuple[str, ...] | None:
+    from dsprep.lists.store import read_classes
+
+    return read_classes(source.classes) if source.classes else None
+
+
+def _manifest(source: Source, run_all: RunAll) -> Found | None:
+    """Read SageMaker's augmented manifest, as the source or as the list of a directory."""
+    if source.kind is None:
+        return None  # the name of the file tells it
+    from dsprep.sources.augmented import read_augmented
+
+    _require_alone(source)
+    path = source.list_file or source.root
+    if source.parts or source.pairs:
+        raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
+    return read_augmented(source, _classes(source), run_all)
+
+
+def _parts(source: Source, run_all: RunAll) -> Found | None:
+    is_downloaded = source.kind is None and not source.chooses and _is_downloaded(source.root)
+    if source.kind is None and not is_downloaded:
+        return None
+    from dsprep.sources.files import files_of
+    from dsprep.sources.parts import read_parts, read_stems
+
+    _require_alone(source)
+    if not is_dir(source.root):
+        if source.pairs or not is_archive(source.root):
+            raise SourceError(
+                f"{source.root}: is not a directory, which --pair goes with, as --from parts does "
+                "with a directory or an archive"
+            )
+        archive = open_archive(source.root)
+        extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
+        files = files_of(archive, extensions).below_top()
+        return read_stems(archive.path, files, _classes(source))
+    catalog, findings = read_parts(
+        source.root,
+        pairs=source.pairs or None,
+        classes=_classes(source),
+        downloaded=is_downloaded,
+        run_all=run_all,
+    )
+    if is_downloaded:
+        note = (
+            "files that share a name are one sample, as img2dataset writes them: its tables are "
+            "passed over; --from images takes the images alone"
+        )
+        findings = [Finding("note", "", note), *findings]
+    return catalog, findings
+
+
+def _is_downloaded(directory: str) -> bool:
+    """Return whether img2dataset wrote files: in directories, with a table beside each."""
+    if not is_dir(directory):
+        return False
+    found = {entry.name: entry for entry in islice(entries(directory), _LOOKED_AT)}
+    stems = [name.removesuffix(_STATS) for name in found if name.endswith(_STATS)]
+    return any(
+        stem in found and found[stem].is_dir() and f"{stem}.parquet" in found for stem in stems
+    )
+
+
+def _written(source: Source, run_all: RunAll) -> Found | None:
+    """Read a folder that dsprep wrote."""
+    if source.kind or source.chooses or source.others or source.classes or not is_dir(source.root):
+        return None
+    from dsprep.sources.described import read_written
+
+    return read_written(source.root, run_all)
+
+
+def _described(source: Source, run_all: RunAll) -> Found | None:
+    """Read images with a file of metadata, as Hugging Face's ``imagefolder`` has them."""
+    if source.chooses or source.others:
+        return None
+    from dsprep.sources.described import metadata_below, read_described
+
+    files = metadata_below(source.root)
+    if not files:
+        return None
+    return read_described(source.root, files, classes=_classes(source), run_all=run_all)
+
+
+def _parquet(source: Source, run_all: RunAll) -> Found | None:
+    root = source.root
+    if is_dir(root) and not source.others:
+        found = {entry.name: entry for entry in entries(root) if not entry.name.startswith(".")}
+        tables = [entry for name, entry in found.items() if name.endswith(".parquet")]
+        files = sorted(entry.path for entry in tables if entry.is_file())
+        if files and source.kind is None:
+            formats = CONCATENATIVE.values()
+            shards = {shard_stem(name) for name in found if format_of_source(name) in formats}
+            if not shards.isdisjoint(map(shard_stem, files)):
+                return None  # img2dataset: tables of what is in the shards of the same names
+            others = "shards" if shards else "images" if holds_images(root) else ""
+            if others == "images" and source.chooses:
+                return None
+            if others:
+                by = "images or --from parquet"
+                if shards:
+                    by = "parquet or --from with the format of the shards"
+                raise SourceError(
+                    f"{root}: holds {others} and {os.path.basename(files[0])}: say which are the "
+                    f"samples, --from {by}"
+                )
+        if not exists(os.path.join(root, "manifest.json")):
+            require_one_split(root, files)
+    else:
+        files = [file for name in (root, *source.others) for file in expand(name)]
+    if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
+        return None
+    from dsprep.sources.parquet import read_parquet
+
+    _require_finished(source, files)
+    return read_parquet(
+        files, _classes(source), choice=source.choice, order=source.class_order, run_all=run_all
+    )
+
+
+def _require_finished(source: Source, files: Sequence[str]) -> None:
+    """Refuse directories of shards in which an unfinished run, or transfer, has left its state."""
+    # The manifest comes last: if there is one, all files that it names are there.
+    for root in (source.root, *source.others):
+        if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
+            continue
+        for entry in entries(root):
+            if not (entry.name.startswith(".") and entry.name.endswith(SCRATCH) and entry.is_dir()):
+                continue
+            own = canonical(source.own_state) == canonical(entry.path)
+            notes = [note.name for note in entries(entry.path)]
+            if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
+                some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
+                raise SourceError(
+                    f"{root}: is incomplete: an unfinished run has left {entry.name} there; run "
+                    "its command again to finish it, or name the shards by a pattern "
+                    f"to take those that are there: '{some}'"
+                )
+
+
+def _pixels(source: Source, run_all: RunAll) -> Found | None:
+    named = (source.root, *source.others)
+    if source.kind is None and not all(map(_may_be_pixels, named)):
+        return None  # known without importing what is slow to import
+    from dsprep.sources.pixels import read_pixels
+
+    paths = [path for name in named for path in expand(name)]
+    catalog = read_pixels(paths, _classes(source), may_mix=source.chooses)
+    return None if catalog is None else (catalog, [])
+
+
+def _may_be_pixels(path: str) -> bool:
+    """Return whether names at a path, in it or above it are those of CIFAR's or idx files."""
+    names = path.rstrip("/").split("/")[-3:]
+    if (start := _MARK.split(path)[0]) != path:  # a pattern
+        path = os.path.dirname(start)
+    for _ in range(2):  # PATH/train is a part of what lies in PATH
+        path = path if exists(path) else os.path.dirname(path) or "."
+    if is_dir(path):
+        names += [entry.name for entry in islice(entries(path), _LOOKED_AT)]
+    else:
+        inside = first_names(path, _LOOKED_AT)
+        if any(map(image_kind_of, inside)):
+            return False  # known without listing all of it
+        names += [part for name in inside for part in name.split("/")]
+    return any(_PIXELS.search(name) or name in _CIFAR_100 for name in names)
+
+
+def _shards(source: Source, run_all: RunAll) -> Found | None:
+    shards = shards_of(source)
+    if shards is None:
+        return None
+    from dsprep.sources.shards import read_shards
+
+    _require_finished(source, shards.files)
+    return read_shards(shards, classes=_classes(source), run_all=run_all)
+
+
+def shards_of(source: Source) -> ShardSet | None:
+    """Return the shards that a source names; None if it is something else."""
+    if source.kind not in (None, *CONCATENATIVE):
+        return None
+    source = _located(source)
+    sets = []
+    for name in (source.root, *source.others):
+        shards = find_shards(name, source.kind)
+        if shards is None or not shards.layout.concatenative:
+            return None
+        if source.kind is None and _is_tree(shards, source.chooses):
+            return None
+        sets.append(shards)
+    found = joined(sets)
+    return replace(found, layout=found.layout.with_options(preset=source.features))
+
+
+def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
+    """Return whether a tar without a manifest is a tree of images rather than a shard."""
+    # It is if none of its first samples has more than one part, and images, or tars of them, are
+    # among these; they may come later if a list names them.
+    if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
+        return False
+    fields: list[tuple[str, ...]] = []
+    try:
+        with ShardStream.of_headers(shards.files[0]) as stream:
+            for sample in islice(shards.layout.spans(stream), _LOOKED_AT):
+                fields.append(sample.fields or ())
+    except ApartMembers:
+        if is_dir(shards.name):
+            raise
+    except DsprepError:
+        pass  # the samples before the damage decide
+    firsts = [names[0].lower() for names in fields if names]
+    has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
+    return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
+
+
+def _read_images(source: Source, run_all: RunAll) -> Found:
+    """Make the catalog of a tree of images, in a directory or in an archive."""
+    begin_to_import_polars()
     archive, scans = None, None
-    with importing_polars():
-        if not is_dir(source.root):
-            archive = open_archive(source.root)
-        elif not source.chooses:
-            scans = list(scan_below(source.root, source.suffixes, run_all))
+    if not is_dir(source.root):
+        archive = open_archive(source.root)
+    elif not source.chooses:
+        scans = list(scan_below(source.root, source.suffixes, run_all))
     from dsprep.sources.files import images_of
     from dsprep.sources.tree import read_tree
 
     files = images_of(archive, source) if archive else None
     return read_tree(source, run_all=run_all, scans=scans, files=files)
+
+
+def holds_images(directory: str, depth: int = 1) -> bool:
+    """Return whether images lie in a directory or right below, judged by the first names there."""
+    return any(
+        image_kind_of(entry.name)
+        or (depth > 0 and entry.is_dir() and holds_images(entry.path, depth - 1))
+        for entry in islice(entries(directory), _LOOKED_AT)
+        if not entry.name.startswith(".")
+    )
+
+
+# What `--from` calls each kind, in the order in which they are tried, and what returns its catalog,
+# or None if a source is not of the kind. The names of one that is only detected are empty.
+REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], ...] = (
+    (("augmented-manifest",), _manifest),
+    (("parts",), _parts),
+    ((), _written),
+    (("imagefolder",), _described),
+    (("parquet",), _parquet),
+    (("pixels",), _pixels),
+    ((*CONCATENATIVE,), _shards),
+)

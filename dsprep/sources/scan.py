@@ -10,14 +10,13 @@ import os
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import repeat
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
@@ -26,8 +25,8 @@ from dsprep.sample import Sample
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import as_source, bucket_and_key, facts_of, prefix_of
-from dsprep.storage.store import Facts, Stored
+from dsprep.storage.s3.read import as_source, facts_of, prefix_of
+from dsprep.storage.store import Facts, Pages
 
 T = TypeVar("T")
 
@@ -50,14 +49,6 @@ class Directory(NamedTuple):
     above: tuple[Identity, ...] = ()  # the directories that it was reached through, root first
 
 
-class ScanTask(NamedTuple):
-    """The directories that one call of a worker scans."""
-
-    root: str  # the directory that paths start from
-    directories: Sequence[Directory]
-    extensions: frozenset[str] | None  # of images, in lower case without the dot; None takes all
-
-
 class Scanned(NamedTuple):
     """The content of some directories, without that of the directories below them."""
 
@@ -67,6 +58,11 @@ class Scanned(NamedTuple):
     directories: list[Directory]  # the directories in them
     findings: list[Finding]  # everything else
 
+    @classmethod
+    def nothing(cls) -> Self:
+        """Return lists to fill."""
+        return cls("", array("q"), array("q"), [], [])
+
 
 def scan_below(
     root: str,
@@ -74,17 +70,12 @@ def scan_below(
     run_all: RunAll = map,
     only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
-    """Find the images below a directory, in any case of the extensions; follow links.
-
-    ``only`` names the directories to look into; without it, these are all.
-    """
+    """Find the images below a directory, in any case of the extensions; follow links."""
+    # `only` names the directories to look into; without it, these are all.
     if is_s3(root):
-        with as_source(root):
-            store, key = bucket_and_key(root)
+        with as_source(root) as (store, key):
             prefix = prefix_of(key)
-            listing = _Listing(extensions, only)
-            for page in store.list(prefix):
-                yield listing.sort(prefix, page)
+            yield from _scan_objects(prefix, store.list(prefix), extensions, only)
         return
     level = [Directory("")]
     seen = 0
@@ -97,23 +88,25 @@ def scan_below(
             )
         count = min(max(len(level) // _CALLS_PER_LEVEL, 1), _MOST_DIRECTORIES_PER_CALL)
         batches = (level[start : start + count] for start in range(0, len(level), count))
-        tasks = [ScanTask(root, batch, extensions) for batch in batches]
+        tasks = [(root, batch, extensions) for batch in batches]
         level = []
         for scanned in run_all(scan_directories, tasks):
             yield scanned
             level += [found for found in scanned.directories if only is None or found.path in only]
 
 
-def scan_directories(task: ScanTask) -> Scanned:
-    """List some directories of a disk, in a worker."""
-    scanned = Scanned("", array("q"), array("q"), [], [])
-    paths: list[str] = []
-    for directory in task.directories:
-        full = os.path.join(task.root, directory.path) if directory.path else task.root
+def scan_directories(
+    task: tuple[str, Sequence[Directory], frozenset[str] | None],
+) -> Scanned:
+    """List some directories below a root, on a disk, in a worker."""
+    root, directories, extensions = task
+    scanned, paths = Scanned.nothing(), list[str]()
+    for directory in directories:
+        full = os.path.join(root, directory.path) if directory.path else root
         try:
             descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
             try:
-                _scan_one(directory, descriptor, task.extensions, paths, scanned)
+                _scan_one(directory, descriptor, extensions, paths, scanned)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -183,77 +176,60 @@ def printable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-class _Listing:
-    """A listing of S3 that is sorted page by page: keys have no directories of their own."""
-
-    def __init__(self, extensions: frozenset[str] | None, only: Collection[str] | None) -> None:
-        self._extensions, self._only = extensions, only
-        self._verdicts: dict[str, str] = {"": "taken"}  # of directories
-
-    def sort(self, prefix: str, page: list[Stored]) -> Scanned:
-        found = Scanned("", array("q"), array("q"), [], [])
-        paths = []
+def _scan_objects(
+    prefix: str, pages: Pages, extensions: frozenset[str] | None, only: Collection[str] | None
+) -> Iterator[Scanned]:
+    """Sort a listing of S3 page by page: keys have no directories of their own."""
+    verdicts = {"": "taken"}  # of directories
+    for page in pages:
+        found, paths = Scanned.nothing(), list[str]()
         for stored in page:
             path = stored.key[len(prefix) :]
-            if self._takes(path, stored.size, found):
+            directory, _, name = path.rpartition("/")
+            verdict = verdicts.get(directory) or _judge(directory, only, verdicts, found)
+            if verdict in ("hidden", "passed by") or (not name and not stored.size):
+                continue  # an empty object whose key ends in a slash stands for a directory
+            stem, _, extension = name.rpartition(".")
+            is_image = extensions is None or (extension.lower() in extensions and stem != "")
+            if verdict == "bad" or path[:1] == "/" or name in (".", "..") or "\0" in name:
+                kind = "bad-name" if is_image else "not-an-image"
+                problem = "an empty part, . or .. in the key is no part of a path"
+                found.findings.append(Finding(kind, path.replace("\0", "\\x00"), problem))
+            elif name[:1] == "." or name in LEFT_BEHIND:
+                found.findings.append(Finding("hidden", path))
+            elif not is_image or not name:
+                found.findings.append(Finding("not-an-image", path))
+            else:
                 size, mtime = facts_of(stored)
                 paths.append(path)
                 found.sizes.append(size)
                 found.mtimes.append(mtime)
-        return found._replace(paths="\0".join(paths))
+        yield found._replace(paths="\0".join(paths))
 
-    def _takes(self, path: str, size: int, found: Scanned) -> bool:
-        """Return whether an object is an image; note what it is instead."""
-        extensions = self._extensions
-        directory, _, name = path.rpartition("/")
-        verdict = self._verdicts.get(directory) or self._judge(directory, found)
-        if verdict in ("hidden", "passed by") or (not name and not size):
-            return False  # an empty object whose key ends in a slash stands for a directory
-        stem, _, extension = name.rpartition(".")
-        is_image = extensions is None or (extension.lower() in extensions and stem != "")
-        if verdict == "bad" or path[:1] == "/" or name in (".", "..") or "\0" in name:
-            kind = "bad-name" if is_image else "not-an-image"
-            problem = "an empty part, . or .. in the key is no part of a path"
-            found.findings.append(Finding(kind, path.replace("\0", "\\x00"), problem))
-        elif name[:1] == "." or name in LEFT_BEHIND:
-            found.findings.append(Finding("hidden", path))
-        elif not is_image or not name:
-            found.findings.append(Finding("not-an-image", path))
+
+def _judge(
+    directory: str, only: Collection[str] | None, verdicts: dict[str, str], found: Scanned
+) -> str:
+    """Decide on a directory of S3, and those above; note the first of them that is hidden."""
+    above, _, name = directory.rpartition("/")
+    verdict = verdicts.get(above) or _judge(above, only, verdicts, found)
+    if verdict == "taken":
+        if directory[0] == "/" or name in ("", ".", "..") or "\0" in name:
+            verdict = "bad"
+        elif name[0] == "." or name in LEFT_BEHIND:
+            verdict = "hidden"
+            found.findings.append(Finding("hidden", directory + "/"))
         else:
-            return True
-        return False
-
-    def _judge(self, directory: str, found: Scanned) -> str:
-        above, _, name = directory.rpartition("/")
-        verdict = self._verdicts.get(above) or self._judge(above, found)
-        if verdict == "taken":
-            if directory[0] == "/" or name in ("", ".", "..") or "\0" in name:
-                verdict = "bad"
-            elif name[0] == "." or name in LEFT_BEHIND:
-                verdict = "hidden"
-                found.findings.append(Finding("hidden", directory + "/"))
-            else:
-                found.directories.append(Directory(directory))
-                if self._only is not None and directory not in self._only:
-                    verdict = "passed by"
-        self._verdicts[directory] = verdict
-        return verdict
+            found.directories.append(Directory(directory))
+            if only is not None and directory not in only:
+                verdict = "passed by"
+    verdicts[directory] = verdict
+    return verdict
 
 
-@contextmanager
-def importing_polars() -> Iterator[None]:
+def begin_to_import_polars() -> None:
     """Import polars in the background, which takes a quarter of a second."""
-
-    def load() -> None:
-        with suppress(BaseException):  # it will fail again where it is used
-            import_module("polars")
-
-    importing = Thread(target=load)
-    importing.start()
-    try:
-        yield
-    finally:
-        importing.join()
+    Thread(target=import_module, args=("polars",)).start()
 
 
 @dataclass(frozen=True)
@@ -273,7 +249,7 @@ class FileReader(Reader):
 class SampleReader(Reader):
     """Reads samples that are several files, or files and a line of another file."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     root: str  # the directory that the rows' paths start from
 
     @abstractmethod
@@ -288,8 +264,8 @@ class SampleReader(Reader):
         paths = self.described_in()
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
         files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
-        each = zip(rows.paths, rows.sizes, files, lines, strict=True)
-        calls = ((row[1], partial(_or_reject, self.sample, *row)) for row in each)
+        tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
+        calls = ((row[1], partial(_or_reject, self.sample, *row)) for row in tasks)
         for id, found in zip(rows.ids, _read_all(self.root, calls), strict=True):
             if isinstance(found, Sample):
                 found.id = id
@@ -297,7 +273,7 @@ class SampleReader(Reader):
 
 
 def _read_all(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Call functions that read so many bytes below a root, ahead of their turn if it is on S3."""
+    """Call functions, given with the bytes that they read; several at once if the root is on S3."""
     for found in results(root, calls):
         if isinstance(found, BadSample) and not is_dir(root):
             raise SourceError(f"{root}: is gone; give the same command again when it is back")
@@ -320,7 +296,7 @@ def facts_at(path: str) -> Facts | None:
 
 
 def read_file(path: str, size: int) -> bytes:
-    """Read a whole file of a known size."""
+    """Read a file of a known size."""
     try:
         data = read_sized(path, size)
     except OSError as error:

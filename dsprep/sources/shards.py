@@ -7,8 +7,10 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
@@ -40,7 +42,7 @@ _BLOCK = 1 << 18  # few system calls, and it still fits a core's own cache for t
 class ShardReader(Reader):
     """Reads samples of shards."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     files: tuple[str, ...]  # the shards
     layout: Format  # their format
     named: bool = False  # whether the rows' paths are names of images that the shards do not have
@@ -57,23 +59,28 @@ class ShardReader(Reader):
         return self.files
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        for number, sample in enumerate(self._raw(rows)):
+            if isinstance(sample, Sample):
+                sample.id = rows.ids[number]
+                if self.named:
+                    sample.path = rows.paths[number]
+                    sample.key = key_of(sample.path)
+                elif not sample.key:
+                    sample.key = rows.paths[number]
+            yield self.typed(sample)
+
+    def _raw(self, rows: Rows) -> Iterator[Sample | BadSample]:
         packed = dict(self.unpacked)
-        with OpenFiles(self.files, self.states) as files, closing(_Streams(self)) as streams:
-            for run in runs(rows) if packed else files.ahead(runs(rows)):
-                file = files.same(run.file)
-                if run.file in packed:
-                    found = streams.read(run, rows)
-                else:
-                    found = self._read_run(file, run, rows)
-                for number, sample in zip(range(run.first, run.last), found, strict=True):
-                    if isinstance(sample, Sample):
-                        sample.id = rows.ids[number]
-                        if self.named:
-                            sample.path = rows.paths[number]
-                            sample.key = key_of(sample.path)
-                        elif not sample.key:
-                            sample.key = rows.paths[number]
-                    yield self.typed(sample)
+        with OpenFiles(self.files, self.states) as files:
+            all_runs = runs(rows) if packed else files.ahead(runs(rows))
+            for number, own in groupby(all_runs, attrgetter("file")):
+                if number in packed:
+                    files.same(number)
+                    spans = list(own)
+                    yield from self._unpack(number, range(spans[0].first, spans[-1].last), rows)
+                    continue
+                for run in own:
+                    yield from self._read_run(files.same(number), run, rows)
 
     def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
@@ -96,6 +103,32 @@ class ShardReader(Reader):
                 except DamagedShard as error:
                     yield BadSample(f"at byte {error.offset}: {error.problem}")
                 number += 1
+
+    def _unpack(self, file: int, numbers: range, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read samples of a compressed shard, which is only read from front to back."""
+        assert rows.offsets is not None
+        path = self.files[file]
+        with ExitStack() as opened:
+            stream = opened.enter_context(ShardStream(path))
+            last, encoded = -1, b""
+            for number in numbers:
+                offset, size = rows.offsets[number], rows.sizes[number]
+                try:
+                    if offset != last:  # else it repeats the sample before
+                        if offset < stream.offset:
+                            opened.close()
+                            stream = opened.enter_context(ShardStream(path))
+                        stream.skip(offset - stream.offset, "the shard")
+                        encoded, last = stream.read(size, "a sample"), offset
+                    sample = ShardStream.of_part(path, io.BytesIO(encoded), offset)
+                    found = list(self.layout.read(sample))
+                except DamagedShard as error:
+                    yield BadSample(f"at byte {error.offset}: {error.problem}")
+                    continue
+                if [entry.size for entry in found] == [size]:
+                    yield found[0].sample
+                else:
+                    yield BadSample(f"at byte {offset}: the shard has changed")
 
     def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
         """Read encoded samples as they are."""
@@ -123,7 +156,7 @@ class ShardReader(Reader):
 
 
 def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
-    """Read a run block by block, whole samples at a time as far as they are small."""
+    """Read a run in blocks, which hold several samples where these are small."""
     assert rows.offsets is not None
     start, samples = run.start, 0
     for number in range(run.first, run.last):
@@ -163,46 +196,6 @@ def _pread(file: OpenFile, size: int, offset: int, path: str) -> bytes:
     if not data:
         raise SourceError(f"{path}: ends before byte {offset + size}: it has changed")
     return data
-
-
-class _Streams:
-    """A compressed shard that is read from front to back."""
-
-    def __init__(self, reader: ShardReader) -> None:
-        self._reader = reader
-        self._stream: ShardStream | None = None
-        self._last = -1, -1, b""  # the file, offset and bytes of a sample: copies follow it
-
-    def read(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read a run, and skip what lies before it."""
-        assert rows.offsets is not None
-        path = self._reader.files[run.file]
-        for number in range(run.first, run.last):
-            offset, size = rows.offsets[number], rows.sizes[number]
-            try:
-                if (run.file, offset) != self._last[:2]:
-                    stream = self._stream
-                    if stream is None or run.file != self._last[0] or offset < stream.offset:
-                        self.close()
-                        stream = self._stream = ShardStream(path)
-                    self._last = run.file, -1, b""
-                    stream.skip(offset - stream.offset, "the shard")
-                    self._last = run.file, offset, stream.read(size, "a sample")
-                sample = ShardStream.of_part(path, io.BytesIO(self._last[2]), offset)
-                found = list(self._reader.layout.read(sample))
-            except DamagedShard as error:
-                yield BadSample(f"at byte {error.offset}: {error.problem}")
-                continue
-            if [entry.size for entry in found] != [size]:
-                yield BadSample(f"at byte {offset}: the shard has changed")
-            else:
-                yield found[0].sample
-
-    def close(self) -> None:
-        """Close the shard that is open."""
-        if self._stream is not None:
-            self._stream.__exit__(None, None, None)
-        self._stream = None
 
 
 @dataclass
@@ -256,21 +249,18 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
 def read_shards(
     shards: ShardSet, *, classes: tuple[str, ...] | None = None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of shards, with the samples in the order of the shards.
-
-    The paths of the samples are their keys, or the names in a ``.lst`` beside a RecordIO shard; if
-    neither exists, ``STEM-0000012``: the stem of the shard and the number of the sample in it.
-    """
+    """Make the catalog of shards, with the samples in the order of the shards."""
+    # The paths of the samples are their keys, or the names in a `.lst` beside a RecordIO shard; if
+    # neither exists, `STEM-0000012`: the stem of the shard and the number of the sample in it.
     import polars as pl
 
     from dsprep.catalog import Catalog
 
-    tasks = [(path, shards.layout) for path in shards.files]
-    indexed = list(run_all(index_shard, tasks))
+    indexed = list(run_all(index_shard, [(path, shards.layout) for path in shards.files]))
     pairs = list(zip(shards.files, indexed, strict=True))
-    findings = [
-        finding for path, shard in pairs for finding in _lost(path, shard, shards.samples.get(path))
-    ]
+    findings: list[Finding] = []
+    for path, shard in pairs:
+        findings += _lost(path, shard, shards.samples.get(path, 0))
     if classes is None and shards.unused_classes:
         detail = (
             f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
@@ -282,7 +272,7 @@ def read_shards(
         if why and not shards.known:
             raise SourceError(f"{path}: {why}")
         if shard.passed_over:
-            count = format_count(sum(shard.passed_over.values()), "member")
+            count = format_count(shard.passed_over.total(), "member")
             detail = f"{count} ({format_extensions(shard.passed_over)})"
             findings.append(Finding("keyless", os.path.basename(path), detail))
         if shard.without_image:
@@ -317,13 +307,13 @@ def read_shards(
     reader = ShardReader(shards.files, shards.layout, is_named, unpacked, states)
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
     catalog = Catalog(table, shards.name, classes, reader, keys_known=is_named or keys_known)
-    return replace(catalog, schema=shards.schema, is_told=shards.enforced), findings
+    return replace(catalog, schema=shards.schema, schema_known=shards.enforced), findings
 
 
 def _with_labels(
     table: pl.DataFrame, labels: list[tuple[float, ...]], classes: tuple[str, ...] | None
 ) -> pl.DataFrame:
-    """Add the labels of headers: class numbers, if each is one whole number."""
+    """Add the labels of headers: class numbers, if every label is one integer."""
     import polars as pl
 
     from dsprep.sources.classes import class_numbers
@@ -339,10 +329,9 @@ def _with_labels(
     return table.with_columns(numbers)
 
 
-def _lost(path: str, shard: IndexedShard, expected: int | None) -> Iterator[Finding]:
+def _lost(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
     """Report what a shard has lost, a finding for each sample as far as that can be known."""
-    name, expected = os.path.basename(path), expected or 0
-    missing = expected - len(shard.offsets)
+    name, missing = os.path.basename(path), expected - len(shard.offsets)
     is_are = "is" if missing == 1 else "are"
     lack = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
     for offset, problem in shard.damage:
@@ -365,17 +354,11 @@ def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
         directory, slash, base = name.rpartition("/")
         stem = directory + slash + shard_stem(base).replace(".", "_")
         keys = f"{stem}-" + pl.Series(shard.numbers).cast(pl.String).str.zfill(7)
-    return pl.DataFrame(
-        {
-            "id": pl.Series(shard.ids, dtype=pl.UInt64),
-            "path": keys,
-            "size": pl.Series(shard.sizes, dtype=pl.Int64),
-            "mtime": pl.repeat(shard.state.mtime_ns, count, dtype=pl.Int64, eager=True),
-            "file": pl.repeat(number, count, dtype=pl.Int64, eager=True),
-            "offset": pl.Series(shard.offsets, dtype=pl.Int64),
-            "stored": pl.Series(shard.sizes, dtype=pl.Int64),
-        }
-    )
+    columns = {"id": shard.ids, "path": keys, "size": shard.sizes, "offset": shard.offsets}
+    schema = {"id": pl.UInt64(), "path": pl.String(), "size": pl.Int64(), "offset": pl.Int64()}
+    mtime, file = (pl.lit(value, pl.Int64) for value in (shard.state.mtime_ns, number))
+    table = pl.DataFrame(columns, schema).with_columns(mtime=mtime, file=file, stored="size")
+    return table.select("id", "path", "size", "mtime", "file", "offset", "stored")
 
 
 def _listed_names(table: pl.DataFrame, shards: ShardSet) -> pl.Series | None:

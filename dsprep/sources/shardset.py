@@ -11,7 +11,8 @@ from itertools import chain
 from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
-from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
+from dsprep.formats import CONCATENATIVE, FORMATS, format_of_source
+from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, Schema
@@ -106,7 +107,7 @@ def _of_files(
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     require_records(files)
     if format_name is None and len(formats) > 1:
-        names = " and ".join(sorted(each.name for each in formats if each))
+        names = " and ".join(sorted(kind.name for kind in formats if kind))
         raise SourceError(f"{name}: shards of {names}; name those of one format")
     layout = CONCATENATIVE[format_name] if format_name else formats.pop()
     assert layout is not None
@@ -130,7 +131,7 @@ def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: b
         elif os.path.basename(path) != MANIFEST:
             raise error  # another program may have written a file of the other name
 
-    if recorded := manifest_of(files, on_error, layout.name, alone):
+    if recorded := manifest_of(files, alone, layout.name, on_error):
         return _recorded(*recorded, files, alone)
     found = _of_others(directory, files, layout(), alone)
     return replace(found, notes=(*notes, *found.notes))
@@ -138,12 +139,11 @@ def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: b
 
 def recorded_schema(files: Sequence[str]) -> Schema | None:
     """Return the schema that a manifest beside files has of all of them; None if none has."""
-    found = manifest_of(files, lambda path, error: None)
+    found = manifest_of(files)
     return found[1].schema if found else None
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
-    """Describe shards by their manifest."""
     made = recorded_options(manifest, path)
     counts = {shard.name: shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}

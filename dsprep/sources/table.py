@@ -70,21 +70,15 @@ class Columns(NamedTuple):
 def read_table(
     source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a table.
-
-    A path may lack its extension, and its directories if no other image has that name. The labels
-    of one column are whole numbers, fractions or names, which are numbered in plain sorted order;
-    those of several columns are numbers.
-    """
+    """Make the catalog of a table."""
+    # A path may lack its extension, and its directories if no other image has that name. The labels
+    # of one column are whole numbers, fractions or names, which are numbered in plain sorted order;
+    # those of several columns are numbers.
     path, root = source.labels, source.root
     assert path is not None
     cells, lines = parse_cells(text, path)
     columns = find_columns(cells.columns, source.path_column, source.label_columns, path)
-    # Text is numbered first, as classes are.
-    kind = "class" if source.label_type == "text" else source.label_type
-    labels, classes = labels_from_table(
-        cells.select(columns.labels), lines, known, source.label_separator, kind, path
-    )
+    labels, classes = _labels(cells.select(columns.labels), lines, known, source)
     named = known.classes is None and classes is not None
     require_effect("", {"--class-order": known.order}, named=named)
     rows = pl.DataFrame([lines, cells[columns.path].alias("path"), labels]).with_row_index("index")
@@ -205,7 +199,7 @@ def refuse_annotations(text: str, source: str) -> None:
 
 
 def _what_is_wrong(text: str, separator: str, source: str) -> str:
-    """Find the line that polars could not read, which the slower parser tells."""
+    """Find the line that polars could not read, with the slower parser of the standard library."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         width = len(next(filter(None, reader), []))
@@ -238,10 +232,8 @@ class _Cells(NamedTuple):
             raise SourceError(f"{self.source}:{line}: {quoted(text)} {self.where} {reason}")
 
     def refuse_mixture(self, is_number: pl.Series, way_out: str) -> None:
-        """Refuse numbers with some names among them, or names with some numbers.
-
-        As names, all numbers would get other numbers.
-        """
+        """Refuse numbers with some names among them, or names with some numbers."""
+        # As names, all numbers would get other numbers.
         numbers = int(is_number.sum())
         names = len(self.texts) - numbers
         if not (numbers and names):
@@ -253,10 +245,8 @@ class _Cells(NamedTuple):
         self.refuse(is_number, f"is a number, but {are} not: correct it, or {way_out}")
 
     def are_in(self, known: Known) -> bool:
-        """Return whether all labels are names of known classes.
-
-        Refuse numbers that are also names of other classes of the source: they have two readings.
-        """
+        """Return whether all labels are names of known classes."""
+        # Refuse numbers that are also names of other classes of the source: they have two readings.
         if not known.classes or not self.texts.is_in(known.classes).all():
             return False
         if known.owner is not None and numbers_in(self.texts).all():
@@ -295,21 +285,20 @@ def _numbered(names: pl.Series, classes: Sequence[str]) -> pl.Series:
     return names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
 
 
-def labels_from_table(
-    cells: pl.DataFrame,
-    lines: pl.Series,
-    known: Known,
-    separator: str | None,
-    kind: str | None,
-    source: str,
+def _labels(
+    cells: pl.DataFrame, lines: pl.Series, known: Known, options: Source
 ) -> tuple[pl.Series, tuple[str, ...] | None]:
     """Make the labels and the classes from the columns that hold labels."""
+    source, separator = options.labels or "", options.label_separator
+    # Text is numbered first, as classes are.
+    label_type = options.choice.label_type
+    kind = "class" if label_type == "text" else label_type
     columns = [_Cells(column, lines, source) for column in cells]
     for column in columns:
         missing = column.texts.str.to_lowercase().is_in(_NOT_GIVEN[separator is not None :])
-        if missing.any():
-            where = f"in the column {column.texts.name!r}"
-            raise SourceError(f"{source}:{lines.filter(missing)[0]}: no label {where}")
+        for line in lines.filter(missing).head(1):
+            name = column.texts.name
+            raise SourceError(f"{source}:{line}: no label in the column {name!r}")
     first = columns[0]
     if separator is not None:
         return _labels_from_lists(first, separator, kind, known)
@@ -343,11 +332,10 @@ def labels_from_table(
         if kind == "class":
             first.refuse(is_fraction, "is not the number of a class")
         elif is_fraction.sum() * _WHOLE_PER_FRACTION < len(lines):
-            reason = (
-                f"is a fraction, but {whole} of this column are whole: correct it, or give "
-                "--label-type float if they number no classes"
+            way_out = "correct it, or give --label-type float if they number no classes"
+            first.refuse(
+                is_fraction, f"is a fraction, but {whole} of this column are whole: {way_out}"
             )
-            first.refuse(is_fraction, reason)
     return label, known.classes
 
 
@@ -357,14 +345,12 @@ def numbers_in(column: pl.Series) -> pl.Series:
 
 
 def find_separator(texts: Sequence[str]) -> str | None:
-    """Find what separates tags in the cells of a column; None if the cells are single labels.
-
-    Names of classes hold blanks, too: "golden retriever", "New York". Tags differ from words:
-    there are fewer of them than cells, most cells consist of tags that other cells have as well,
-    and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
-    each word at one place, counted from the front or from the back. They are tags, too, if
-    each part of each cell also stands alone in a cell.
-    """
+    """Find what separates tags in the cells of a column; None if the cells are single labels."""
+    # Names of classes hold blanks, too: "golden retriever", "New York". Tags differ from words:
+    # there are fewer of them than cells, most cells consist of tags that other cells have as well,
+    # and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
+    # each word at one place, counted from the front or from the back. They are tags, too, if each
+    # part of each cell also stands alone in a cell.
     for separator in _SEPARATORS:
         cells = [split_cell(text, separator) for text in texts]
         several = [cell for cell in cells if len(cell) > 1]

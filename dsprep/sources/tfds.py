@@ -40,17 +40,16 @@ _NUMBERS = {
 
 def require_records(files: Sequence[str]) -> None:
     """Refuse files of ArrayRecord."""
-    for path in files:
-        if _ARRAY_RECORD.search(path):
-            raise SourceError(
-                f"{path}: is an ArrayRecord, which dsprep does not read: write the data set as "
-                "TFRecord, with download_and_prepare(file_format='tfrecord') or "
-                "tfds convert_format --out_file_format=tfrecord"
-            )
+    for path in filter(_ARRAY_RECORD.search, files):
+        raise SourceError(
+            f"{path}: is an ArrayRecord, which dsprep does not read: write the data set as "
+            "TFRecord, with download_and_prepare(file_format='tfrecord') or "
+            "tfds convert_format --out_file_format=tfrecord"
+        )
 
 
 def read_features(directory: str, files: Sequence[str], table: Table) -> Schema | None:
-    """Read the schema of the records in a directory; None if nothing there tells it."""
+    """Read the schema of the records in a directory; None if nothing describes them."""
     if not all(_SHARD.fullmatch(os.path.basename(path)) for path in files):
         return None
     tree = _read_json(os.path.join(directory, FEATURES))

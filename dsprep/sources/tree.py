@@ -39,7 +39,7 @@ def read_tree(
     scans: Iterable[Scanned] | None = None,
     files: Files | None = None,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a directory, or of the files of an archive or whole samples."""
+    """Make the catalog of a directory, of an archive, or of samples."""
     classes = read_classes(source.classes) if source.classes else None
     owner = None
     if classes is None and files is not None and files.samples is not None:
@@ -67,11 +67,11 @@ def read_tree(
 def read_folder(
     root: str, files: Files, classes: tuple[str, ...] | None, extensions: frozenset[str]
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of images whose class is the path of their directory below the root.
-
-    Classes are numbered in plain sorted order. Images that all lie in the root have no class.
-    """
-    files = files.with_unreadable(extensions)
+    """Make the catalog of images whose class is the path of their directory below the root."""
+    # Classes are numbered in plain sorted order. Images that all lie in the root have no class.
+    if extensions == frozenset(IMAGE_EXTENSIONS):
+        lost = {found.path: found for found in files.unreadable()}
+        files = files._replace(findings=[lost.get(found.path, found) for found in files.findings])
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
     table = files.table.sort("path").with_row_index("index")
@@ -85,11 +85,11 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
     """Describe the content of a folder without images."""
     if not files.findings:
         return ", nor anything else"
-    counts = Counter(extension_in(each.path) for each in files.findings if each.kind != "hidden")
+    counts = Counter(extension_in(found.path) for found in files.findings if found.kind != "hidden")
     hidden = len(files.findings) - counts.total()
     counted = [format_extensions(counts)] if counts else []
     counted += [f"{hidden:,} hidden"] if hidden else []
-    unreadable = next((each.detail for each in files.findings if each.kind == "unreadable"), "")
+    unreadable = next((found.detail for found in files.findings if found.kind == "unreadable"), "")
     found = f" that dsprep reads, but {' and '.join(counted)}"
     if unreadable:
         return f"{found} ({unreadable})"
@@ -100,12 +100,10 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
 def read_lst(
     source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of an MXNet ``.lst``.
-
-    One whole number a line makes class numbers; several numbers, a fraction or a detection label
-    make label lists. A listed file may have any extension and may be hidden. Only the directories
-    that the list names are looked into for files that it does not name.
-    """
+    """Make the catalog of an MXNet ``.lst``."""
+    # One whole number a line makes class numbers; several numbers, a fraction or a detection label
+    # make label lists. A listed file may have any extension and may be hidden. Only the directories
+    # that the list names are looked into for files that it does not name.
     path = source.list_file
     assert path is not None
     refuse_annotations(text, path)

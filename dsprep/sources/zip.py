@@ -32,9 +32,7 @@ _ENTRY = struct.Struct("<4s6H3L5H2L")  # 4.3.12
 _EXTRA = struct.Struct("<HH")  # 4.5.1
 
 _LONGEST_COMMENT = 0xFFFF
-_LARGE = 0xFFFFFFFF
-"""A number that says that the true one is in the zip64 field."""
-
+_LARGE = 0xFFFFFFFF  # a number that says that the true one is in the zip64 field
 _ENCRYPTED, _DESCRIBED_AFTER, _UTF8 = 1, 1 << 3, 1 << 11  # 4.4.4
 _STORED, _DEFLATED = 0, 8  # 4.4.5
 _METHODS = "dsprep reads stored and deflated members"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -21,18 +20,17 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.progress import Progress
-from dsprep.splits.groups import join_sets
 from dsprep.splits.near import hash_images
+from dsprep.splits.sides import join_sets
 from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
-from dsprep.storage.pool import Flag, ahead
+from dsprep.storage.pool import ahead
 from dsprep.storage.s3.read import read_object
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool
 
 _DIGEST_BYTES = 16
-_FILES_AT_ONCE = 64
-_IMAGES_AT_ONCE = 64
+_AT_ONCE = 64  # files and images a call
 _BLOCK = 1 << 20
 _BITS = 64
 _PAIRS_AT_ONCE = 1_000_000
@@ -57,11 +55,9 @@ class Copies:
 def find_copies(
     root: str, files: pl.DataFrame, distance: int | None, workers: int, progress: Progress
 ) -> tuple[list[Copies], list[str]]:
-    """Find samples that show the same, and say which could not be compared.
-
-    Images that look alike count if a distance is given: the bits that their hashes may differ in.
-    """
-    same, near = find_same(root, files, workers, progress), []
+    """Find samples that show the same, and say which could not be compared."""
+    # Images that look alike count if a distance is given: the bits that their hashes may differ in.
+    same, near = find_same(root, files, progress), []
     notes = []
     empty = files.filter(pl.col("size") == 0)["path"]
     if len(empty):
@@ -69,7 +65,12 @@ def find_copies(
         notes.append(f"{what}, not compared: {format_some(empty.head(4).to_list())}")
     if distance is not None:
         paths = files["path"].to_list()
-        hashes = _hash_all(root, paths, workers, progress)
+        starts = range(0, len(paths), _AT_ONCE)
+        tasks = [(root, paths[start : start + _AT_ONCE]) for start in starts]
+        about = "looking for images that are alike"
+        with progress.task(about, len(paths)), Pool(workers) as pool:
+            done = dict(pool.run(hash_images, tasks, progress.advance))
+        hashes = [found for task in range(len(tasks)) for found in done[task]]
         near = find_near(hashes, distance)
         blind = [path for path, found in zip(paths, hashes, strict=True) if found is None]
         if blind:
@@ -78,43 +79,26 @@ def find_copies(
     return join_copies(same, near), notes
 
 
-def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) -> list[list[int]]:
-    """Find samples whose files have the same content. Only files of equal size are read.
-
-    Empty files do not count: they show nothing.
-    """
+def find_same(root: str, files: pl.DataFrame, progress: Progress) -> list[list[int]]:
+    """Find samples whose files have the same content. Only files of equal size are read."""
+    # Empty files do not count: they show nothing.
     different = files.select("path", "size").unique("path", maintain_order=True)
     read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
     pairs = list(read.iter_rows())
     digests: list[bytes] = []
-    progress.begin("looking for copies", len(pairs), sum(size for _, size in pairs))
-    try:
-        with closing(_digests(root, pairs, threads)) as found:
-            for (_, size), digest in zip(pairs, found, strict=True):
-                digests.append(digest)
-                progress.advance(1, size)
-    finally:
-        progress.end()
+    total = sum(size for _, size in pairs)
+    with (
+        progress.task("looking for copies", len(pairs), total),
+        closing(_digests(root, pairs)) as found,
+    ):
+        for (_, size), digest in zip(pairs, found, strict=True):
+            digests.append(digest)
+            progress.advance(1, size)
     rows = files.select("path").with_row_index("row")
     of_files = read.select("path", pl.Series("digest", digests, pl.Binary))
     rows = rows.join(of_files, on="path", how="left", maintain_order="left")
     own = pl.when(pl.col("digest").is_null()).then("path").alias("own")
     return _sets(rows.group_by("digest", own).agg("row")["row"])
-
-
-def _hash_all(
-    root: str, paths: Sequence[str], workers: int, progress: Progress
-) -> list[int | None]:
-    """Return the perceptual hash of each image; None if it does not decode."""
-    starts = range(0, len(paths), _IMAGES_AT_ONCE)
-    tasks = [(root, paths[start : start + _IMAGES_AT_ONCE]) for start in starts]
-    progress.begin("looking for images that are alike", len(paths), 0)
-    try:
-        with Pool(workers) as pool:
-            done = dict(pool.run(hash_images, tasks, progress.advance))
-    finally:
-        progress.end()
-    return [found for task in range(len(tasks)) for found in done[task]]
 
 
 def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
@@ -147,10 +131,8 @@ def find_leaks(copies: Sequence[Copies], sides: pl.Series, paths: pl.Series) -> 
 
 
 def clusters(hashes: pl.Series, distance: int) -> pl.Series:
-    """Join hashes that differ in few bits, and those that differ in few bits from these.
-
-    Pairs are forgotten as soon as they are joined: the frames of a video make any number of them.
-    """
+    """Join hashes that differ in few bits, and those that differ in few bits from these."""
+    # Pairs are forgotten as soon as they are joined: the frames of a video make any number of them.
     first = pl.int_range(len(hashes), eager=True, dtype=pl.UInt32)
     for pairs in close_pairs(hashes, distance):
         ends = [first.gather(pairs[name]).alias(name) for name in ("left", "right")]
@@ -193,45 +175,36 @@ def _sets(rows: pl.Series) -> list[list[int]]:
     return sorted(sorted(found) for found in rows.filter(rows.list.len() > 1).to_list())
 
 
-def _digests(
-    root: str, pairs: Sequence[tuple[str, int]], threads: int
-) -> Generator[bytes, None, None]:
-    """Digest files; a caller that stops early waits only for the files that are being read."""
-    if is_s3(root):
-        yield from ahead(
-            (size, partial(_digest, os.path.join(root, path), size)) for path, size in pairs
-        )
-        return
-    over = Flag()
+def _digests(root: str, pairs: Sequence[tuple[str, int]]) -> Generator[bytes, None, None]:
+    """Digest files, given as path and size; a caller that stops early waits for none of them."""
+    # A small file takes less time than a call. An object is in memory as a whole.
+    count = 1 if is_s3(root) else _AT_ONCE
+    batches = [pairs[at : at + count] for at in range(0, len(pairs), count)]
+    for digests in ahead(
+        (batch[0][1] if is_s3(root) else 0, partial(_digest_all, root, batch)) for batch in batches
+    ):
+        yield from digests
 
-    def digests_of(batch: Sequence[tuple[str, int]]) -> list[bytes]:
-        return [_digest(os.path.join(root, path), size) for path, size in batch if not over.is_set]
 
-    pool = ThreadPoolExecutor(threads)
-    try:
-        batches = range(0, len(pairs), _FILES_AT_ONCE)
-        for done in pool.map(digests_of, [pairs[at : at + _FILES_AT_ONCE] for at in batches]):
-            yield from done
-    finally:
-        over.set()
-        pool.shutdown(cancel_futures=True)
+def _digest_all(root: str, pairs: Sequence[tuple[str, int]]) -> list[bytes]:
+    return [_digest(os.path.join(root, path), size) for path, size in pairs]
 
 
 def _digest(path: str, size: int) -> bytes:
     """Return the BLAKE2b of a file's content."""
-    changed = SourceError(f"{path}: has changed; give the same command again")
     hashed = blake2b(digest_size=_DIGEST_BYTES)
     try:
         if is_s3(path):
             data = read_object(path, size)
-            if data is None:
-                raise changed
-            return blake2b(data, digest_size=_DIGEST_BYTES).digest()
-        with open(path, "rb", buffering=0, opener=open_regular) as file:
-            if os.fstat(file.fileno()).st_size != size:
-                raise changed
-            while block := file.read(_BLOCK):
-                hashed.update(block)
+            hashed.update(data or b"")
+            is_whole = data is not None
+        else:
+            with open(path, "rb", buffering=0, opener=open_regular) as file:
+                is_whole = os.fstat(file.fileno()).st_size == size
+                while is_whole and (block := file.read(_BLOCK)):
+                    hashed.update(block)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    if not is_whole:
+        raise SourceError(f"{path}: has changed; give the same command again")
     return hashed.digest()

@@ -22,7 +22,14 @@ import polars as pl
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.progress import Progress
-from dsprep.storage.local import Lock, destination_errors, holds, open_regular, sync_directory
+from dsprep.storage.local import (
+    Lock,
+    destination_errors,
+    holds,
+    open_regular,
+    sync_directory,
+    sync_file,
+)
 
 Place = tuple[str, str]
 """The path of a sample below the root, and that of its place below the output."""
@@ -55,8 +62,8 @@ def write_lists(
     *,
     overwrite: bool,
     inputs: Collection[str] = (),
-) -> bool:
-    """Write all files or none; return whether any was missing or different.
+) -> tuple[bool, list[str]]:
+    """Write all files or none; return whether any was missing or different, and other lists there.
 
     Old files are removed before the first new file gets its name, so that nobody ever finds files
     of two splits side by side, whose samples overlap.
@@ -84,10 +91,8 @@ def write_lists(
                         f"{final}: is there already and differs; give --overwrite to replace it, "
                         "or another directory"
                     )
-                with (scratch / name).open("wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
+                (scratch / name).write_bytes(data)
+                sync_file(scratch / name)
                 new.append(name)
             for name in new:
                 (directory / name).unlink(missing_ok=True)
@@ -98,7 +103,8 @@ def write_lists(
         finally:
             with suppress(OSError):
                 shutil.rmtree(scratch)
-    return bool(new)
+    lists = {path.name: os.path.realpath(path) for path in directory.glob("[!.]*.lst")}
+    return bool(new), sorted(name for name in lists.keys() - files if lists[name] not in read)
 
 
 def plan_tree(
@@ -107,12 +113,15 @@ def plan_tree(
     """Choose the place of each sample: ``SIDE/CLASS/NAME``, or ``SIDE/`` and its path."""
     path = plain_path(pl.col("path"))
     numbers = rows.select(class_numbers()).to_series()
-    if keep_paths or numbers.null_count():
-        below = path
-    else:
+    directories, below = numbers.cast(pl.String), path
+    if classes is not None and not numbers.null_count():
+        outside = numbers.filter(~numbers.is_between(0, len(classes) - 1))
+        if len(outside):
+            raise SourceError(f"the label {outside[0]} is none of the {len(classes)} classes")
+        directories = pl.Series(classes, dtype=pl.String).gather(numbers)
+    if not (keep_paths or numbers.null_count()):
         below = pl.concat_str("directory", path.str.split("/").list.last(), separator="/")
-    table = rows.with_columns(side=sides, directory=_directories(numbers, classes))
-    table = table.select(
+    table = rows.with_columns(side=sides, directory=directories).select(
         source="path", target=pl.concat_str("side", below, separator="/"), plain=path
     )
     hostile = pl.col("target").str.contains(r"\x00|(?:^|/)(?:\.{1,2})?(?:/|$)")
@@ -126,15 +135,6 @@ def plan_tree(
             f"({clash['target'].n_unique():,} such places): rename files"
         )
     return table.select("source", "target")
-
-
-def _directories(numbers: pl.Series, classes: Sequence[str] | None) -> pl.Series:
-    if classes is None or numbers.null_count():
-        return numbers.cast(pl.String)
-    outside = numbers.filter(~numbers.is_between(0, len(classes) - 1))
-    if len(outside):
-        raise SourceError(f"the label {outside[0]} is none of the {len(classes)} classes")
-    return numbers.replace_strict(range(len(classes)), classes, return_dtype=pl.String)
 
 
 def require_apart(out: Path, root: str) -> None:
@@ -169,22 +169,18 @@ def materialize_tree(
     """Make the tree."""
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
-    progress.begin("placing files", len(ordered), 0)
-    try:
-        with destination_errors(out):
-            for directory, inside in groupby(ordered, lambda place: os.path.dirname(place[1])):
-                with _opened(real_out, directory) as descriptor:
-                    with suppress(FileNotFoundError):
-                        os.unlink(_PARTIAL, dir_fd=descriptor)
-                    for path, target in inside:
-                        source = os.path.join(real_root, path)
-                        _put(way, source, os.path.join(real_out, target), descriptor)
-                        progress.advance(1, 0)
-                    os.fsync(descriptor)
+    with progress.task("placing files", len(ordered)), destination_errors(out):
+        for directory, inside in groupby(ordered, lambda place: os.path.dirname(place[1])):
+            with _opened(real_out, directory) as descriptor:
+                with suppress(FileNotFoundError):
+                    os.unlink(_PARTIAL, dir_fd=descriptor)
+                for path, target in inside:
+                    source = os.path.join(real_root, path)
+                    _put(way, source, os.path.join(real_out, target), descriptor)
+                    progress.advance(1, 0)
+                os.fsync(descriptor)
         if way == "copy":
             os.sync()  # one flush for all of them: a disk takes milliseconds for each
-    finally:
-        progress.end()
 
 
 def _put(way: str, source: str, final: str, into: int) -> None:

@@ -26,11 +26,9 @@ def require_imagehash() -> None:
 
 
 def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) -> list[int | None]:
-    """Hash images by what they show: upright, in gray, small.
-
-    This is the ``phash`` of the library ``imagehash``: which of the 64 lowest frequencies of a
-    32 x 32 thumbnail are above their median.
-    """
+    """Hash images by what they show: upright, in gray, small."""
+    # This is the `phash` of the library `imagehash`: which of the 64 lowest frequencies of a 32 x
+    # 32 thumbnail are above their median.
     root, paths = task
     hashes = [_hash_file(os.path.join(root, path)) for path in paths]
     report(len(paths), 0)

@@ -17,8 +17,7 @@ from fractions import Fraction
 
 from dsprep.errors import OptionError
 
-Table = list[list[int]]
-"""Counts: a row for each class, a column for each side."""
+Table = list[list[int]]  # counts: a row for each class, a column for each side
 
 _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{0,20}(?:e-[0-9]{1,2})?|[0-9]{1,9}/[0-9]{1,9}")
 """Less than :class:`Fraction` takes: 1e-999999999 would fill the memory."""
@@ -61,18 +60,24 @@ def parse_ratios(text: str) -> dict[str, str]:
 def make_ratios(shares: Mapping[str, str | float]) -> Ratios:
     """Make the sides of shares that are written as ``0.8`` or ``4/5``."""
     require_side_names(shares)
-    fractions = [_fraction(name, share) for name, share in shares.items()]
+    fractions = []
+    for name, share in shares.items():
+        try:
+            value = Fraction(str(share) if _SHARE.fullmatch(str(share)) else 0)
+        except (ValueError, ZeroDivisionError):
+            value = Fraction(0)
+        if not 0 < value <= 1:
+            raise OptionError(
+                f"--ratio {name}={share!s:.40}: a share is above 0 and at most 1, such as 0.8 or "
+                "4/5"
+            )
+        fractions.append(value)
     total = sum(fractions, Fraction(0))
     if abs(total - 1) > _CLOSE:
         sums = f"{' + '.join(map(str, shares.values()))} is {float(total):.9g}"
         raise OptionError(f"--ratio: {sums}, not 1: the shares must sum to 1")
     unit = math.lcm(*(fraction.denominator for fraction in fractions))
     return Ratios(tuple(shares), tuple(int(fraction * unit) for fraction in fractions))
-
-
-def equal_ratios(names: Sequence[str]) -> Ratios:
-    """Make sides of equal shares."""
-    return Ratios(tuple(names), (1,) * len(names))
 
 
 def require_side_names(names: Iterable[str]) -> None:
@@ -88,19 +93,6 @@ def require_side_names(names: Iterable[str]) -> None:
         other = seen.setdefault(name.casefold(), name)
         if other != name:
             raise OptionError(f"{other!r} and {name!r} are one file on some disks: rename a side")
-
-
-def _fraction(name: str, share: str | float) -> Fraction:
-    text = str(share)
-    try:
-        value = Fraction(text) if _SHARE.fullmatch(text) else Fraction(0)
-    except (ValueError, ZeroDivisionError):
-        value = Fraction(0)
-    if not 0 < value <= 1:
-        raise OptionError(
-            f"--ratio {name}={text[:40]}: a share is above 0 and at most 1, such as 0.8 or 4/5"
-        )
-    return value
 
 
 def apportion(shares: Sequence[Sequence[int]], unit: int) -> Table:
@@ -153,14 +145,10 @@ def _repair(
     sides = range(len(low))
     counts = [sum(side in added for added in extra) for side in sides]
     while True:
-        above = [side for side in sides if counts[side] > high[side]]
-        below = [side for side in sides if counts[side] < low[side]]
-        if above:
-            path = _find_path(extra, rests, above, {s for s in sides if counts[s] < high[s]})
-        elif below:
-            path = _find_path(extra, rests, [s for s in sides if counts[s] > low[s]], set(below))
-        else:
-            return
+        givers = [side for side in sides if counts[side] > high[side]]
+        takers = {side for side in sides if counts[side] < (high if givers else low)[side]}
+        givers = givers or [side for side in sides if counts[side] > low[side]]
+        path = _find_path(extra, rests, givers, takers) if takers else []
         if not path:
             return
         for row, giver, taker in path:

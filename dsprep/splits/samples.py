@@ -1,33 +1,39 @@
-"""The samples that a split divides, and what it is asked to do with them."""
+"""The samples that a split divides, with the classes or the sides that a file assigns to them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
-from dsprep.lists.rows import listable, plain_paths, rows_of
+from dsprep.lists.rows import listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
-from dsprep.sources.files import read_text_beside
-from dsprep.sources.match import settle_duplicates
+from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
-from dsprep.sources.table import parse_cells
-from dsprep.splits.assigned import assigned_values, class_labels, parse_assignment
-from dsprep.splits.groups import group_by_pattern, require_groups
-from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
+from dsprep.sources.table import find_columns, parse_cells
+from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
-from dsprep.text import read_text
+from dsprep.text import read_text, refuse
+from dsprep.units import quoted_names
 from dsprep.workers.pool import Pool
 
 DEFAULT_RATIOS = {"train": "0.8", "val": "0.1", "test": "0.1"}
 
-MAX_DISTANCE = 16
-"""Bits of 64; images whose hashes differ in more are not alike."""
+MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
+
+SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
+"""Names of columns of sides, in any case; if a file has several, the user has to choose."""
+
+_PREDICTION = "predictionstring"
+_SYNSET = re.compile(r"n[0-9]{8}")
+_NUMBER = r"^[0-9]{1,9}$"
+_BOX = 5
 
 
 def require_sense(options: SplitOptions) -> None:
@@ -52,14 +58,13 @@ def require_sense(options: SplitOptions) -> None:
     ):
         if problem:
             raise OptionError(text)
-    if options.ratios is not None:
-        make_ratios(options.ratios)
+    wanted_ratios(options)
 
 
 def wanted_ratios(options: SplitOptions) -> Ratios:
     """Return the sides and their shares."""
     if options.folds is not None:
-        return equal_ratios([str(fold) for fold in range(options.folds)])
+        return Ratios(tuple(map(str, range(options.folds))), (1,) * options.folds)
     # a file that gives classes is that of validation images
     return make_ratios(options.ratios or ({"val": "1"} if options.assign else DEFAULT_RATIOS))
 
@@ -81,40 +86,22 @@ class Samples:
     skipped: Sequence[Finding] = ()  # what lies in the source and is no sample
     notes: Sequence[str] = ()  # remarks on the source, for the report
 
-    def groups(self, group: str) -> pl.Series:
-        """Return the group of each sample, by a column of their table or a pattern of paths."""
-        paths = self.rows["path"]
-        if self.table is not None:
-            cells, _ = parse_cells(read_text_beside(self.root or "", self.table), self.table)
-            if group in cells.columns:
-                # The ids of a table's samples are the numbers of its rows.
-                groups = cells[group].gather(self.rows["index"])
-                problem = f"{self.table}: nothing in the column {group!r} for"
-                return require_groups(groups.alias("group"), paths, problem)
-        return group_by_pattern(paths, group)
-
-
-def is_list(source: str) -> bool:
-    """Return whether a source is a list by itself."""
-    if source == STREAM or source.lower().endswith(".lst"):
-        return True
-    if source.lower().endswith((".csv", ".tsv")):
-        raise OptionError(
-            f"{source}: give the directory of its images as SOURCE, and --labels {source}"
-        )
-    return False
-
 
 def source_of_split(options: SplitOptions) -> Source:
     """Return the source of a split; of a list without a root, no files are looked at."""
     first, *others = [options.sources] if isinstance(options.sources, str) else options.sources
-    listed, root, classes = not others and is_list(first), options.root, options.classes
+    if not others and first.lower().endswith((".csv", ".tsv")):
+        raise OptionError(
+            f"{first}: give the directory of its images as SOURCE, and --labels {first}"
+        )
+    listed = not others and (first == STREAM or first.lower().endswith(".lst"))
+    root, classes = options.root, options.classes
     require_effect("split", options.given, is_list=listed)
     if not listed:
         values = values_of(options, SourceOptions) | values_of(options, ClassOptions)
         if not options.labels:
             values["path_column"] = None  # it is that of --assign
-        return Source(first, others=others, whole=True, choice=choice_of(options), **values)
+        return Source(first, others=others, needs_names=True, choice=choice_of(options), **values)
     if root is not None and first == STREAM:
         raise OptionError("--root goes with a list that is a file, not with stdin")
     if root is not None and classes is None and is_file(beside := classes_path(first)):
@@ -128,18 +115,11 @@ def read_samples(
     """Read the samples: with the classes that ``--assign`` gives, or beside its sides."""
     if options.assign is None:
         return _read(source, options, workers), None
-    assignment = parse_assignment(
-        read_text(options.assign),
-        options.assign,
-        options.assign_column,
-        options.path_column,
-        is_shared=source.labels is not None,
-    )
+    text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
+    assignment = parse_assignment(text, options.assign, column, options.path_column, shared)
     gives_classes = assignment.gives != "side"
-    if gives_classes and not source.chooses:  # then --classes names those of the file
-        samples = _read(replace(source, classes=None), options, workers)
-    else:
-        samples = _read(source, options, workers)
+    names_own = gives_classes and not source.chooses  # then --classes names those of the file
+    samples = _read(replace(source, classes=None) if names_own else source, options, workers)
     values = assigned_values(
         assignment, samples.rows["path"], options.assign, options.skip_unmatched
     )
@@ -154,28 +134,24 @@ def read_samples(
 
 
 def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
-    if source.root or source.list_file is None:
-        return _read_files(source, workers)
-    if options.leaks is not None or options.materialize is not None:
-        raise OptionError(
-            "--leaks and --materialize need the files: give --root, the directory that the paths "
-            "of the list start from"
-        )
-    found = read_list(source.list_file, source.classes, source.duplicates or "error")
-    plain = found.table.with_columns(plain_paths(found.table["path"]).alias("file"))
-    rows, repeated = settle_duplicates(plain, "file", found.path, source.duplicates)
-    skipped = [finding for finding in repeated if finding.kind in SKIP_KINDS]
-    return Samples(source.list_file, rows.drop("file"), classes=found.classes, skipped=skipped)
-
-
-def _read_files(source: Source, workers: int) -> Samples:
-    """Read a source and look for its files."""
+    """Read a source and look for its files; a list without a root tells nothing of these."""
+    if source.list_file is not None and not source.root:
+        if options.leaks is not None or options.materialize is not None:
+            raise OptionError(
+                "--leaks and --materialize need the files: give --root, the directory that the "
+                "paths of the list start from"
+            )
+        listed = read_list(source.list_file, source.classes, source.duplicates or "error")
+        plain = listed.table.with_columns(plain_paths(listed.table["path"]).alias("file"))
+        rows, again = settle_duplicates(plain, "file", listed.path, source.duplicates)
+        skipped = [finding for finding in again if finding.kind in SKIP_KINDS]
+        return Samples(source.list_file, rows.drop("file"), classes=listed.classes, skipped=skipped)
     with Pool(workers) as pool:
         catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, odd_names = listable(catalog)
     reader = catalog.reader
-    in_files = not (reader.whole or reader.encodes) and is_dir(source.root)
+    in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
     return Samples(
         source.list_file or source.root,
         rows_of(catalog),
@@ -190,3 +166,143 @@ def _read_files(source: Source, workers: int) -> Samples:
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         notes=notes_of(findings),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """What a file gives to samples."""
+
+    gives: str  # `side`, `class` (its name) or `number` (a class number from 1)
+    # the columns `line`, `value` and, unless the file follows the sorted order of the samples,
+    # `name`: a path, or an id
+    values: pl.DataFrame
+
+
+def parse_assignment(
+    text: str, source: str, column: str | None, path_column: str | None = None, shared: bool = False
+) -> Assignment:
+    """Parse a file that assigns samples."""
+    # It is a CSV or TSV file with a column of sides; or Kaggle's `LOC_val_solution.csv`, whose
+    # `PredictionString` repeats a class and a box (`n01440764 x y x y`); or the ImageNet
+    # development kit's `ILSVRC2012_validation_ground_truth.txt`, a class number a line. The path
+    # column of a file that is shared with `--labels` may be that of the other.
+    lines = text.rstrip().split("\n")
+    if column is None and re.fullmatch(_NUMBER, lines[0].strip()):
+        values = pl.DataFrame({"value": lines}, schema={"value": pl.String}).with_columns(
+            pl.col("value").str.strip_chars(), line=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+        )
+        wrong = ~pl.col("value").str.contains(_NUMBER) | pl.col("value").str.contains("^0+$")
+        refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
+        return Assignment("number", values)
+    cells, numbers = parse_cells(text, source)
+    if shared and path_column not in cells.columns:
+        path_column = None
+    gives = "side"
+    if column is None:
+        prediction = [name for name in cells.columns if name.lower() == _PREDICTION]
+        sides = [name for name in cells.columns if name.lower() in SIDE_COLUMNS]
+        gives = "class" if prediction else "side"
+        if not prediction and len(sides) != 1:
+            raise OptionError(
+                f"{source}: name its column of sides with --assign-column: "
+                f"{quoted_names(cells.columns)}"
+            )
+        column = (prediction or sides)[0]
+    names = find_columns(cells.columns, path_column, [column], source).path
+    values = pl.DataFrame([numbers, cells[names].alias("name"), cells[column].alias("value")])
+    refuse(source, values, pl.col("name") == "", lambda row: f"no path in the column {names!r}")
+    if gives == "side":
+        empty = pl.col("value") == ""
+        refuse(source, values, empty, lambda row: f"nothing in the column {column!r}")
+        return Assignment("side", values)
+    words = pl.col("value").str.split(" ").list.eval(pl.element().filter(pl.element() != ""))
+    values = values.with_columns(words=words)
+    # the class of an image is the first word of each of its boxes
+    values = values.with_columns(classes=pl.col("words").list.gather_every(_BOX).list.unique())
+    refuse(
+        source,
+        values,
+        (pl.col("words").list.len() % _BOX != 0) | (pl.col("classes").list.len() != 1),
+        lambda row: f"{row['value']!r} is not one class with its boxes: class x y x y, repeated",
+    )
+    values = values.select("line", "name", value=pl.col("classes").list.first())
+    return Assignment("class", values)
+
+
+def assigned_values(
+    assignment: Assignment, paths: pl.Series, source: str, skip_unmatched: bool = False
+) -> pl.Series:
+    """Return the value of each sample."""
+    # A name may lack its extension, and its directories if no other sample has that name.
+    known = pl.DataFrame({"path": paths}).select(path=plain_path(pl.col("path")))
+    values = assignment.values
+    if "name" not in values.columns:
+        if values.height != len(paths):
+            raise SourceError(
+                f"{source}: has {values.height:,} lines, one for each image in sorted order, but "
+                f"there are {len(paths):,} images"
+            )
+        return values["value"].gather(known["path"].rank("ordinal").cast(pl.Int64) - 1)
+    named = values.with_columns(name=plain_path(pl.col("name")))
+    every = known.unique().sort("path")
+    spellings = [every.select("path", name="path"), *more_than_names(every)]
+    spelled = find_spelled(named, spellings, source)
+    found = named.join(spelled, on="name", how="left", maintain_order="left")
+    lost = pl.col("path").is_null()
+    if not skip_unmatched:
+        refuse(
+            source,
+            found,
+            lost,
+            lambda row: f"{row['name']!r} names no sample; --skip-unmatched passes over such rows",
+        )
+    found = found.filter(~lost).with_columns(
+        pl.col("line", "value").first().over("path").name.prefix("first_")
+    )
+    refuse(
+        source,
+        found,
+        pl.col("value") != pl.col("first_value"),
+        lambda row: f"{row['path']!r} is assigned in line {row['first_line']} already",
+    )
+    found = found.unique("path", keep="first", maintain_order=True)
+    all_values = known.join(
+        found.select("path", "value"), on="path", how="left", maintain_order="left"
+    )
+    missing = all_values.filter(pl.col("value").is_null())["path"]
+    if len(missing):
+        raise SourceError(
+            f"{source}: does not assign {missing[0]!r} ({len(missing):,} such): every sample needs "
+            "a side or a class"
+        )
+    return all_values["value"]
+
+
+def class_labels(
+    assignment: Assignment, values: pl.Series, classes: tuple[str, ...] | None, source: str
+) -> tuple[pl.Series, tuple[str, ...]]:
+    """Return the class numbers of the classes that a file gives, and the names of classes."""
+    if assignment.gives == "number":
+        numbers = values.cast(pl.Int64)
+        largest = int(str(numbers.max()))
+        if classes is None:
+            classes = tuple(map(str, range(1, largest + 1)))
+        if (
+            len(classes) > 1
+            and list(classes) == sorted(classes)
+            and all(map(_SYNSET.fullmatch, classes))
+        ):
+            raise SourceError(
+                f"{source}: numbers classes by ILSVRC2012_ID, but --classes has them in sorted "
+                "order; give them in the order of the development kit's meta.mat"
+            )
+        if largest > len(classes):
+            raise SourceError(f"{source}: {largest} is none of the {len(classes)} classes")
+        return (numbers - 1).cast(pl.String).alias("label"), classes
+    found = sorted(values.unique())
+    unknown = sorted(set(found).difference(classes or found))
+    if unknown:
+        raise SourceError(f"{source}: {unknown[0]!r} is none of the {len(classes or ())} classes")
+    classes = classes or tuple(found)
+    numbers = values.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    return numbers.cast(pl.String).alias("label"), classes

@@ -36,11 +36,9 @@ def md5(data: bytes | bytearray | memoryview) -> bytes:
 
 
 def combine_all(runs: Iterable[tuple[int, int]]) -> int:
-    """Return the crc32c of runs of bytes, given as their crc32c and size.
-
-    A crc is a remainder of polynomials over GF(2). To append a run is to multiply the crc of the
-    bytes before by x to the power of its bits; the rest cancels out.
-    """
+    """Return the crc32c of runs of bytes, given as their crc32c and size."""
+    # A crc is a remainder of polynomials over GF(2). To append a run is to multiply the crc of the
+    # bytes before by x to the power of its bits; the rest cancels out.
     combined = 0
     for value, size in runs:
         combined = _multiply(_power(8 * size), combined) ^ value if combined else value
@@ -103,7 +101,7 @@ def crc32c_of(stored: Stored) -> int | None:
 
 
 def may_be_wrong(stored: Stored) -> bool:
-    """Tell whether only the server reports an object's crc32c, and dsprep has not noted the same.
+    """Return whether only the server reports an object's crc32c, and dsprep has not noted the same.
 
     Some servers compute a wrong one for objects in parts. It proves that two objects are the same,
     but not that they differ: their bytes do.
@@ -124,12 +122,12 @@ def confirmed_by(stored: Stored, crc32c: int, md5: Callable[[], bytes]) -> str:
 
 
 def is_whole(data: bytes, stored: Stored) -> bool:
-    """Tell whether bytes are those of an object, as far as S3 reports."""
+    """Return whether bytes are those of an object, as far as S3 reports."""
     return bool(confirmed_by(stored, crc32c(data), lambda: md5(data)))
 
 
 def is_made_of(stored: Stored, parts: Iterable[Part]) -> bool:
-    """Tell whether an object's ETag is that of these parts; with KMS, it is another one."""
+    """Return whether an object's ETag is that of these parts; with KMS, it is another one."""
     try:
         digests = [bytes.fromhex(part.etag) for part in parts]
     except ValueError:

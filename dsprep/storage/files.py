@@ -24,7 +24,6 @@ from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import (
     ObjectFile,
     as_source,
-    bucket_and_key,
     facts_of,
     levels,
     look_up,
@@ -44,25 +43,22 @@ class ObjectEntry(NamedTuple):
     is_object: bool  # whether it is an object; else keys that lie deeper begin so
 
     def is_file(self) -> bool:
-        """Tell whether it is a file."""
         return self.is_object
 
     def is_dir(self) -> bool:
-        """Tell whether it is a directory."""
         return not self.is_object
 
 
-Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"
-"""What lies in a directory."""
+Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"  # what lies in a directory
 
 
 def exists(path: str) -> bool:
-    """Tell whether anything is there, even a broken link."""
+    """Return whether anything is there, even a broken link."""
     return is_file(path) or is_dir(path) if is_s3(path) else os.path.lexists(path)
 
 
 def is_file(path: str) -> bool:
-    """Tell whether a file is there."""
+    """Return whether a file is there."""
     return look_up(path) is not None if is_s3(path) else os.path.isfile(path)
 
 
@@ -74,15 +70,13 @@ def absent(paths: Sequence[str]) -> list[str]:
 
 
 def results(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Make calls that read below a path, several at once where each is a request to S3.
-
-    Each call comes with the size of its result.
-    """
+    """Make calls that read below a path, several at once where each is a request to S3."""
+    # Each call comes with the size of its result.
     return pool.ahead(calls) if is_s3(root) else (call() for _, call in calls)
 
 
 def is_dir(path: str) -> bool:
-    """Tell whether a directory is there; a bucket is one."""
+    """Return whether a directory is there; a bucket is one."""
     if not is_s3(path):
         return os.path.isdir(path)
     first = next(levels(path))
@@ -131,12 +125,12 @@ def short_names(paths: Sequence[str]) -> list[str]:
     if len(set(names)) == len(set(paths)):
         return names
     top = common_path([os.path.dirname(path) + "/" for path in paths])
-    whole = (path if is_s3(path) else os.path.abspath(path) for path in paths)
-    return [path.removeprefix(top).lstrip("/") for path in whole]
+    absolute = (path if is_s3(path) else os.path.abspath(path) for path in paths)
+    return [path.removeprefix(top).lstrip("/") for path in absolute]
 
 
 def read_bytes(path: str, limit: int = LARGEST) -> bytes:
-    """Read a whole file."""
+    """Read a file."""
     if is_s3(path):
         data = read_object(path, limit=limit)
         assert data is not None  # of any size
@@ -162,7 +156,6 @@ class LocalFile(io.FileIO):
     """A file on a disk."""
 
     def __init__(self, path: str) -> None:
-        """Open a regular file."""
         super().__init__(path, opener=open_regular)
 
     def facts(self) -> Facts:
@@ -171,7 +164,6 @@ class LocalFile(io.FileIO):
         return Facts(status.st_size, status.st_mtime_ns)
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read at most ``count`` bytes at an offset; none only at the end."""
         return os.pread(self.fileno(), count, offset)
 
     def ahead(self, offset: int, count: int) -> None:
@@ -191,18 +183,15 @@ def find_files(pattern: str) -> list[str]:
     """Return the files that match, sorted."""
     if not is_s3(pattern):
         return sorted(glob.glob(pattern, recursive=True))
-    with as_source(pattern):
-        store, key = bucket_and_key(pattern)
+    with as_source(pattern) as (store, key):
         pages = store.list(re.split(r"[*?[]", key, maxsplit=1)[0])
         return [store.url(file.key) for page in pages for file in page if matches(file.key, key)]
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Tell whether a file matches a pattern, as :mod:`glob` has it.
-
-    Wildcards match neither slashes nor a dot at the beginning of a name; ``**/`` is any
-    directories, and ``**`` at the end all files below.
-    """
+    """Return whether a file matches a pattern, as :mod:`glob` has it."""
+    # Wildcards match neither slashes nor a dot at the beginning of a name; `**/` is any
+    # directories, and `**` at the end all files below.
     parts = pattern.split("/")
     return _match(path.split("/"), [*parts, "*"] if parts[-1] == "**" else parts)
 

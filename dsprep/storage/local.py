@@ -57,7 +57,7 @@ def scratch_name(single: str) -> str:
 
 
 def is_scratch(path: str) -> bool:
-    """Tell whether a path is such a directory or lies in one, and so is part of no data set."""
+    """Return whether a path is such a directory or lies in one, and so is part of no data set."""
     # Nearly all paths are settled by the first look.
     return SCRATCH in path and any(
         name.startswith(".") and name.endswith(SCRATCH) for name in path.split("/")
@@ -105,7 +105,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None 
 
 
 def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
-    """Read a whole file: a regular one, or a stream that the user gave to this process."""
+    """Read a file: a regular one, or a stream that the user gave to this process."""
     if str(path).startswith(_OPEN_ALREADY) and stat.S_ISFIFO(os.stat(path).st_mode):
         with open(path, "rb") as stream:
             return read_stream(stream, limit)
@@ -130,7 +130,7 @@ def read_stream(stream: BinaryIO, limit: int = LARGEST_TABLE) -> bytes:
 
 
 def holds(path: Path, data: bytes) -> bool:
-    """Tell whether a regular file has exactly these bytes."""
+    """Return whether a regular file has exactly these bytes."""
     try:
         return read_whole(path, len(data)) == data
     except OSError:
@@ -187,7 +187,6 @@ class OutputFile:
         self.bytes = self.crc32c = 0
 
     def write(self, data: bytes) -> None:
-        """Write bytes."""
         self.crc32c = extend(self.crc32c, data)
         self.bytes += len(data)
         view = memoryview(data)
@@ -195,7 +194,6 @@ class OutputFile:
             view = view[os.write(self._fd, view) :]
 
     def close(self) -> None:
-        """Close the file, once."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -234,7 +232,6 @@ class Lock:
         return False
 
     def release(self) -> None:
-        """Release the lock."""
         self.file.close()
 
 
@@ -255,10 +252,8 @@ class ScratchLock(Lock):
         super().__init__(scratch / "lock", guarded, PATIENCE, hidden=True)
 
     def remove(self) -> None:
-        """Remove the directory and release the lock.
-
-        The locked file is removed last: until then no other run can begin to write there.
-        """
+        """Remove the directory and release the lock."""
+        # The locked file is removed last: until then no other run can begin to write there.
         if not self.file.closed and not self._scratch.is_symlink():
             with suppress(OSError):
                 remove_all_but(self._scratch, "lock")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
@@ -9,13 +10,12 @@ from dsprep.errors import OptionError
 
 SCHEME = "s3://"
 
-LONGEST_KEY = 1024
-"""Bytes of a key in UTF-8 (S3 User Guide, "Naming Amazon S3 objects")."""
+LONGEST_KEY = 1024  # bytes of a key in UTF-8 (S3 User Guide, "Naming Amazon S3 objects")
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
+# The bucket may be the name of an access point, which holds a slash itself.
 _ARN = re.compile(r"(arn:[^/]+:accesspoint[/:][A-Za-z0-9-]+)(?:/(.*))?", re.DOTALL)
-"""The bucket may be the name of an access point, which holds a slash itself."""
 
 
 class Location(NamedTuple):
@@ -29,8 +29,13 @@ class Location(NamedTuple):
 
 
 def is_s3(text: str) -> bool:
-    """Tell whether a path that the user gave is on S3."""
+    """Return whether a path that the user gave is on S3."""
     return text[: len(SCHEME)].lower() == SCHEME
+
+
+def canonical(path: str) -> str:
+    """Return the spelling of a path that is the same for all its spellings."""
+    return str(parse_url(path)).rstrip("/") if is_s3(path) else os.path.realpath(path)
 
 
 def require_disk(path: str) -> None:

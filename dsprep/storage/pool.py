@@ -22,6 +22,7 @@ THREADS = 16  # calls that a process makes ahead at once
 _CALLS = 2 * THREADS
 _BYTES = 64 << 20  # maximum size of results that are kept until they are asked for
 _GRACE = 2.0  # seconds that requests under way have to end after a stop
+LONG_GRACE = 8.0  # seconds that transfers of files have to end after a stop or a failure
 _LOOK_EVERY = 0.2
 
 
@@ -35,7 +36,6 @@ class Flag:
     is_set = False
 
     def set(self) -> None:
-        """Set it."""
         self.is_set = True
 
     def wait(self, seconds: float) -> bool:
@@ -83,7 +83,6 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Let the threads end when all calls are made."""
         with self._lock:
             for _ in range(self._count):
                 self._calls.put(None)
@@ -99,10 +98,8 @@ submit = Threads(THREADS).submit
 
 
 def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Iterator[B]:
-    """Make calls in other threads, some of them before their results are asked for.
-
-    Each call comes with the size of its result.
-    """
+    """Make calls in other threads, some of them before their results are asked for."""
+    # Each call comes with the size of its result.
     waiting: deque[tuple[int, Future[B]]] = deque()
     coming = 0
     try:
@@ -130,7 +127,6 @@ class Pace:
 
     @property
     def stopped(self) -> bool:
-        """Whether everything has to stop."""
         return self._stopped.is_set
 
     def stop(self) -> None:
@@ -138,7 +134,6 @@ class Pace:
         self._stopped.set()
 
     def check(self) -> None:
-        """Raise `Interrupted` after a stop."""
         if self.stopped:
             raise Interrupted("interrupted; give the same command again to continue")
 
@@ -160,17 +155,33 @@ class Pace:
             self.wait(left)
 
     def each(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """Call a function with every item, several at once; it must not call `each` itself.
+        """Call a function with every item, several at once; it must not call `each` itself."""
+        # After a failure nothing more begins, and what has begun is waited for.
+        calls = list(items)
+        results = dict(self._completed(self._threads, function, calls))
+        return [results[index] for index in range(len(calls))]
 
-        After a failure nothing more begins, and what has begun is waited for; a stop is noticed
-        within half a second.
+    def in_threads(self, function: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
+        """Call a function in other threads, so that it may call `each`; yield results as they come.
+
+        A failure stops everything; calls that run get some seconds to clean up.
         """
-        calls, results = list(items), dict[int, B]()
+        calls, threads = list(items), Threads(self.concurrency)
+        try:
+            for index, result in self._completed(threads, function, calls, fatal=True):
+                yield calls[index], result
+        finally:
+            threads.close()
+
+    def _completed(
+        self, threads: Threads, function: Callable[[A], B], calls: list[A], *, fatal: bool = False
+    ) -> Iterator[tuple[int, B]]:
+        results: dict[int, B] = {}
         errors: list[BaseException] = []
         running: set[int] = set()
         # A signal may interrupt the thread that waits, which does this queue no harm; a
         # `threading.Condition` may stay locked.
-        ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[int] = queue.SimpleQueue()
 
         def run(index: int) -> None:
             running.add(index)
@@ -180,28 +191,30 @@ class Pace:
                 except BaseException as error:  # raised where the results are waited for
                     errors.append(error)
             running.discard(index)
-            ended.put(None)
+            ended.put(index)
 
         for index in range(len(calls)):
-            self._threads.add(partial(run, index))
+            threads.add(partial(run, index))
+        left = len(calls)
         try:
-            left = len(calls)
-            while left:
+            while left and not (fatal and errors):
                 with suppress(queue.Empty):
-                    ended.get(timeout=0.5)
+                    index = ended.get(timeout=0.5)
                     left -= 1
+                    if index in results:
+                        yield index, results.pop(index)
                 self.check()
+            if errors:
+                raise errors[0]
+            self.check()
         except BaseException as error:
             errors.append(error)
-            deadline = time.monotonic() + _GRACE
+            if fatal:
+                self.stop()
+            deadline = time.monotonic() + (LONG_GRACE if fatal else _GRACE)
             while running and time.monotonic() < deadline:
                 time.sleep(0.02)
             raise
-        if errors:
-            raise errors[0]
-        self.check()
-        return [results[index] for index in range(len(calls))]
 
     def close(self) -> None:
-        """Let the threads end."""
         self._threads.close()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
-
-from dsprep.errors import StoreError
+from typing import NamedTuple
 
 FATAL = ("denied", "expired")  # kinds of failure that all other files would meet, too
 
@@ -74,21 +72,12 @@ class Upload:
 class Level(NamedTuple):
     """A page of what lies directly below a prefix."""
 
-    files: Sequence[Stored]  # the files there
+    files: list[Stored]  # the files there
     deeper: Sequence[str]  # what all deeper keys begin with, up to a slash
     is_last: bool  # whether no page follows
 
 
-class Refused(NamedTuple):
-    """What a store did not delete, and why."""
-
-    key: str
-    error: StoreError
-
-
-Page = TypeVar("Page")
-Pages = Iterator[list[Page]]  # a listing, as the pages that the store sends
-RefusedKeys = list[Refused]
+Pages = Iterator[list[Stored]]  # a listing, as the pages that the store sends
 
 Progress = Callable[[int], None]
 """Called with every number of bytes that was sent or received; it may wait, and may raise."""

@@ -60,7 +60,7 @@ def cut(size: int, part_size: int) -> list[Range]:
 
 
 def fits(plan: Sequence[Range], parts: Iterable[Part]) -> bool:
-    """Tell whether the parts of an upload can be some of the planned ones."""
+    """Return whether the parts of an upload can be some of the planned ones."""
     return all(
         1 <= part.number <= len(plan) and part.size == plan[part.number - 1].size for part in parts
     )

@@ -23,6 +23,7 @@ while the files that it names are replaced is sent, too: ``withdrawn``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.storage.checksums import known_crc32c, may_be_wrong
@@ -57,7 +58,7 @@ def by_listing(source: Stored, found: Stored | None, size_only: bool = False) ->
 
 def by_content(source: Content, found: Content, newer: bool) -> Verdict:
     """Decide by contents."""
-    first, last = _cheapest_first(source, found)
+    first, last = sorted((source, found), key=attrgetter("is_read"))
     md5 = first.md5()
     other = last.md5() if md5 else None
     if not md5 or not other:
@@ -67,10 +68,6 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
     # The files may still be equal: the ETag of an object that KMS encrypted is not an MD5, and a
     # listing does not show which objects these are. One more request is cheaper than an upload.
     return _by_checksum(first, last, told=False) or Verdict(True, "etag")
-
-
-def _cheapest_first(*contents: Content) -> list[Content]:
-    return sorted(contents, key=lambda content: content.is_read)
 
 
 def _by_checksum(first: Content, last: Content, told: bool) -> Verdict | None:
@@ -92,7 +89,7 @@ def _by_checksum(first: Content, last: Content, told: bool) -> Verdict | None:
 
 def has_crc32c(crc32c: int, contents: Iterable[Content]) -> bool:
     """Return whether a file has the crc32c in a manifest; the file is read last."""
-    ordered = _cheapest_first(*contents)
+    ordered = sorted(contents, key=attrgetter("is_read"))
     for content in ordered:
         known = content.crc32c()
         if known is not None:

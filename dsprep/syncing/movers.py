@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from dsprep.errors import StoreError
 from dsprep.storage.checksums import crc32c as crc32c_of_bytes
 from dsprep.storage.checksums import crc32c_of, may_be_wrong
-from dsprep.storage.s3.copy import copy
 from dsprep.storage.s3.download import download
-from dsprep.storage.s3.upload import require_rights, upload
+from dsprep.storage.s3.upload import copy, require_rights, upload
 from dsprep.storage.store import Stored
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
-from dsprep.syncing.plan import Pair
-from dsprep.syncing.report import Requests
+from dsprep.syncing.plan import Pair, Requests
 from dsprep.syncing.sides import Directory, Prefix, Side
 
 
@@ -38,7 +36,6 @@ class Mover:
         return source.modified > found.modified
 
     def parts(self, pair: Pair) -> int:
-        """Return the number of parts of a file."""
         if isinstance(self.source, Prefix) and isinstance(self.destination, Prefix):
             return len(plan_copy(pair.source.size))
         return len(plan_parts(pair.source.size, self.way.part_size, pair.path))
@@ -53,10 +50,8 @@ class Mover:
         return Requests(total + 3 * several, heads, total)
 
     def send(self, pair: Pair, crc32c: int | None) -> int:
-        """Transfer a file; return the number of its bytes that an earlier run had sent.
-
-        ``crc32c`` is that in a manifest.
-        """
+        """Transfer a file; return the number of its bytes that an earlier run had sent."""
+        # `crc32c` is that in a manifest.
         source, destination = self.source, self.destination
         if isinstance(source, Directory):
             assert isinstance(destination, Prefix)
@@ -84,10 +79,8 @@ class Mover:
             _require(crc32c, destination, copied.stored, name, proven=True)
 
     def publish(self, pair: Pair, data: bytes, new: bool) -> None:
-        """Publish a manifest that has been read.
-
-        On S3, it replaces only the one that was found there, or none if ``new``.
-        """
+        """Publish a manifest that has been read."""
+        # On S3, it replaces only the one that was found there, or none if `new`.
         if isinstance(self.destination, Directory):
             self.send(pair, crc32c_of_bytes(data))
             return

@@ -1,9 +1,10 @@
-"""Which files are sent, in which order, and which are deleted. Pure."""
+"""Which files are sent, in which order, which are deleted; and the report of that. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cached_property
@@ -11,10 +12,9 @@ from typing import NamedTuple
 
 from dsprep.dataset.manifest import MANIFEST as MANIFEST_NAME
 from dsprep.errors import DestinationError
-from dsprep.keywords import Rule
+from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Verdict, by_listing
-from dsprep.syncing.sides import lies_in
 from dsprep.units import format_count, format_some
 
 # Who finds a manifest must find all that it names: shards are published first, then their indexes,
@@ -58,10 +58,8 @@ class Filters:
         return True
 
     def may_admit(self, unseen: str) -> bool:
-        """Whether something below a directory that could not be listed may take part.
-
-        Only a pattern that ends with ``*``, such as ``tmp/*``, excludes all of it.
-        """
+        """Whether something below a directory that could not be listed may take part."""
+        # Only a pattern that ends with `*`, such as `tmp/*`, excludes all of it.
         for rule, pattern in self._last_first:
             if rule.include:
                 return True
@@ -90,16 +88,14 @@ class SyncPlan:
     withdrawn: list[str] = field(default_factory=list)  # manifests to remove before files go
 
     def decide(self, pair: Pair, verdict: Verdict) -> None:
-        """Note what was found out about a file."""
         if verdict.send:
             self.sends.append((pair, verdict.by))
         else:
             self.same[pair.path] = verdict.by
 
-    def spare(self, stays: Callable[[str], bool]) -> None:
-        """Keep files that would be deleted."""
-        self.spared += filter(stays, self.deletions)
-        self.deletions = [path for path in self.deletions if not stays(path)]
+    def spare(self, places: Collection[str]) -> None:
+        self.spared += [path for path in self.deletions if lies_in(path, places)]
+        self.deletions = [path for path in self.deletions if not lies_in(path, places)]
 
     @property
     def replaced(self) -> list[Pair]:
@@ -108,7 +104,6 @@ class SyncPlan:
 
     @property
     def bytes(self) -> int:
-        """The size of all that is to be sent."""
         return sum(pair.source.size for pair, _ in self.sends)
 
     def by_rank(self) -> list[list[Pair]]:
@@ -122,31 +117,27 @@ class SyncPlan:
 def plan_sync(
     source: Mapping[str, Stored],
     found: Mapping[str, Stored],
-    filters: Filters,
+    options: SyncOptions,
     *,
-    size_only: bool = False,
-    delete: bool = False,
     named: Collection[str] = (),
     spared: Collection[str] = (),
 ) -> SyncPlan:
-    """Compare two sides by their listings.
-
-    ``named`` are paths that manifests of the source name, ``spared`` places that the source does
-    not show; nothing is deleted there.
-    """
-    plan = SyncPlan()
+    """Compare two sides by their listings."""
+    # `named` are paths that manifests of the source name, `spared` places that the source does not
+    # show; nothing is deleted there.
+    plan, filters = SyncPlan(), Filters(options.rules)
     for path, file in source.items():
         if filters.admit(path):
             pair = Pair(path, file, found.get(path))
-            verdict = by_listing(file, pair.found, size_only)
+            verdict = by_listing(file, pair.found, options.size_only)
             if verdict is None:
                 plan.undecided.append(pair)
             else:
                 plan.decide(pair, verdict)
-    if delete:
+    if options.delete:
         gone = found.keys() - source.keys() - set(named)
         plan.deletions = sorted(filter(filters.admit, gone))
-        plan.spare(lambda path: lies_in(path, spared))
+        plan.spare(spared)
     return plan
 
 
@@ -165,10 +156,8 @@ def why_not(path: str, named: Iterable[str], there: Collection[str], failed: Ite
 
 
 def limit_deletions(plan: SyncPlan, place: str, blind: bool, most: int | None) -> list[str]:
-    """Take what may not be deleted out of a plan; return notes about that.
-
-    ``blind`` says that something could not be listed, ``most`` is --max-delete.
-    """
+    """Take what may not be deleted out of a plan; return notes about that."""
+    # `blind` says that something could not be listed, `most` is --max-delete.
     notes = []
     if plan.spared:
         notes.append(
@@ -194,3 +183,78 @@ def nothing_deleted(paths: Sequence[str]) -> str:
         f"nothing is deleted at the destination ({format_count(len(paths), 'file')}), because "
         "something failed or could not be listed"
     )
+
+
+def lies_in(path: str, places: Collection[str]) -> bool:
+    """Return whether a path is one of some places, or below one."""
+    while path and path not in places:
+        path = path.rpartition("/")[0]
+    return bool(path)
+
+
+class Requests(NamedTuple):
+    """An estimate of the requests that a sync takes, by what they cost."""
+
+    writes: int = 0  # PUT, COPY, POST and LIST
+    reads: int = 0  # GET and HEAD
+    parts: int = 0  # parts of files, each of which is a write or a read as well
+
+
+class Failure(NamedTuple):
+    """A file that could not be sent, deleted or proven."""
+
+    path: str  # relative to both sides
+    message: str  # what went wrong, and what to do
+
+
+class Left(NamedTuple):
+    """A file that is left out."""
+
+    path: str  # relative to its side
+    why: str  # the reason
+
+
+class Send(NamedTuple):
+    """A file that was sent or, for a dry run, would be."""
+
+    path: str  # relative to both sides
+    size: int  # in bytes
+    by: str  # what decided that; see :mod:`dsprep.syncing.compare`
+    parts: int  # of how many parts it consists; 1 for a single request
+
+
+@dataclass
+class SyncReport:
+    """What a sync did or, for a dry run, would do.
+
+    Attributes:
+        source: As it was given.
+        destination: As it was given.
+        state: ``synced``, ``already there``, ``incomplete`` or ``planned``.
+        sent: The files that were sent.
+        bytes: Their size.
+        resumed: Bytes of them that an earlier run had sent.
+        same: Number of files that were there already, by what decided.
+        deleted: Paths that were deleted at the destination.
+        verified: Number of files that `verify` has proven, by what.
+        left: Files that were left out, and why.
+        failures: What failed.
+        requests: An estimate of the requests.
+        notes: Further remarks.
+        seconds: How long it took.
+    """
+
+    source: str
+    destination: str
+    state: str = "planned"
+    sent: Sequence[Send] = ()
+    bytes: int = 0
+    resumed: int = 0
+    same: Counter[str] = field(default_factory=Counter)
+    deleted: Sequence[str] = ()
+    verified: Counter[str] = field(default_factory=Counter)
+    left: Sequence[Left] = ()
+    failures: list[Failure] = field(default_factory=list)
+    requests: Requests = Requests()
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0

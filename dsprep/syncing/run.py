@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from glob import escape
-from queue import Empty, SimpleQueue
 from shlex import quote
 from typing import TypeVar
 
@@ -24,25 +21,23 @@ from dsprep.errors import (
     StoreError,
 )
 from dsprep.keywords import SyncOptions
-from dsprep.storage.pool import Pace
 from dsprep.storage.store import FATAL
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
-from dsprep.syncing.leases import require_idle
 from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import (
-    INDEXES,
-    MANIFEST,
-    SHARDS,
+    Failure,
     Filters,
     Pair,
+    Send,
+    SyncReport,
     is_manifest,
+    lies_in,
     limit_deletions,
     nothing_deleted,
     plan_sync,
     why_not,
 )
-from dsprep.syncing.report import Failure, Send, SyncReport
-from dsprep.syncing.sides import ROOT, Directory, Prefix, lies_in
+from dsprep.syncing.sides import ROOT, Directory, Prefix, require_idle
 from dsprep.units import format_count, format_size, format_some
 
 A = TypeVar("A")
@@ -50,14 +45,12 @@ B = TypeVar("B")
 
 _BATCHES = 64  # files whose contents are compared are divided among so many calls
 _PAGE = 1000  # keys in a page of a listing
-_GRACE = 8.0  # seconds that running calls have to end after a stop or a failure
 
 
 class Sync:
     """One run, from one side to the other. Its steps are methods, in the order of `run`."""
 
     def __init__(self, mover: Mover, options: SyncOptions) -> None:
-        """Prepare."""
         self._mover, self._options, self._filters = mover, options, Filters(options.rules)
         self._source, self._destination, self._pace = (
             mover.source,
@@ -70,27 +63,32 @@ class Sync:
         self._failures: list[Failure] = []  # beside what could not be listed
 
     def run(self) -> SyncReport:
-        """Do it; once."""
-        began = time.monotonic()
+        began, report = time.monotonic(), self._report
         self._take_inventory()
         self._make_plan()
         self._settle_manifests()
-        blind, place = bool(self._report.failures), self._report.destination
-        self._notes += limit_deletions(self._plan, place, blind, self._options.max_delete)
+        blind, most = bool(report.failures), self._options.max_delete
+        report.notes += limit_deletions(self._plan, report.destination, blind, most)
         self._describe_plan()
         if not self._options.dry_run:
             self._carry_out()
             self._delete()
-            self._conclude()
-        self._report.seconds = time.monotonic() - began
+            # Report what was done, instead of what was planned.
+            report.sent = [send for send in report.sent if send.path in self._arrived]
+            report.bytes = sum(send.size for send in report.sent)
+            report.failures += self._failures
+            report.state = "synced" if report.sent or report.deleted else "already there"
+            if report.failures:
+                report.state = "incomplete"
+        report.seconds = time.monotonic() - began
         if self._options.verify and not self._options.dry_run:
             self._verify()
-        return self._report
+        return report
 
     def _take_inventory(self) -> None:
         """List both sides, and read the manifests of the source."""
         sides = (self._source, self._destination)
-        listings = dict(in_threads(lambda side: side.list(), sides, 2, self._pace))
+        listings = dict(self._pace.in_threads(lambda side: side.list(), sides))
         self._ours, self._theirs = (listings[side] for side in sides)
         for side, error in zip(sides, (SourceError, DestinationError), strict=True):
             for path, why in listings[side].unseen:
@@ -101,7 +99,8 @@ class Sync:
                     message = f"{side.name(path)}: {why}; repair that, or {advice}"
                     self._report.failures.append(Failure(path, message))
         if not (self._ours.files or self._ours.left or self._ours.unseen):
-            raise SourceError(f"{self._source.name('')}: {self._source.why_empty()}")
+            why = self._source.why_empty() if isinstance(self._source, Prefix) else "holds nothing"
+            raise SourceError(f"{self._source.name('')}: {why}")
         # What has the name of a manifest, and the files that each manifest among these names.
         self._documents = {
             path: self._source.read(path) for path in self._ours.files if is_manifest(path)
@@ -112,39 +111,28 @@ class Sync:
         }
 
     def _make_plan(self) -> None:
-        self._plan = plan_sync(
-            self._ours.files,
-            self._theirs.files,
-            self._filters,
-            size_only=self._options.size_only,
-            delete=self._options.delete,
-            named=self._checksums,
-            spared={*(skipped.path for skipped in self._ours.left), *self._theirs.linked},
-        )
+        left = {*(skipped.path for skipped in self._ours.left), *self._theirs.linked}
+        ours, theirs = self._ours.files, self._theirs.files
+        self._plan = plan_sync(ours, theirs, self._options, named=self._checksums, spared=left)
 
-        def compare(pairs: Sequence[Pair]) -> list[Verdict]:
-            return [self._compare(pair) for pair in pairs]
+        def compare(pair: Pair) -> Verdict:
+            self._pace.check()
+            assert pair.found is not None
+            source = self._source.content(pair.source, self._checksums.get(pair.path))
+            found = self._destination.content(pair.found)
+            return by_content(source, found, self._mover.is_newer(pair.source, pair.found))
 
         # Several files a call, because a small one takes less time than a call.
         undecided = self._plan.undecided
         size = max(1, len(undecided) // _BATCHES)
         batches = [undecided[start : start + size] for start in range(0, len(undecided), size)]
-        for batch, verdicts in self._each(compare, batches):
+        for batch, verdicts in self._pace.in_threads(lambda some: [*map(compare, some)], batches):
             for pair, verdict in zip(batch, verdicts, strict=True):
                 self._plan.decide(pair, verdict)
 
-    def _compare(self, pair: Pair) -> Verdict:
-        self._pace.check()
-        assert pair.found is not None
-        source = self._source.content(pair.source, self._checksums.get(pair.path))
-        found = self._destination.content(pair.found)
-        return by_content(source, found, self._mover.is_newer(pair.source, pair.found))
-
     def _settle_manifests(self) -> None:
-        """Plan which manifests at the destination go before what they name is replaced.
-
-        A data set without its manifest is incomplete; with an old manifest, it is wrong.
-        """
+        """Plan which manifests at the destination go before what they name is replaced."""
+        # A data set without its manifest is incomplete; with an old manifest, it is wrong.
         plan = self._plan
         if not (plan.replaced or plan.deletions):
             return
@@ -167,7 +155,7 @@ class Sync:
                 plan.sends.append((pair, "withdrawn"))
         going = {*plan.deletions, *(pair.path for pair, _ in plan.sends)}
         staying = {file for path, files in there.items() if path not in going for file in files}
-        plan.spare(staying.__contains__)
+        plan.spare(staying)
 
     def _describe_plan(self) -> None:
         """Report what is planned."""
@@ -214,17 +202,17 @@ class Sync:
 
     def _carry_out(self) -> None:
         """Send what is to be sent, in the order in which it may be seen."""
-        plan, events = self._plan, self._mover.way.events
+        plan = self._plan
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
-        require_idle(self._destination, self._theirs.leases, changed, self._pace, events.waiting)
+        require_idle(self._destination, self._theirs.leases, changed, self._mover.way)
         if plan.sends:
-            events.plan(len(plan.sends), plan.bytes)
+            self._mover.way.events.plan(len(plan.sends), plan.bytes)
             self._mover.require_rights()
         self._withdraw()
-        ranks = plan.by_rank()
-        self._send(ranks[SHARDS])
-        self._send(ranks[INDEXES])
-        self._publish(ranks[MANIFEST])
+        shards, indexes, manifests = plan.by_rank()
+        self._send(shards)
+        self._send(indexes)
+        self._publish(manifests)
 
     def _withdraw(self) -> None:
         """Remove the manifests that would be wrong during this run."""
@@ -240,7 +228,7 @@ class Sync:
                     f"manifest has {expected:08x}: see dsprep verify; nothing has been sent"
                 )
 
-        for _ in self._each(require_true, self._plan.replaced):
+        for _ in self._pace.in_threads(require_true, self._plan.replaced):
             pass
         for failed in self._destination.delete(sorted(self._plan.withdrawn)):
             raise DestinationError(
@@ -256,7 +244,7 @@ class Sync:
                 self._arrived.add(pair.path)
             return resumed
 
-        self._report.resumed += sum(resumed for _, resumed in self._each(send, pairs))
+        self._report.resumed += sum(resumed for _, resumed in self._pace.in_threads(send, pairs))
 
     @contextmanager
     def _one_failure(self, path: str) -> Iterator[None]:
@@ -305,7 +293,7 @@ class Sync:
                 return is_right(path)
             return False
 
-        wrong = sorted(path for path, right in self._each(check, files) if not right)
+        wrong = sorted(path for path, right in self._pace.in_threads(check, files) if not right)
         if not wrong:
             return ""
         return (
@@ -351,23 +339,11 @@ class Sync:
                 deleted += [path for path in some if path not in kept]
         self._report.deleted = sorted(deleted)
 
-    def _conclude(self) -> None:
-        """Report what was done, instead of what was planned."""
-        report = self._report
-        report.sent = [send for send in report.sent if send.path in self._arrived]
-        report.bytes = sum(send.size for send in report.sent)
-        report.failures += self._failures
-        report.state = "synced" if report.sent or report.deleted else "already there"
-        if report.failures:
-            report.state = "incomplete"
-
     def _verify(self) -> None:
         """Prove all files by the checksums that S3 keeps, also those not sent now."""
-        remote, other = self._destination, self._source
-        if not isinstance(remote, Prefix):
-            remote, other = other, remote
-        assert isinstance(remote, Prefix)
-        prefix = remote
+        sides = (self._destination, self._source)
+        remote = next(side for side in sides if isinstance(side, Prefix))
+        other = self._source if remote is self._destination else self._destination
         # The checksums in the source's manifests are no proof of what was downloaded.
         checksums = self._checksums if other is self._source else {}
 
@@ -377,36 +353,31 @@ class Sync:
                 file = replace(file, key=path)
             content = other.content(file, checksums.get(path))
             try:
-                stored = prefix.store.stat(prefix.prefix + path)
-                return prove(content, stored, lambda stored: prefix.content(stored).read_crc32c())
+                stored = remote.store.stat(remote.prefix + path)
+                return prove(content, stored, lambda stored: remote.content(stored).read_crc32c())
             except DsprepError as error:
                 if _stops_all(error):
                     raise
                 return "", str(error)
 
         paths = filter(self._filters.admit, self._ours.files)
-        proofs = dict(sorted(self._each(check, sorted(paths))))
-        for path, (by, problem) in proofs.items():
+        read: dict[bool, list[str]] = {True: [], False: []}
+        for path, (by, problem) in sorted(self._pace.in_threads(check, paths)):
             if problem:
                 self._report.failures.append(Failure(path, problem))
                 self._report.state = "incomplete"
             else:
                 self._report.verified[by] += 1
-        read = {path: problem for path, (by, problem) in proofs.items() if by == "download"}
-        right = [path for path, problem in read.items() if not problem]
-        self._note_read_back(right, [path for path, problem in read.items() if problem])
-
-    def _each(self, do: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
-        return in_threads(do, items, self._pace.concurrency, self._pace)
+            if by == "download":
+                read[not problem].append(path)
+        self._note_read_back(read[True], read[False])
 
 
 def manifests_in(
     paths: Iterable[str], read: Callable[[str], bytes]
 ) -> dict[str, dict[str, FileReceipt]]:
-    """Return the files that each manifest among some files names, all by path.
-
-    Files that only have the name of a manifest are skipped.
-    """
+    """Return the files that each manifest among some files names, all by path."""
+    # Files that only have the name of a manifest are skipped.
     found = {}
     for path in filter(is_manifest, paths):
         data, beside = read(path), "".join(path.rpartition("/")[:2])
@@ -419,47 +390,3 @@ def manifests_in(
 def _stops_all(error: Exception) -> bool:
     """Whether all other files would meet this error, too."""
     return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)
-
-
-def in_threads(
-    do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace
-) -> Iterator[tuple[A, B]]:
-    """Call a function for all items; yield items and results as they come.
-
-    After a stop or a failure no more calls begin, and running ones get some seconds to end and to
-    clean up. The threads are daemons, which do not keep a process from ending.
-    """
-    waiting = deque(items)
-    done: SimpleQueue[tuple[A, Future[B]]] = SimpleQueue()
-
-    def work() -> None:
-        with suppress(IndexError):  # when nothing waits
-            while not pace.stopped:
-                item = waiting.popleft()
-                outcome: Future[B] = Future()
-                try:
-                    outcome.set_result(do(item))
-                except BaseException as error:  # it is raised where the result is asked for
-                    waiting.clear()
-                    outcome.set_exception(error)
-                done.put((item, outcome))
-
-    left = len(waiting)
-    threads = [
-        threading.Thread(target=work, name="file", daemon=True) for _ in range(min(count, left))
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        while left:
-            pace.check()
-            with suppress(Empty):
-                item, outcome = done.get(timeout=0.5)
-                yield item, outcome.result()
-                left -= 1
-    except BaseException:
-        pace.stop()
-        deadline = time.monotonic() + _GRACE
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        raise

@@ -6,25 +6,29 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from os.path import splitext
 from pathlib import Path
 from shlex import quote
 from typing import TypeAlias
 
-from dsprep.errors import DsprepError, SourceError, StoreError
-from dsprep.run.lease import LEASE
+from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError
+from dsprep.run.lease import DEAD_AFTER, LEASE, LONG_AGO
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c, may_be_wrong
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored
-from dsprep.syncing.report import Failure, Left
+from dsprep.storage.transfer import TransferOptions
+from dsprep.syncing.plan import Failure, Left
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
 _BLOCK = 1 << 20
+_LOOK_EVERY = 2.0  # seconds between two looks at a lease
 _TRIES = 3  # reads of a small object whose bytes do not match its checksum
 ROOT = "."  # the path of a failure to list a side at all
 _BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of a link whose target is missing
@@ -44,13 +48,6 @@ class Listing:
     unfinished: list[str] = field(default_factory=list)  # state of unfinished runs, left out
 
 
-def lies_in(path: str, places: Collection[str]) -> bool:
-    """Return whether a path is one of some places, or below one."""
-    while path and path not in places:
-        path = path.rpartition("/")[0]
-    return bool(path)
-
-
 @dataclass(frozen=True)
 class Directory:
     """A directory, or one file."""
@@ -61,11 +58,9 @@ class Directory:
     pace: Pace = field(default_factory=Pace)  # stops reading
 
     def name(self, path: str) -> str:
-        """Return a file's path, for messages."""
         return str(self.root / path)
 
     def list(self) -> Listing:
-        """List the files below the directory; none if it does not exist."""
         found = Listing()
         try:
             status = os.stat(self.root / (self.single or ""))
@@ -124,12 +119,7 @@ class Directory:
                 found.linked.add(path)
             self._walk(path, found, above | {place})
 
-    def why_empty(self) -> str:
-        """Return what to say if there are no files."""
-        return "holds nothing"
-
     def read(self, path: str) -> bytes:
-        """Read a small file."""
         try:
             return read_whole(self.root / path)
         except FileNotFoundError:
@@ -142,7 +132,6 @@ class Directory:
         return _FileContent(self.root / file.key, crc32c, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
-        """Delete files; return those that could not be deleted."""
         failures = []
         for path in paths:
             try:
@@ -162,11 +151,9 @@ class Prefix:
     pace: Pace = field(default_factory=Pace)  # the threads that read, and what holds them back
 
     def name(self, path: str) -> str:
-        """Return an object's URL, for messages."""
         return self.store.url(self.prefix + path)
 
     def list(self) -> Listing:
-        """List the objects under the prefix."""
         found = Listing()
         for page in self.store.list(self.prefix):
             for stored in page:
@@ -185,7 +172,7 @@ class Prefix:
         return found
 
     def why_empty(self) -> str:
-        """Return what to say if there are no objects."""
+        """Return what to say if there are no objects below the prefix."""
         above, _, name = self.prefix.rstrip("/").rpartition("/")
         if not name or self.store.stat(self.prefix.rstrip("/")) is None:
             return "holds nothing"
@@ -210,17 +197,48 @@ class Prefix:
         return _ObjectContent(file, self.store, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
-        """Delete objects; return those that could not be deleted."""
         keys = {self.prefix + path: path for path in paths}
         try:
             refused = self.store.delete([*keys])
         except DsprepError as error:
             return [Failure(path, str(error)) for path in paths]
-        return [Failure(keys[refusal.key], str(refusal.error)) for refusal in refused]
+        return [Failure(keys[key], str(error)) for key, error in refused.items()]
 
 
-Side: TypeAlias = Directory | Prefix
-"""A location that files are synced from or to."""
+Side: TypeAlias = Directory | Prefix  # a location that files are synced from or to
+
+
+def require_idle(
+    destination: Side, leases: Mapping[str, Stored], paths: Collection[str], way: TransferOptions
+) -> None:
+    """Raise if another command is writing files that this one would write."""
+    for lease, stored in leases.items():
+        above, scratch, _ = f"/{lease}".rsplit("/", 2)
+        stem, _ = splitext(scratch.removesuffix(SCRATCH).removeprefix("."))
+        # The lease protects paths with this prefix: train.idx stands beside train.rec.
+        before = f"{above}/{stem}".removeprefix("/")
+        if time.time() - stored.modified > LONG_AGO:
+            continue
+        if not any(path.startswith(before) for path in paths):
+            continue
+        # A killed run may have left it. A live run renews it.
+        place = f"{destination.name(before)}: another dsprep command"
+        try:
+            first, began = destination.read(lease), time.monotonic()
+            way.events.waiting(
+                f"{place} was writing there; waiting for up to {DEAD_AFTER:.0f} s to see whether "
+                "it still is"
+            )
+            while time.monotonic() - began <= DEAD_AFTER:
+                way.pace.wait(_LOOK_EVERY)
+                if destination.read(lease) != first:
+                    raise DestinationError(f"{place} is writing there; wait for it to end")
+        except StoreError as error:
+            if error.kind != "missing":
+                raise
+            raise DestinationError(
+                f"{place} has just ended there; give the same command again"
+            ) from None
 
 
 def unfit(path: str) -> str:

@@ -1,12 +1,17 @@
-"""The public function ``sync``."""
+"""The public functions ``sync`` and ``clean_uploads``."""
 
 from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import (
     DestinationError,
     DestinationStoreError,
@@ -22,9 +27,10 @@ from dsprep.storage.location import is_s3, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.upload import probe
 from dsprep.storage.transfer import DEFAULT_PART, Events, TransferOptions
 from dsprep.syncing.movers import Mover
-from dsprep.syncing.report import SyncReport
+from dsprep.syncing.plan import SyncReport
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.units import format_count, parse_size
@@ -134,8 +140,26 @@ class Tally(Events):
         self._lock = threading.Lock()
         self._parts: dict[str, int] = {}  # of files that are under way
         self.planned = self.whole = 0
-        for name in ("moved", "retry", "fallback", "waiting"):
-            setattr(self, name, getattr(events, name))
+        for event in ("plan", "begin", "found", "part", "end"):
+            setattr(self, event, partial(self._count, event))
+        for event in ("moved", "retry", "fallback", "waiting"):
+            setattr(self, event, getattr(events, event))
+
+    def _count(self, event: str, *facts: Any) -> None:
+        with self._lock:
+            match event, facts:
+                case "plan", (files, _):
+                    self.planned += files
+                case "begin", (name, _, parts) if parts > 1:
+                    self._parts.setdefault(name, 0)
+                case "found", (name, _, parts):
+                    self._parts[name] = self._parts.get(name, 0) + parts
+                case "part", (name, _) if name in self._parts:
+                    self._parts[name] += 1
+                case "end", (name, _, _):
+                    self._parts.pop(name, None)
+                    self.whole += 1
+        getattr(self._events, event)(*facts)
 
     def so_far(self) -> str:
         """Return the progress, for a message that ends the run."""
@@ -151,35 +175,64 @@ class Tally(Events):
             text += ", and nothing is kept of the others"
         return text
 
-    def plan(self, files: int, size: int) -> None:
-        """Count files."""
-        self.planned += files
-        self._events.plan(files, size)
 
-    def begin(self, name: str, size: int, parts: int) -> None:
-        """Watch a file of several parts."""
-        if parts > 1:
-            self._count(name, 0)
-        self._events.begin(name, size, parts)
+@dataclass(frozen=True)
+class Orphan:
+    """An unfinished upload."""
 
-    def found(self, name: str, size: int, parts: int) -> None:
-        """Count parts of an earlier run."""
-        self._count(name, parts)
-        self._events.found(name, size, parts)
+    url: str  # of the object
+    id: str  # upload id
+    seconds: float  # its age
+    initiator: str  # who began it; empty if unknown
+    parts: int  # uploaded parts
+    bytes: int  # their size
+    aborted: bool
 
-    def part(self, name: str, number: int) -> None:
-        """Count a part."""
-        if name in self._parts:
-            self._count(name, 1)
-        self._events.part(name, number)
 
-    def end(self, name: str, size: int, proof: str) -> None:
-        """Count a file."""
-        with self._lock:
-            self._parts.pop(name, None)
-            self.whole += 1
-        self._events.end(name, size, proof)
+@public
+def clean_uploads(
+    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
+) -> list[Orphan]:
+    """Abort one's own unfinished uploads; those of others are left alone.
 
-    def _count(self, name: str, parts: int) -> None:
-        with self._lock:
-            self._parts[name] = self._parts.get(name, 0) + parts
+    Args:
+        place: ``s3://bucket/prefix``.
+        older_than: Seconds.
+        dry_run: Whether they are only listed.
+        config: How S3 is reached.
+
+    Raises:
+        OptionError: If it is not on S3.
+        StoreError: If it is refused.
+    """
+    url = parse_url(place)
+    with closing(S3Store(url.bucket, config, role=DestinationStoreError)) as store:
+        return abort_uploads(store, url.key, older_than, dry_run)
+
+
+def abort_uploads(
+    store: S3Store, place: str, older_than: float = 0.0, dry_run: bool = False
+) -> list[Orphan]:
+    """Abort one's own unfinished uploads."""
+    # An upload is one's own if its initiator is that of an upload begun now, which also shows the
+    # server's time. If the server names no initiators, all uploads below the place are one's own.
+    below = place if not place or place.endswith("/") else place + "/"
+    mine = None if dry_run else probe(store, below)
+    now = time.time() if mine is None else mine.initiated
+    found = []
+    for upload in store.list_uploads(place):
+        is_below = upload.key == place or upload.key.startswith(below)
+        is_own = mine is None or upload.initiator == mine.initiator
+        age = now - upload.initiated
+        if not (is_below and is_own and age >= older_than):
+            continue
+        parts = store.parts(upload)
+        if parts is None:  # it has ended meanwhile
+            continue
+        size, url = sum(part.size for part in parts), store.url(upload.key)
+        found.append(
+            Orphan(url, upload.id, age, upload.initiator, len(parts), size, aborted=not dry_run)
+        )
+        if not dry_run:
+            store.abort(upload)
+    return found

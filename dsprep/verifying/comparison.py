@@ -38,11 +38,8 @@ from dsprep.workers.pool import Pool, Report
 
 _TASKS_PER_WORKER = 16
 
-_MAX_CLASSES = 20
-"""Classes that have other names in the source; more are not the same classes."""
-
-_MIN_SHARE = 0.5
-"""Share of the samples of a part that a source holds, if the part was made of it."""
+_MAX_CLASSES = 20  # classes that have other names in the source; more are not the same classes
+_MIN_SHARE = 0.5  # share of the samples of a part that a source holds, if the part was made of it
 
 _COLUMNS = {
     "name": pl.String(),
@@ -96,7 +93,7 @@ def prepare(
     assert settled is not None
     require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
     base: Schema = understood.schema
-    if not understood.enforced and reader.whole and reader.table.name == layout.name:
+    if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, where all samples were looked at.
         names = {name: field.names for name, field in base.by_name.items()}
         fields = (
@@ -110,7 +107,7 @@ def prepare(
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-        catalog = replace(catalog, told=catalog.told | {"label"})
+        catalog = replace(catalog, from_rows=catalog.from_rows | {"label"})
     pipeline = Pipeline(
         catalog.reader,
         settled.schema,
@@ -118,7 +115,7 @@ def prepare(
         Images(check="none", max_pixels=made.max_pixels),
         made.key,
         catalog.classes,
-        told=catalog.told,
+        from_rows=catalog.from_rows,
     )
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     problems = [
@@ -141,7 +138,7 @@ def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Sou
         look_all=choice.look_all or not (understood.enforced or choice.schema),
         label_type="text" if is_text else choice.label_type,
     )
-    return replace(against, choice=choice, whole=True)
+    return replace(against, choice=choice, needs_names=True)
 
 
 def _match_fields(
@@ -195,13 +192,11 @@ def _other_classes(comparison: Comparison) -> Iterator[Problem]:
 def compare(
     comparison: Comparison, digested: Sequence[Digested], pool: Pool, report: Report
 ) -> tuple[list[Problem], list[str]]:
-    """Find the samples that are missing, too many, or not what the source holds.
-
-    Samples are paired by name. Where no name of the shards is one of the source's, as with features
-    that tell no name, or where names are numbers of several parts, the contents must be the same,
-    in whatever order. Of a data set that was appended to, a part is left out if the source holds
-    few of its samples, and most of another's.
-    """
+    """Find the samples that are missing, too many, or not what the source holds."""
+    # Samples are paired by name. Where no name of the shards is one of the source's, as with
+    # features that tell no name, or where names are numbers of several parts, the contents must be
+    # the same, in whatever order. Of a data set that was appended to, a part is left out if the
+    # source holds few of its samples, and most of another's.
     part_of = _parts(comparison.shards.manifest)
     part = pl.col("file").replace_strict(part_of, default=0, return_dtype=pl.Int64)
     found = _table(digested, comparison).with_columns(part=part)
@@ -260,11 +255,9 @@ def _parts(manifest: Manifest | None) -> dict[str, int]:
 
 
 def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame:
-    """Return samples as a table.
-
-    ``content`` tells samples without names apart: the digest of the image or, if images are not
-    compared, of all fields.
-    """
+    """Return samples as a table."""
+    # `content` tells samples without names apart: the digest of the image or, if images are not
+    # compared, of all fields.
     table = pl.DataFrame(list(zip(*digested, strict=True)), schema=_COLUMNS, orient="col")
     at = comparison.digest_of(IMAGE)
     if at is None:

@@ -19,13 +19,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.formats.base import Format, ShardFacts
 from dsprep.formats.tar import Member
 from dsprep.storage.checksums import crc32c
 from dsprep.storage.local import open_regular, write_whole
+from dsprep.verifying.report import IndexFile
 
 Difference = Callable[[bytes], str | None]
 """Says what is wrong with the bytes of an index; None if they are right."""
@@ -35,8 +36,7 @@ _MARGIN = 1 << 16
 _MAX_SHOWN = 60
 
 _PLAIN = re.compile(r"[!-\[\]-~]+")
-_BLANK = re.compile(r"[ \t\n\v\f\r]")
-"""What ends a word in C++."""
+_BLANK = re.compile(r"[ \t\n\v\f\r]")  # what ends a word in C++
 
 _LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 92: "\\"}
 
@@ -140,19 +140,9 @@ def wids_difference(data: bytes, shards: Sequence[ShardFacts]) -> str | None:
     return None
 
 
-class Settled(NamedTuple):
-    """An index as it was found, and as it is now."""
-
-    # the file that is right: the one that was there, or what was or would be written
-    receipt: FileReceipt
-    kind: str  # `mxnet`, `dali`, `wids` or `manifest`
-    state: str  # `unchanged`, `missing` or `wrong`: how it was found
-    detail: str = ""  # what was wrong
-
-
 def settle(
     path: Path, kind: str, data: bytes, difference: Difference | None, scratch: Path | None
-) -> Settled:
+) -> IndexFile:
     """Compare a file with what it should be, and write it if it differs and there is a scratch."""
     state, detail = "missing", ""
     try:
@@ -165,11 +155,11 @@ def settle(
     if have is not None:
         wrong = _first_difference(have, data) if difference is None else difference(have)
         if have == data or not wrong:
-            return Settled(FileReceipt(path.name, len(have), crc32c(have)), kind, "unchanged")
+            return IndexFile(FileReceipt(path.name, len(have), crc32c(have)), kind, "unchanged")
         state, detail = "wrong", wrong
     if scratch is not None:
         write_whole(path, data, scratch)
-    return Settled(FileReceipt(path.name, len(data), crc32c(data)), kind, state, detail)
+    return IndexFile(FileReceipt(path.name, len(data), crc32c(data)), kind, state, detail)
 
 
 def _first_difference(have: bytes, want: bytes) -> str:

@@ -10,7 +10,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
@@ -25,7 +24,7 @@ from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole, sync_directory
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
-from dsprep.verifying.indexes import Settled, index_name, read_wids, settle, wids_difference
+from dsprep.verifying.indexes import index_name, read_wids, settle, wids_difference
 from dsprep.verifying.inspection import IndexedShard, IndexTask, make_index
 from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
 from dsprep.verifying.shards import Shards, find_shards, strays, without_record
@@ -33,16 +32,6 @@ from dsprep.workers.pool import Pool, available_cores
 
 _NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
 _SAFE = re.compile(r"\w[^/\0]{0,199}")
-
-
-class _Run(NamedTuple):
-    """What was asked for, and with what."""
-
-    kinds: Sequence[str]
-    overwrite: bool
-    state: str
-    pool: Pool
-    progress: Progress
 
 
 @public
@@ -89,34 +78,42 @@ def index(
     lost = [Problem(*stray) for stray in strays(dest, found)]
     if lost and overwrite and found[0].destination.single is None:
         found, lost = [without_record(found[0])], []
+    progress = progress or Progress()
     with Pool(available_cores() if workers is None else workers) as pool:
-        run = _Run(kinds, overwrite, state, pool, progress or Progress())
-        return joined(dest, [_index(shards, run) for shards in found], lost, began)
+        parts = [_index(shards, kinds, overwrite, state, pool, progress) for shards in found]
+    return joined(dest, parts, lost, began)
 
 
-def _index(shards: Shards, run: _Run) -> IndexReport:
+def _index(
+    shards: Shards,
+    asked: Sequence[str],
+    overwrite: bool,
+    state: str,
+    pool: Pool,
+    progress: Progress,
+) -> IndexReport:
     """Index one data set."""
     layout, directory = shards.made.layout, shards.directory
-    kinds = _suitable(run.kinds, layout)
-    if run.overwrite and shards.manifest:
+    kinds = _suitable(asked, layout)
+    if overwrite and shards.manifest:
         sizes = {directory / shard.name: shard.bytes for shard in shards.manifest.shards}
         if not all(path.is_file() and path.stat().st_size == sizes[path] for path in sizes):
             shards = without_record(shards)
     taken = _clash(shards) if layout.shard_index in kinds else ""
-    if taken and (layout.shard_index in run.kinds or layout.shard_index == "mxnet"):
+    if taken and (layout.shard_index in asked or layout.shard_index == "mxnet"):
         raise DestinationError(taken)
     notes = []
     if taken:  # of a format whose readers do without
         kinds -= {layout.shard_index}
         notes.append(f"no index of {layout.shard_index}: {taken}")
-    _require_own_name(shards, kinds, run.overwrite)
-    manifest, progress = shards.manifest, run.progress
-    with _locked_scratch(shards) if run.state == "indexed" else nullcontext() as scratch:
+    _require_own_name(shards, kinds, overwrite)
+    manifest = shards.manifest
+    with _locked_scratch(shards) if state == "indexed" else nullcontext() as scratch:
         whole = "manifest" in kinds and manifest is None and scratch is not None
         task = IndexTask("", layout, layout.shard_index in kinds, scratch, whole)
         tasks = [task._replace(path=str(directory / name)) for name in shards.present]
         with progress.task("indexing", manifest.samples if manifest else 0):
-            found = run.pool.map(make_index, tasks, progress.advance)
+            found = pool.map(make_index, tasks, progress.advance)
         made = dict(zip(shards.present, found, strict=True))
         problems = [shard.problem for shard in found if shard.problem]
         settled = [shard.index for shard in found if shard.index]
@@ -128,29 +125,26 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
             settled.append(settle(directory / name, "wids", data, difference, scratch))
         problems += _mismatches(manifest, made)
         if not problems:
-            settled += _settle_manifest(shards, made, settled, kinds, run.state, scratch)
+            settled += _settle_manifest(shards, made, settled, kinds, state, scratch)
         if scratch is not None:
             sync_directory(directory)
-    words = {} if run.state == "checked" else {"missing": "written", "wrong": "replaced"}
-    files = [
-        IndexFile(it.receipt.name, it.kind, words.get(it.state, it.state), it.detail)
-        for it in settled
-    ]
-    if run.state == "checked":
+    words = {} if state == "checked" else {"missing": "written", "wrong": "replaced"}
+    files = [file._replace(state=words.get(file.state, file.state)) for file in settled]
+    if state == "checked":
         problems += [
             Problem(file.name, file.detail or "is missing")
             for file in files
             if file.state != "unchanged"
         ]
     for name, remark in _remarks(made, kinds):
-        if name and run.kinds:  # it was asked for by its name
+        if name and asked:  # it was asked for by its name
             problems.append(Problem(name, remark))
         else:
             notes.append(f"{name}: {remark}" if name else remark)
     return IndexReport(
         destination=str(directory),
         format=layout.name,
-        state=run.state,
+        state=state,
         shards=len(found),
         samples=sum(shard.samples for shard in found),
         bytes=sum(shard.bytes for shard in found),
@@ -161,7 +155,6 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
 
 
 def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
-    """Return the kinds of index to write."""
     over_all = "wids" if layout.dataset_index("x", []) else ""
     possible = [kind for kind in (layout.shard_index, over_all, "manifest") if kind]
     for kind in asked:
@@ -226,7 +219,6 @@ def _locked_scratch(shards: Shards) -> Iterator[Path]:
 
 
 def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> Iterator[Problem]:
-    """Compare shards with their manifest."""
     for receipt in manifest.shards if manifest else ():
         shard = made.get(receipt.name)
         if shard is None:
@@ -242,14 +234,14 @@ def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> 
 def _settle_manifest(
     shards: Shards,
     made: Mapping[str, IndexedShard],
-    settled: Sequence[Settled],
+    settled: Sequence[IndexFile],
     kinds: frozenset[str],
     state: str,
     scratch: Path | None,
-) -> list[Settled]:
+) -> list[IndexFile]:
     """Write a manifest, or add to the one that is there what was written."""
     manifest, path = shards.manifest, shards.destination.manifest
-    unknown = Settled(FileReceipt(path.name, 0, 0), "manifest", "missing")
+    unknown = IndexFile(FileReceipt(path.name, 0, 0), "manifest", "missing")
     if manifest is None and "manifest" not in kinds:
         return []
     if manifest is None and scratch is None:
@@ -276,7 +268,6 @@ def data_set_name(shards: Shards) -> str:
 
 
 def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
-    """Make the manifest of shards that have none."""
     layout, directory = shards.made.layout, shards.directory
     receipts = []
     for name, shard in made.items():

@@ -28,7 +28,6 @@ from dsprep.schema import TYPES, Field, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
 from dsprep.verifying.indexes import (
     Difference,
-    Settled,
     dali_line,
     dali_tfrecord,
     dali_webdataset,
@@ -38,19 +37,15 @@ from dsprep.verifying.indexes import (
     repeat,
     settle,
 )
-from dsprep.verifying.report import Problem, problem_of
+from dsprep.verifying.report import IndexFile, Problem, problem_of
 from dsprep.workers.pool import Report
 
 T = TypeVar("T")
 
-Digest: TypeAlias = bytes
-"""The digests of the fields of a sample, one after another."""
+Digest: TypeAlias = bytes  # the digests of the fields of a sample, one after another
 
-WIDTH = 8
-"""Bytes of a field's digest: a change goes unseen once in 2^64."""
-
-MISSING = bytes(WIDTH)
-"""The digest of a field that a sample does not have."""
+WIDTH = 8  # bytes of a field's digest: a change goes unseen once in 2^64
+MISSING = bytes(WIDTH)  # the digest of a field that a sample does not have
 
 Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | None]"
 """A sample as a comparison needs it: name, digest, why it has none, key, file, and offset there.
@@ -58,8 +53,7 @@ Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | Non
 A sample is known by its name: its key, path or id, as the format has it; empty if it is unknown.
 """
 
-_REPORT_EVERY = 256
-"""Samples between two progress reports."""
+_REPORT_EVERY = 256  # samples between two progress reports
 
 _MAX_PROBLEMS = 100
 """If more samples of a shard are wrong than this, the samples are not the reason."""
@@ -90,7 +84,6 @@ class Task(NamedTuple):
 
     @property
     def reading(self) -> Reading | None:
-        """Makes samples of the schema; None if that is unknown."""
         schema, ignored = self.understood.schema, self.understood.ignored
         return None if schema is None else Reading(schema, self.layout, ignored)
 
@@ -101,8 +94,7 @@ class Inspected:
 
     samples: int = 0  # how many it holds
     bytes: int = 0  # its size on disk
-    crc32c: int = 0  # of its bytes on disk
-    is_read: bool = False  # whether its bytes could be read
+    crc32c: int | None = None  # of its bytes on disk; None if these were not all read
     problems: list[Problem] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # how many samples have each field
     misfits: int = 0  # how many samples do not fit the schema
@@ -143,7 +135,6 @@ def inspect(task: Task, report: Report) -> Inspected:
             except DamagedShard as error:
                 found.add(problem_of(error, path))
             found.bytes, found.crc32c = stream.checksum()
-            found.is_read = True
     except (SourceError, OSError) as error:
         found.add(problem_of(error, path))
     return found
@@ -151,7 +142,7 @@ def inspect(task: Task, report: Report) -> Inspected:
 
 def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: Report) -> None:
     """Check every sample, and the index that has their offsets."""
-    layout, reading, (_, _, enforced, _, pixels) = task.layout, task.reading, task.understood
+    layout, reading, pixels = task.layout, task.reading, task.understood.pixels
     path, check, digester = Path(task.path), _checker(task, reading), task.digester
     ids, offsets = list[int](), list[int]()
     for offset, _, raw in counted(layout.read(stream), report, lambda: stream.offset):
@@ -166,7 +157,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
                 misfit = str(error)
                 found.misfits += 1
                 found.misfit = found.misfit or f"the sample {raw.key!r} {misfit}"
-                if enforced:
+                if task.understood.enforced:
                     found.add(Problem(path.name, misfit, raw.key, offset))
         if sample is not None:
             found.counts.update(sample.fields.keys())
@@ -379,7 +370,7 @@ class IndexedShard:
     crc32c: int = 0  # of its bytes; 0 if not all were read
     compressed: bool = False  # whether it is gzip
     long_names: int = 0  # how many of its members have names that wids does not read whole
-    index: Settled | None = None  # its index; None if there is none
+    index: IndexFile | None = None  # its index; None if there is none
     without: str = ""  # why it has none, though one is wanted
     # whether ids are those of several samples, so that the keys in its index are positions
     repeats: bool = False

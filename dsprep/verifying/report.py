@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DamagedShard, DsprepError
 
 
@@ -45,14 +46,19 @@ class FieldFound(NamedTuple):
 
 
 class IndexFile(NamedTuple):
-    """An index, or a manifest."""
+    """An index, or a manifest, as it was found, and as it is now."""
 
-    name: str  # its file name
+    # the file that is right: the one that was there, or what was or would be written
+    receipt: FileReceipt
     kind: str  # `mxnet`, `dali`, `wids` or `manifest`
-    # `unchanged`; `written`, where there was none; `replaced`, where there was a wrong one;
-    # `updated`, a manifest that names the new ones, too; in a check, `missing` or `wrong`
+    # `unchanged`, `missing` or `wrong`: how it was found; if it was or would be written, a missing
+    # one is `written`, a wrong one `replaced`, and a manifest that names new indexes `updated`
     state: str
-    detail: str  # what was wrong, or is new
+    detail: str = ""  # what was wrong, or is new
+
+    @property
+    def name(self) -> str:
+        return self.receipt.name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
-from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
+from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import expand, located
 from dsprep.storage.files import absent
@@ -44,12 +44,10 @@ class Shards:
 
     @property
     def directory(self) -> Path:
-        """The directory of the shards."""
         return self.destination.directory
 
     @property
     def present(self) -> list[str]:
-        """The file names of the shards that are there."""
         return [name for name in self.names if (self.directory / name).is_file()]
 
 
@@ -66,7 +64,7 @@ def find_shards(name: str) -> list[Shards]:
             found = _with_manifest(own.manifest) if own.manifest.exists() else None
             if found and (found.manifest is None or found.manifest.has_shard(path.name)):
                 return [found]
-            return [_of_others(own, [path.name])]
+            return [_without_manifest(own)]
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     if own.scratch.is_dir():
@@ -103,14 +101,14 @@ def _in_directory(path: Path) -> list[Shards]:
         with suppress(OtherVersion):
             if (found := of_manifest(str(beside), read_manifest(beside))).made.layout.is_tree:
                 return [found]
-    return [_with_manifest(path / name) for name in own] or [_without_manifest(path)]
+    return [_with_manifest(path / name) for name in own] or [_without_manifest(Destination(path))]
 
 
 def _some_of(directory: Path, files: Sequence[str]) -> Shards:
     """Return some of the shards of a directory, with its manifest if that names all of them."""
     names = [os.path.basename(path) for path in files]
     with suppress(SourceError):  # another program may have written a file of that name
-        if found := manifest_of(files, lambda path, error: None, single=False):
+        if found := manifest_of(files, single=False):
             whole, wanted = of_manifest(*found), set(names)
             shards = [shard for shard in found[1].shards if shard.name in wanted]
             samples, size = (sum(getattr(it, what) for it in shards) for what in _TOTALS)
@@ -132,13 +130,9 @@ def _with_manifest(path: Path) -> Shards:
     try:
         return of_manifest(str(path), read_manifest(path))
     except OtherVersion as error:
-        single, note = single_of(path.name), f"{error}; it is taken for absent"
+        note = f"{error}; it is taken for absent"
         try:
-            others = (
-                _of_others(Destination(path.parent, single), [single])
-                if single
-                else _without_manifest(path.parent)
-            )
+            others = _without_manifest(Destination(path.parent, single_of(path.name)))
         except SourceError as nothing:
             raise SourceError(f"{note}, but {nothing}") from None
         return replace(others, notes=(*others.notes, note))
@@ -151,7 +145,7 @@ def _of_others(where: Destination, names: Sequence[str], notes: tuple[str, ...] 
         layout = format_of_source(name)
         if layout is None:
             path = where.directory / name
-            raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
+            raise SourceError(f"{path}: its name is not that of a shard ({suffixes()})")
         layouts[layout.name] = layout
     if len(layouts) > 1:
         kinds = " and ".join(sorted(layouts))
@@ -160,7 +154,10 @@ def _of_others(where: Destination, names: Sequence[str], notes: tuple[str, ...] 
     return Shards(Recorded(layout(), known=False), names, None, where, notes)
 
 
-def _without_manifest(directory: Path) -> Shards:
+def _without_manifest(where: Destination) -> Shards:
+    if where.single is not None:
+        return _of_others(where, [where.single])
+    directory = where.directory
     by_format: dict[str, list[str]] = {}
     for path in sorted(directory.iterdir()):
         layout = format_of_source(path.name)
@@ -169,7 +166,7 @@ def _without_manifest(directory: Path) -> Shards:
     if not by_format and any(is_scratch(path.name) for path in directory.iterdir()):
         raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
-        raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
+        raise SourceError(f"{directory}: holds no shards ({suffixes()})")
     notes: tuple[str, ...] = ()
     tables = {name for name in by_format if not FORMATS[name].concatenative}
     if tables and len(by_format) == len(tables) + 1:  # as img2dataset writes them
@@ -181,13 +178,13 @@ def _without_manifest(directory: Path) -> Shards:
             f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
         )
     ((_, names),) = by_format.items()
-    return _of_others(Destination(directory), names, notes)
+    return _of_others(where, names, notes)
 
 
 def without_record(shards: Shards) -> Shards:
     """Return the shards that are there, whatever the manifest says."""
     if shards.destination.single is None:
-        return _without_manifest(shards.directory)
+        return _without_manifest(shards.destination)
     made = Recorded(type(shards.made.layout)(), known=False)
     return Shards(made, shards.present, None, shards.destination)
 

@@ -27,8 +27,7 @@ from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, left_over, of_manifest
 
-_AT_ONCE = 16
-"""Requests at one time."""
+_AT_ONCE = 16  # requests at one time
 
 
 class Place(NamedTuple):
@@ -40,7 +39,6 @@ class Place(NamedTuple):
     deeper: frozenset[str]  # of what would be directories
 
     def url(self, name: str) -> str:
-        """Return the URL of an object."""
         return f"{self.location}{name}"
 
 
@@ -58,7 +56,6 @@ class _File:
     is_doubted: bool = False  # whether the server's checksum says that it is wrong
 
     def look(self, store: S3Store) -> None:
-        """Compare it by a HEAD."""
         try:
             self.stored = store.stat(self.location.key)
         except StoreError as error:
@@ -78,7 +75,6 @@ class _File:
 
     @property
     def has_size(self) -> bool:
-        """Whether it is as large as it should be."""
         return self.stored is not None and self.stored.size == self.receipt.bytes
 
 
@@ -97,10 +93,8 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
 
 
 def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
-    """Find the data sets of a manifest, a shard or a prefix.
-
-    Problems are manifests that cannot be read, and shards that no manifest names.
-    """
+    """Find the data sets of a manifest, a shard or a prefix."""
+    # Problems are manifests that cannot be read, and shards that no manifest names.
     bucket, key = parse_url(url)
     above, slash, name = key.rpartition("/")
     is_manifest, is_shard = name.endswith(MANIFEST), format_of_file(name) is not None
@@ -178,7 +172,6 @@ def _read(place: Place, name: str, problems: list[Problem]) -> Shards | None:
 def _verify(
     place: Place, shards: Shards, download: bool, pace: Pace, progress: Progress
 ) -> VerifyReport:
-    """Verify one data set."""
     assert shards.manifest is not None
     where, is_tree = shards.destination, shards.made.layout.is_tree
     problems = []
@@ -239,7 +232,6 @@ def _at(place: Place, receipt: FileReceipt, samples: int = 0, is_data: bool = Fa
 
 
 def _files_of(place: Place, shards: Shards) -> Iterator[_File]:
-    """Return the files that a manifest names."""
     assert shards.manifest is not None
     for shard in shards.manifest.shards:
         if not shards.is_part or shard.name in shards.names:
@@ -250,11 +242,9 @@ def _files_of(place: Place, shards: Shards) -> Iterator[_File]:
 
 
 def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> list[_File]:
-    """Return the files that the listing of a folder names; find those that it does not name.
-
-    A listing that is missing, or is not the one of the manifest, names nothing: it is reported when
-    it is compared like all other files.
-    """
+    """Return the files that the listing of a folder names; find those that it does not name."""
+    # A listing that is missing, or is not the one of the manifest, names nothing: it is reported
+    # when it is compared like all other files.
     assert shards.manifest is not None
     single, name = shards.destination.single, shards.destination.companion(LISTING).name
     try:

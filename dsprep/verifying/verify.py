@@ -32,8 +32,7 @@ from dsprep.workers.pool import Pool, available_cores
 T = TypeVar("T")
 R = TypeVar("R")
 
-_FILES_AT_ONCE = 256
-"""Samples of a tree of files that a worker reads in one task."""
+_FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
 
 @dataclass(frozen=True)
@@ -116,21 +115,19 @@ def _require_sense(
     """Refuse options that make no sense for the shards that were found."""
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of them")
-    if loader is not None and any(shards.made.layout.is_tree for shards in found):
-        raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
+    for shards in found if loader is not None else ():
+        if shards.made.layout.is_tree:
+            raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
+        require_loader(loader or "", shards.made.layout.name)
     if choice != Choice() and any(shards.manifest and shards.manifest.schema for shards in found):
         raise OptionError(
             f"{dest}: the manifest tells the fields; leave out --image-field, --label-field, "
             "--label-type, --schema, --look and --no-image, or give --against SOURCE, whose "
             "fields they then describe"
         )
-    if loader is not None:
-        for shards in found:
-            require_loader(loader, shards.made.layout.name)
 
 
 def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
-    """Verify one data set."""
     manifest, progress, pool = shards.manifest, asked.progress, asked.pool
     is_tree = shards.made.layout.is_tree
     problems = list(_compare_files(shards))
@@ -226,7 +223,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
             why = str(error)
             continue
         assert catalog.settled is not None
-        if catalog.reader.whole and catalog.reader.table.name == layout.name:
+        if catalog.reader.reads_samples and catalog.reader.table.name == layout.name:
             settled, pixels = catalog.settled, catalog.reader.pixels
             notes = tuple(notes_of(findings))
             return Understood(settled.schema, settled.ignored, False, notes, pixels)
@@ -252,26 +249,23 @@ def _tasks(
 ) -> list[Task]:
     """Return a task for each shard, or for some samples of a tree of files."""
     made, where = shards.made, shards.destination
+    is_tree, schema = made.layout.is_tree, understood.schema
     task = Task(
         path=str(shards.directory / (where.single or "")),
-        layout=made.layout
-        if made.layout.is_tree
-        else replace(made.layout, schema=understood.schema),
+        layout=made.layout if is_tree else replace(made.layout, schema=schema),
         understood=understood,
         decode=asked.decode,
         max_pixels=made.max_pixels if asked.max_pixels is None else asked.max_pixels,
         digester=digester,
     )
-    if not made.layout.is_tree:
+    if not is_tree:
         return [task._replace(path=str(shards.directory / name)) for name in shards.present]
     listing = where.companion(LISTING)
     try:
         listed = list(read_listing(listing))
-    except OSError as error:
-        problems.append(problem_of(error, listing))
-        return []
-    except ValueError as error:
-        problems.append(Problem(listing.name, f"cannot be read: {error}"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        problems.append(Problem(listing.name, f"cannot be read: {why}"))
         return []
     named = {file.path for sample in listed for file in sample.files}
     for above, directories, names in os.walk(task.path):
@@ -311,18 +305,18 @@ def _compare_shards(
     shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected], notes: list[str]
 ) -> Iterator[Problem]:
     """Compare what was found in shards with the manifest."""
-    receipts = (
-        {receipt.name: receipt for receipt in shards.manifest.shards} if shards.manifest else {}
-    )
+    receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)
         yield from found.problems
-        receipt = receipts.get(name) if found.is_read else None
-        if receipt and (wrong := difference(receipt, found.bytes, found.crc32c)):
-            yield Problem(name, wrong)
-        if receipt and found.samples != receipt.samples:
-            yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
-        if found.is_read and not found.samples and not found.problems:
+        if found.crc32c is None:
+            continue
+        if receipt := receipts.get(name):
+            if wrong := difference(receipt, found.bytes, found.crc32c):
+                yield Problem(name, wrong)
+            if found.samples != receipt.samples:
+                yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
+        if not found.samples and not found.problems:
             notes.append(f"{name}: holds no samples")
 
 

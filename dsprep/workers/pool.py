@@ -63,7 +63,6 @@ class Pool:
         self._alive: tuple[int, ...] = ()
 
     def _start(self) -> Worker:
-        """Start one more worker."""
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
         main = f"from dsprep.workers.worker import main; main({self._alive[0]})"
@@ -102,11 +101,9 @@ class Pool:
         report: Report | None = None,
         beat: Callable[[], None] | None = None,
     ) -> Iterator[tuple[int, R]]:
-        """Call a function with each of the arguments, and with a `Report` if one is given.
-
-        Results come with the position of their argument. ``beat`` is called about once a second,
-        also while no worker reports anything.
-        """
+        """Call a function with each of the arguments, and with a `Report` if one is given."""
+        # Results come with the position of their argument. `beat` is called about once a second,
+        # also while no worker reports anything.
         waiting = enumerate(arguments)
         idle = list(self._workers)
         busy: dict[Worker, int] = {}  # the position of the argument that a worker has
@@ -168,11 +165,9 @@ class Pool:
                         yield position, answer
 
     def __enter__(self) -> Pool:
-        """Return the pool itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the workers."""
         self.close()
 
     def close(self) -> None:

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
-from dsprep.formats import CONCATENATIVE, Format
+from dsprep.formats import CONCATENATIVE
+from dsprep.formats.base import Format
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
 from dsprep.sources.archive_reader import CompressedTarReader

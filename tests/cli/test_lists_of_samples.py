@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.formats import FORMATS, Format
+from dsprep.formats import FORMATS
+from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.sample import Sample, Value

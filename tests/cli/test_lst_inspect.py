@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.cli.bars import Page, draw_bars, width_of
+from dsprep.cli.lst_report import Page, draw_bars, width_of
 from tests.conftest import Finished
 from tests.images import image_folder
 

@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import pytest
 
 from dsprep.cli import sync_events
+from dsprep.cli.sync import print_orphans
 from dsprep.cli.sync_events import Bars, Lines
-from dsprep.cli.sync_report import print_orphans
-from dsprep.syncing.orphans import Orphan
+from dsprep.syncing.sync import Orphan
 from tests.conftest import Finished
 
 MB = 1_000_000

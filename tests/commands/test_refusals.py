@@ -79,7 +79,7 @@ def test_a_second_source_that_would_not_be_read(
     options: dict[str, Any], shards: str, tmp_path: Path
 ) -> None:
     sources = [str(Path(shards).with_name("images")), shards]
-    with pytest.raises(dsprep.DsprepError, match=f"{shards}: several sources have to be shards"):
+    with pytest.raises(dsprep.DsprepError, match=f"{shards}: several sources must be shards"):
         dsprep.convert(sources, str(tmp_path / "out"), to="tfrecord", workers=1, **options)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
-from dsprep.lists.hashing import hash_unit
+from dsprep.lists.stats import hash_unit
 
 TEXTS = pl.Series("path", ["", "a.jpg", "cat/ねこ.jpg"])
 

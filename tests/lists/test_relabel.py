@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
 from dsprep.lists.diff import Move
-from dsprep.lists.relabel import Change, parse_map, relabel
+from dsprep.lists.edit import Change, parse_map, relabel
 from tests.lists import rows
 
 CLASSES = ("cat", "dog", "wolf")

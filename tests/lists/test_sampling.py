@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
-from dsprep.lists.hashing import hash_unit
-from dsprep.lists.stats import class_sizes, sample_count, sample_fraction, sample_per_class
+from dsprep.lists.stats import (
+    class_sizes,
+    hash_unit,
+    sample_count,
+    sample_fraction,
+    sample_per_class,
+)
 from tests.lists import paths, rows, tables
 
 seeds = st.integers(-(2**40), 2**40)

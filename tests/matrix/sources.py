@@ -19,9 +19,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tests import pixels
-from tests.contract.record_messages import record_messages
+from tests.formats.record_messages import record_messages
 from tests.images import image_folder
-from tests.unit.parquet_files import images, write_table
+from tests.parquet_files import images, write_table
 
 CLASSES = ("cat", "dog", "owl")
 PER_CLASS = 4

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
-from tests.contract.record_messages import record_messages
+from tests.formats.record_messages import record_messages
 from tests.matrix.sources import Peers
 
 

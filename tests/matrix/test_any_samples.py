@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsprep
-from tests.contract.layouts import JPEG
-from tests.contract.test_contract import any_bytes
+from tests.formats.layouts import JPEG
+from tests.formats.test_contract import any_bytes
 from tests.matrix.sources import add_member
 
 Members = dict[str, bytes]

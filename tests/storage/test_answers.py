@@ -15,7 +15,7 @@ import pytest
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.checksums import CRC32C, crc32c, md5
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3 import client
+from dsprep.storage.s3 import bucket, client
 from dsprep.storage.s3 import read as objects
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
@@ -104,12 +104,12 @@ def without_length(**_: Any) -> dict[str, Any]:
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server()
     monkeypatch.setattr(client, "Connection", lambda *_: server)
-    monkeypatch.setattr(objects, "bucket_and_key", lambda url: (store_of(), "k"))
+    monkeypatch.setattr(bucket, "store_of", lambda _: store_of())
     return server
 
 
 def store_of() -> S3Store:
-    return S3Store("b", retries=AT_ONCE)
+    return S3Store("bucket", retries=AT_ONCE)
 
 
 OTHERS = [whole, beginning, short, of_unknown_size, without_length]
@@ -128,7 +128,7 @@ def test_a_wrong_checksum_of_the_server_alone_does_not_refuse_an_object(
     wrong = {"ChecksumCRC32C": "AQIDBA==", "ChecksumType": "FULL_OBJECT"}
     server.answer["GetObject"] = lambda **_: {**whole(), **wrong, **told, "Body": io.BytesIO(data)}
     with pytest.raises(SourceError, match="its crc32c is not") if damaged else nullcontext():
-        assert objects.read_object("s3://b/k") == DATA
+        assert objects.read_object("s3://bucket/k") == DATA
     assert len(server.asked) == (AT_ONCE.attempts if damaged else 1)
 
 
@@ -138,8 +138,8 @@ def test_other_bytes_than_were_asked_for_are_refused(
 ) -> None:
     server.answer["GetObject"] = answer
     store, pace = store_of(), Pace()
-    with pytest.raises(SourceError, match=r"s3://b/k: cannot be read: .* makes no sense"):
-        objects.read_range("s3://b/k", 50, 4, "e")
+    with pytest.raises(SourceError, match=r"s3://bucket/k: cannot be read: .* makes no sense"):
+        objects.read_range("s3://bucket/k", 50, 4, "e")
     with pytest.raises(StoreError, match="makes no sense"):
         download(store, "k", tmp_path / "k", part_size=PART)
     assert not (tmp_path / "k").exists()
@@ -182,19 +182,19 @@ def stalling(at: int) -> Answer:
 
 def test_what_has_come_is_not_asked_for_again(server: Server) -> None:
     server.answer["GetObject"] = stalling(4 * MIB)
-    assert objects.read_object("s3://b/k") == DATA
+    assert objects.read_object("s3://bucket/k") == DATA
     last = 2 * PART - 1
     assert server.ranges() == [f"bytes={4 * MIB}-{last}", f"bytes={8 * MIB}-{last}"]
     assert [args.get("IfMatch") for args in server.asked] == [None, '"e"', '"e"']
     server.asked.clear()
-    assert objects.read_range("s3://b/k", MIB, 8 * MIB, "e") == DATA[MIB : 9 * MIB]
+    assert objects.read_range("s3://bucket/k", MIB, 8 * MIB, "e") == DATA[MIB : 9 * MIB]
     assert server.ranges() == [f"bytes={at * MIB}-{9 * MIB - 1}" for at in (1, 5)]
 
 
 def test_what_breaks_again_and_again_ends(server: Server) -> None:
     server.answer["GetObject"] = stalling(MIB // 2)
     with pytest.raises(SourceError, match="timed out; it was tried 4 times"):
-        objects.read_range("s3://b/k", 0, MIB, "e")
+        objects.read_range("s3://bucket/k", 0, MIB, "e")
     assert len(server.asked) == AT_ONCE.attempts
 
 
@@ -204,7 +204,7 @@ def test_bytes_that_end_too_early_are_asked_for_again(server: Server) -> None:
         return part_of(start, stop, io.BytesIO(DATA[start : start + (stop - start + 1) // 2]))
 
     server.answer["GetObject"] = answer
-    assert objects.read_range("s3://b/k", 7, 4, "e") == DATA[7:11]
+    assert objects.read_range("s3://bucket/k", 7, 4, "e") == DATA[7:11]
     assert server.ranges() == ["bytes=7-10", "bytes=9-10", "bytes=10-10"]
 
 
@@ -235,7 +235,7 @@ def test_a_listing_that_never_ends_is_refused(
 @pytest.mark.parametrize("facts", [{}, {"ContentLength": 3, "LastModified": "in May"}])
 def test_an_answer_to_a_look_that_makes_no_sense(server: Server, facts: dict[str, Any]) -> None:
     server.answer["HeadObject"] = lambda **_: facts
-    with pytest.raises(StoreError, match="s3://b/k: cannot be looked up: .* makes no sense"):
+    with pytest.raises(StoreError, match="s3://bucket/k: cannot be looked up: .* makes no sense"):
         store_of().stat("k")
     assert len(server.asked) == 1
 
@@ -259,7 +259,7 @@ def test_threads_that_find_out_at_once_that_checksums_are_not_taken(server: Serv
 
     server.answer["PutObject"] = put
     told: list[str] = []
-    store = S3Store("b", retries=AT_ONCE, on_fallback=told.append)
+    store = S3Store("bucket", retries=AT_ONCE, on_fallback=told.append)
     with ThreadPoolExecutor(2) as threads:
         stored = list(threads.map(lambda key: store.put(key, b"data"), "ab"))
     assert [each.etag for each in stored] == ["e", "e"]
@@ -276,7 +276,7 @@ def test_a_crc32c_that_is_known_goes_with_the_bytes(server: Server) -> None:
 def test_who_asks_pays_for_every_request(server: Server) -> None:
     server.answer["PutObject"] = lambda **_: {}
     server.answer["ListObjectsV2"] = lambda **_: {}
-    store = S3Store("b", S3Config(request_payer=True), retries=AT_ONCE)
+    store = S3Store("bucket", S3Config(request_payer=True), retries=AT_ONCE)
     store.put("k", b"")
     store.stat("k")
     list(store.list())

@@ -14,7 +14,7 @@ import pytest
 from dsprep.errors import Interrupted, StoreError
 from dsprep.storage.checksums import metadata_of
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.copy import set_metadata
+from dsprep.storage.s3.upload import set_metadata
 from dsprep.storage.transfer import cut
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -89,7 +89,7 @@ def test_a_completion_whose_answer_is_lost_has_been(
 ) -> None:
     data = file_of(tmp_path / "f", SIZE)
     store = store_of(ceph, proxy.endpoint)
-    monkeypatch.setattr("dsprep.storage.s3.copy.plan_copy", lambda size: cut(size, PART))
+    monkeypatch.setattr("dsprep.storage.s3.upload.plan_copy", lambda size: cut(size, PART))
     ceph.put("k", data)
     proxy.add("lose", **COMPLETED)
     proxy.add("answer", **COMPLETED, status=404, code="NoSuchUpload")
@@ -104,7 +104,7 @@ def test_a_completion_whose_answer_is_lost_has_been(
 def test_a_copy_that_somebody_else_has_ended_is_none(
     ceph: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dsprep.storage.s3.copy.plan_copy", lambda size: cut(size, PART))
+    monkeypatch.setattr("dsprep.storage.s3.upload.plan_copy", lambda size: cut(size, PART))
     ceph.put("k", bytes(SIZE))
     ceph.put("new", b"x" * SIZE)
     proxy.add("answer", **COMPLETED, status=404, code="NoSuchUpload")

@@ -105,7 +105,7 @@ def test_behind_a_proxy_botocore_sends_the_requests(
     with store.open("a b+ü", 2, 3) as reading:
         assert reading.read(9) == b"234"
     assert store.stat("nothing") is None
-    assert store.delete(["a b+ü", "large"]) == []
+    assert store.delete(["a b+ü", "large"]) == {}
     store.close()
 
 

@@ -57,7 +57,7 @@ def test_a_key_is_kept_as_it_is(place: Place) -> None:
         stored = place.store.stat(key)
         assert stored is not None
         assert (stored.key, stored.size) == (key, len(key.encode()))
-        assert place.store.delete([key]) == []
+        assert place.store.delete([key]) == {}
         assert listed(place.store) == []
 
 
@@ -84,7 +84,7 @@ def test_a_range(place: Place) -> None:
 def test_what_is_not_there(place: Place) -> None:
     assert place.store.stat("nothing") is None
     assert listed(place.store) == []
-    assert place.store.delete(["nothing"]) == []
+    assert place.store.delete(["nothing"]) == {}
     with pytest.raises(StoreError, match="nothing") as caught:
         read(place.store, "nothing")
     assert caught.value.kind == "missing"

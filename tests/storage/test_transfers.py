@@ -218,7 +218,7 @@ def test_pages(ceph: Bucket) -> None:
     pages = list(store.list("many/"))
     assert len(pages) == 2
     assert [each.key for page in pages for each in page] == keys
-    assert store.delete(keys) == []
+    assert store.delete(keys) == {}
     assert ceph.keys() == []
 
 
@@ -262,7 +262,7 @@ def test_each_missing_right_is_named(
         store.close()
 
     def delete(store: S3Store) -> None:
-        raise store.delete(["there"])[0].error
+        raise store.delete(["there"])["there"]
 
     refused("ListBucket", lambda store: list(store.list()))
     refused("GetObject", lambda store: download(store, "there", tmp_path / "g"))

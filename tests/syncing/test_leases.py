@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from dsprep.errors import DestinationError, StoreError
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events
-from dsprep.syncing import leases
-from dsprep.syncing.leases import require_idle
+from dsprep.storage.transfer import Events, TransferOptions
+from dsprep.syncing import sides
+from dsprep.syncing.sides import require_idle
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
 
@@ -39,7 +40,7 @@ class Place:
 
 @pytest.fixture(autouse=True)
 def no_time_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(sides, "_LOOK_EVERY", 0.0)
 
 
 def look(
@@ -47,8 +48,9 @@ def look(
 ) -> list[str]:
     told: list[str] = []
     place: Any = Place(iter(said))
+    events: Any = SimpleNamespace(waiting=told.append)
     found = {lease: Stored(lease, 1, time.time())}
-    require_idle(place, found, [path], Pace(1), told.append)
+    require_idle(place, found, [path], TransferOptions(Pace(1), events))
     return told
 
 
@@ -80,7 +82,7 @@ def test_one_that_has_just_ended_has_changed_what_is_there() -> None:
 
 
 def test_what_a_killed_one_has_left_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "DEAD_AFTER", 0.0)
+    monkeypatch.setattr(sides, "DEAD_AFTER", 0.0)
     (told,) = look(1, 1)
     assert told.startswith("s3://bucket/a/: another dsprep command was writing there")
 

@@ -17,8 +17,7 @@ from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.pool import Pace
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.movers import Mover
-from dsprep.syncing.plan import Pair
-from dsprep.syncing.report import Failure, SyncReport
+from dsprep.syncing.plan import Failure, Pair, SyncReport
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory
 from tests.syncing.folders import data_set, tree

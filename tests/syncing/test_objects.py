@@ -162,6 +162,7 @@ def test_options_of_objects(
     file_of(root / "small", 10)
     done = run_here(
         *("sync", root, bucket.url, "-q", "--part-size", "5MiB", *bucket.options, *sse),
+        *("--bandwidth", "500MB/s"),
         *("--storage-class", "STANDARD_IA", "--acl", "public-read", "--request-payer", "requester"),
         *("--tag", "project=cats and dogs", "--metadata", "who=me"),
     )

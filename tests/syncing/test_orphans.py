@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from dsprep.storage.store import Part, Upload
-from dsprep.syncing.orphans import abort_uploads
+from dsprep.syncing.sync import abort_uploads
 
 NOW = 10_000.0
 """The time on the server, which is long before that of this machine."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsprep.keywords import Rule
+from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.store import Stored
 from dsprep.syncing.plan import (
     INDEXES,
@@ -18,13 +18,17 @@ from dsprep.syncing.plan import (
 from dsprep.syncing.sides import unfit
 
 
+def options(*rules: Rule, delete: bool = False) -> SyncOptions:
+    return SyncOptions("", "", rules=rules, delete=delete)
+
+
 def files(**sizes: int) -> dict[str, Stored]:
     return {path: Stored(path, size, 0.0, f"{size}-1") for path, size in sizes.items()}
 
 
 def test_a_plan() -> None:
     ours, theirs = files(new=1, same=2, other=3), files(same=2, other=4, gone=5)
-    plan = plan_sync(ours, theirs, Filters(), delete=True)
+    plan = plan_sync(ours, theirs, options(delete=True))
     assert [(pair.path, by) for pair, by in plan.sends] == [("new", "missing"), ("other", "size")]
     assert plan.same == {"same": "etag"}
     assert plan.deletions == ["gone"]
@@ -32,12 +36,12 @@ def test_a_plan() -> None:
 
 
 def test_nothing_is_deleted_unless_that_is_asked_for() -> None:
-    assert plan_sync(files(a=1), files(b=1), Filters()).deletions == []
+    assert plan_sync(files(a=1), files(b=1), options()).deletions == []
 
 
 def test_what_is_left_out_is_neither_sent_nor_deleted() -> None:
-    filters = Filters([Rule(False, "tmp*")])
-    plan = plan_sync(files(tmp1=1, a=1), files(tmp2=1), filters, delete=True)
+    given = options(Rule(False, "tmp*"), delete=True)
+    plan = plan_sync(files(tmp1=1, a=1), files(tmp2=1), given)
     assert [pair.path for pair, _ in plan.sends] == ["a"]
     assert plan.deletions == []
 
@@ -63,7 +67,7 @@ def test_ranks(path: str, rank: int) -> None:
 
 def test_the_largest_of_each_rank_goes_first() -> None:
     sizes = {"manifest.json": 1, "b.tar": 1, "a.tar": 1, "c.tar": 9, "a.idx": 2}
-    plan = plan_sync(files(**sizes), {}, Filters())
+    plan = plan_sync(files(**sizes), {}, options())
     assert [[pair.path for pair in rank] for rank in plan.by_rank()] == [
         ["c.tar", "a.tar", "b.tar"],
         ["a.idx"],
@@ -86,7 +90,7 @@ def test_a_manifest_names_only_what_is_there() -> None:
 
 
 def test_what_a_manifest_of_the_source_names_is_never_deleted() -> None:
-    assert plan_sync({}, files(a=1, b=1), Filters(), delete=True, named={"a"}).deletions == ["b"]
+    assert plan_sync({}, files(a=1, b=1), options(delete=True), named={"a"}).deletions == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ import pytest
 from dsprep.storage.s3.client import Client
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.errors import OPERATIONS
-from dsprep.syncing.orphans import clean_uploads
-from dsprep.syncing.sync import sync
+from dsprep.syncing.sync import clean_uploads, sync
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree
 from tests.transfers import PART

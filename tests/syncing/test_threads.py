@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
+from dsprep.storage import pool
 from dsprep.storage.pool import Pace
 from dsprep.storage.store import Stored
-from dsprep.syncing import run
-from dsprep.syncing.run import in_threads
 from dsprep.syncing.sides import Directory
 
 
@@ -25,7 +24,7 @@ def test_results_come_as_they_are_there() -> None:
         return number * 10
 
     came = []
-    for item, result in in_threads(do, range(5), 2, Pace(1)):
+    for item, result in Pace(2).in_threads(do, range(5)):
         came.append(item)
         assert result == item * 10
         others.release()
@@ -34,8 +33,8 @@ def test_results_come_as_they_are_there() -> None:
 
 
 def test_a_failure_does_not_wait_for_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_GRACE", 0.0)
-    slow, began, pace = threading.Event(), [], Pace(1)
+    monkeypatch.setattr(pool, "LONG_GRACE", 0.0)
+    slow, began, pace = threading.Event(), [], Pace(2)
 
     def do(number: int) -> None:
         began.append(threading.current_thread())
@@ -44,7 +43,7 @@ def test_a_failure_does_not_wait_for_what_is_slow(monkeypatch: pytest.MonkeyPatc
         raise StoreError("expired", "expired")
 
     with pytest.raises(StoreError, match="expired"):
-        list(in_threads(do, range(100), 2, pace))
+        list(pace.in_threads(do, range(100)))
     assert len(began) == 2  # nothing more begins
     assert pace.stopped
     assert all(thread.daemon for thread in began)
@@ -52,7 +51,7 @@ def test_a_failure_does_not_wait_for_what_is_slow(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_stop_does_not_wait_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_GRACE", 0.0)
+    monkeypatch.setattr(pool, "LONG_GRACE", 0.0)
     slow, pace = threading.Event(), Pace(1)
 
     def do(number: int) -> None:
@@ -60,7 +59,7 @@ def test_a_stop_does_not_wait_either(monkeypatch: pytest.MonkeyPatch) -> None:
         slow.wait()
 
     with pytest.raises(Interrupted):
-        list(in_threads(do, range(2), 1, pace))
+        list(pace.in_threads(do, range(2)))
     slow.set()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from threading import Lock
@@ -28,8 +28,6 @@ from dsprep.storage.store import (
     Pages,
     Part,
     Progress,
-    Refused,
-    RefusedKeys,
     Stored,
     Upload,
     ignore,
@@ -52,29 +50,31 @@ class S3Store(Client):
     """Whether the server keeps checksums; None until an answer shows it."""
 
     def url(self, key: str) -> str:
-        """Return what users call an object."""
         return str(Location(self.bucket, key))
 
     @property
     def storage_class(self) -> str:
-        """The storage class of new objects; empty for the standard one."""
         return _standard_is_empty(self.config.storage_class)
 
-    def list(self, prefix: str = "") -> Pages[Stored]:
+    def list(self, prefix: str = "") -> Pages:
         """List all objects whose key begins with a prefix, in order, page by page."""
-        return self._list(prefix, _listed)
+        return (level.files for level in self.levels(prefix, ""))
 
-    def levels(self, prefix: str) -> Iterator[Level]:
+    def levels(self, prefix: str, delimiter: str = "/") -> Iterator[Level]:
         """List what lies directly below a prefix, page by page."""
-        return self._list(prefix, _level, Delimiter="/")
 
-    def _list(self, prefix: str, parse: Callable[[Any], T], **args: Any) -> Iterator[T]:
-        args |= {"Prefix": prefix, "EncodingType": "url"}
+        def parse(page: _Answer) -> Level:
+            entries = page.get("Contents", [])
+            files = [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
+            deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
+            return Level(files, deeper, not page.get("IsTruncated"))
+
+        args = {"Prefix": prefix, "EncodingType": "url"}
+        if delimiter:
+            args["Delimiter"] = delimiter
         return self.pages("ListObjectsV2", prefix, parse, "ContinuationToken", **args)
 
     def stat(self, key: str) -> Stored | None:
-        """Look an object up; None if there is none."""
-
         def parse(answer: _Answer) -> Stored:
             return _stored(key, answer, int(answer["ContentLength"]))
 
@@ -139,20 +139,20 @@ class S3Store(Client):
                 "look which of the two data sets is to stay, and give the command again"
             ) from None
 
-    def delete(self, keys: Sequence[str]) -> RefusedKeys:
-        """Delete objects; missing ones are no failure."""
+    def delete(self, keys: Sequence[str]) -> dict[str, StoreError]:
+        """Delete objects, if they are there; return the errors of those that are refused."""
 
-        def parse(answer: _Answer) -> RefusedKeys:
-            return [
-                Refused(entry["Key"], self.failed("DeleteObjects", entry["Key"]).refused(entry, {}))
+        def parse(answer: _Answer) -> dict[str, StoreError]:
+            return {
+                entry["Key"]: self.failed("DeleteObjects", entry["Key"]).refused(entry, {})
                 for entry in answer.get("Errors", [])
-            ]
+            }
 
-        refused: RefusedKeys = []
+        refused: dict[str, StoreError] = {}
         for at in range(0, len(keys), _DELETED_AT_ONCE):
             some = keys[at : at + _DELETED_AT_ONCE]
             objects = {"Objects": [{"Key": key} for key in some], "Quiet": True}
-            refused += self.call("DeleteObjects", some[0], parse, Delete=objects)
+            refused |= self.call("DeleteObjects", some[0], parse, Delete=objects)
         return refused
 
     def copy(
@@ -169,14 +169,6 @@ class S3Store(Client):
         if self.checksums is not False:
             args["ChecksumAlgorithm"] = "CRC32C"
         self.call("CopyObject", key, ignore, Key=key, **args)
-
-    def tags(self, key: str) -> dict[str, str]:
-        """Return the tags of an object."""
-
-        def parse(answer: _Answer) -> dict[str, str]:
-            return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
-
-        return self.call("GetObjectTagging", key, parse, Key=key)
 
     def create_upload(
         self,
@@ -208,7 +200,6 @@ class S3Store(Client):
         md5: bytes | None,
         progress: Progress = ignore,
     ) -> Part:
-        """Send one part."""
         value = crc32c if upload.checksums else None
         args = {**_names(upload), "PartNumber": number}
         stored = self._send("UploadPart", args, data, value, md5, progress)
@@ -229,7 +220,7 @@ class S3Store(Client):
         )
 
     def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
-        """Make the parts one object; return its ETag."""
+        """Make the parts one object, with this crc32c if it is known; return its ETag."""
         entries: list[dict[str, Any]] = [
             {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
         ]
@@ -242,7 +233,17 @@ class S3Store(Client):
                 if part.crc32c is not None:
                     entry["ChecksumCRC32C"] = _base64(part.crc32c)
         args["MultipartUpload"] = {"Parts": entries}
-        return self.call("CompleteMultipartUpload", upload.key, _etag, **args)
+        try:
+            return self.call("CompleteMultipartUpload", upload.key, _etag, **args)
+        except StoreError as error:
+            # Perhaps it was completed, and the answer was lost.
+            there = self.stat(upload.key) if error.kind == "gone" else None
+            if there is None or there.size != size:
+                raise
+            is_it = crc32c is not None and checksums.crc32c_of(there) == crc32c
+            if not is_it and not checksums.is_made_of(there, parts):
+                raise
+            return there.etag
 
     def abort(self, upload: Upload) -> None:
         """Delete the parts of an upload; one that is not there any more is no failure."""
@@ -331,8 +332,6 @@ class S3Reading:
         self._ask(size, etag)
 
     def read(self, size: int = _READ_AT_ONCE) -> bytes:
-        """Return the next bytes, at most so many; none at the end."""
-
         def attempt(number: int) -> bytes:
             left = self._stop - self._at
             if number > 1:
@@ -399,10 +398,8 @@ _connecting = Lock()
 
 
 def store_of(bucket: str) -> S3Store:
-    """Return the connection to a bucket that all threads of this process share.
-
-    A worker connects itself, so its tasks hold no secret.
-    """
+    """Return the connection to a bucket that all threads of this process share."""
+    # A worker connects itself, so its tasks hold no secret.
     with _connecting:  # many threads may want it first, and connecting takes long
         if bucket not in _stores:
             _stores[bucket] = S3Store(bucket, on_retry=tell_retry)
@@ -424,16 +421,6 @@ def _stored(key: str, answer: _Answer, size: int) -> Stored:
         kms_key=answer.get("SSEKMSKeyId", ""),
         headers={name: answer[name] for name in _KEPT if answer.get(name)},
     )
-
-
-def _listed(page: _Answer) -> list[Stored]:
-    entries = page.get("Contents", [])
-    return [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
-
-
-def _level(page: _Answer) -> Level:
-    deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
-    return Level(_listed(page), deeper, not page.get("IsTruncated"))
 
 
 def _part(answer: _Answer, number: int, size: int) -> Part:

@@ -94,7 +94,6 @@ class Connection:
     """Sends requests of one bucket; several threads may do so at once."""
 
     def __init__(self, bucket: str, config: S3Config) -> None:
-        """Prepare; nothing is sent yet."""
         import botocore.session
         from botocore import UNSIGNED
         from botocore.config import Config
@@ -132,7 +131,6 @@ class Connection:
         self._routing = threading.Lock()
 
     def close(self) -> None:
-        """Close idle connections."""
         self._closed = True
         self._client.close()
         with suppress(IndexError):
@@ -174,10 +172,10 @@ class Connection:
             if operation in _LATE and status == 200 and b"<Error>" in body[:200]:
                 status = 500
         # The parser spells names as S3's documentation does; a dict is quicker than HTTPMessage.
-        told = {name.lower(): text for name, text in found.response.getheaders()}
-        told |= {name.title(): text for name, text in told.items() if name[:2] != "x-"}
-        told["ETag"] = told.get("etag", "")
-        facts = {"headers": told, "status_code": status, "context": {}, "body": body}
+        fields = {name.lower(): text for name, text in found.response.getheaders()}
+        fields |= {name.title(): text for name, text in fields.items() if name[:2] != "x-"}
+        fields["ETag"] = fields.get("etag", "")
+        facts = {"headers": fields, "status_code": status, "context": {}, "body": body}
         answer = self._parser.parse(facts, model.output_shape)
         if status >= 300:
             raise ClientError(answer, operation)
@@ -186,10 +184,9 @@ class Connection:
     def _sign(
         self, region: str, method: str, path: str, query: str, headers: dict[str, str]
     ) -> None:
-        """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference).
-
-        botocore's signer takes four times as long, which is noticed with thousands of small files.
-        """
+        """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference)."""
+        # botocore's signer takes four times as long, which is noticed with thousands of small
+        # files.
         keys = self._session.get_credentials().get_frozen_credentials()
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         headers |= {"x-amz-date": now, "x-amz-content-sha256": _UNSIGNED}
@@ -251,12 +248,12 @@ class Connection:
 
     def follows(self, error: Exception) -> bool:
         """Sign for another region from now on, if an error says that the bucket is there."""
-        told = getattr(error, "response", {})
-        if not isinstance(told, dict):
+        answer = getattr(error, "response", {})
+        if not isinstance(answer, dict):
             return False
-        about = told.get("ResponseMetadata", {})
+        about = answer.get("ResponseMetadata", {})
         headers = about.get("HTTPHeaders", {})
-        region = headers.get("x-amz-bucket-region") or told.get("Error", {}).get("Region")
+        region = headers.get("x-amz-bucket-region") or answer.get("Error", {}).get("Region")
         moved = about.get("HTTPStatusCode") in (301, 307, 400)
         with self._routing:
             if not moved or not region or not self._route or region == self._route.region:
@@ -338,10 +335,10 @@ class _Response:
         return self.response.read(size)
 
     def close(self) -> None:
-        whole = self.response.isclosed() or self.response.length == 0
+        is_read = self.response.isclosed() or self.response.length == 0
         self.response.close()
         connection, self._connection = self._connection, None
-        if connection is not None and whole and not self.response.will_close:
+        if connection is not None and is_read and not self.response.will_close:
             self._free(connection)
         elif connection is not None:
             connection.close()
@@ -383,7 +380,6 @@ class Client:
         on_fallback: Callable[[str], object] = ignore,
         role: type[StoreError] = StoreError,
     ) -> None:
-        """Prepare; nothing is sent yet."""
         self.bucket, self.config = bucket, config or S3Config()
         self._retries, self._wait, self._role = retries or Retries(), wait, role
         self._on_retry, self._on_fallback = on_retry, on_fallback
@@ -401,7 +397,6 @@ class Client:
         return other
 
     def close(self) -> None:
-        """Close connections."""
         self._connection.close()
 
     def call(

@@ -12,8 +12,7 @@ from dsprep.errors import OptionError, StoreError
 from dsprep.units import format_duration
 from dsprep.waits import WAITS
 
-_NOTICEABLE = 1.0
-"""Seconds of waiting that a user may wonder about."""
+_NOTICEABLE = 1.0  # seconds of waiting that a user may wonder about
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,6 @@ class Retries:
     longest: float = 20.0  # maximum of any wait in seconds
 
     def delay(self, failed: int) -> float:
-        """Return the seconds to wait after so many failures: AWS's "full jitter"."""
         return random.uniform(0, min(self.longest, self.first * 2 ** (failed - 1)))
 
 

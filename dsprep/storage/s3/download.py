@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import DestinationError, StoreError
@@ -37,10 +38,8 @@ def download(
     listed: Stored | None = None,
     crc32c: int | None = None,
 ) -> Transferred:
-    """Download an object, with this crc32c if given. Its file gets its name when it is complete.
-
-    A small object that has been listed is not looked up.
-    """
+    """Download an object, with this crc32c if given. Its file gets its name when it is complete."""
+    # A small object that has been listed is not looked up.
     small = listed is not None and len(plan_parts(listed.size, options.part_size)) == 1
     stored = listed if small else store.stat(key)
     if stored is None:
@@ -50,27 +49,27 @@ def download(
     plan = plan_parts(stored.size, options.part_size, store.url(key))
     with closing(Landing(path, stored, plan)) as landing:
         try:
-            return _Download(store, stored, landing, crc32c, options).run()
+            return _Download(store, stored, landing, plan, crc32c, options).run()
         except BaseException:
             if not options.keep:
                 landing.discard()
             raise
 
 
+@dataclass
 class _Download:
     """The download of one object."""
 
-    def __init__(
-        self,
-        store: S3Store,
-        stored: Stored,
-        landing: Landing,
-        expected: int | None,
-        options: TransferOptions,
-    ) -> None:
-        self.store, self.stored, self.landing, self.expected = store, stored, landing, expected
-        self.pace, self.events = options.pace, options.events
-        self.plan, self.name = landing.plan, store.url(stored.key)
+    store: S3Store
+    stored: Stored
+    landing: Landing
+    plan: Sequence[Range]
+    crc32c: int | None  # the one that is expected
+    options: TransferOptions
+
+    def __post_init__(self) -> None:
+        self.name = self.store.url(self.stored.key)
+        self.pace, self.events = self.options.pace, self.options.events
 
     def run(self) -> Transferred:
         """Fetch the missing parts; all of them again if the file is not what it should be."""
@@ -88,7 +87,10 @@ class _Download:
                 got = self.pace.each(self.fetch, missing)
             values, there = {**there, **dict(got)}, {}
             value = combine_all((values[part.number], part.size) for part in self.plan)
-            proof = self.proof(value)
+            if self.crc32c is None:
+                proof = confirmed_by(self.stored, value, self.landing.md5)
+            else:
+                proof = "crc32c" if self.crc32c == value else ""
             if proof:
                 mtime = said_mtime_ns(self.stored.metadata)
                 self.landing.publish(int(self.stored.modified * 1e9) if mtime is None else mtime)
@@ -120,7 +122,6 @@ class _Download:
         return there
 
     def fetch(self, part: Range) -> tuple[int, int]:
-        """Fetch a part; return its number and crc32c."""
         is_all = part.size == self.stored.size
         size = None if is_all else part.size
         value = done = 0
@@ -139,19 +140,6 @@ class _Download:
         self.events.part(self.name, part.number)
         return part.number, value
 
-    def proof(self, value: int) -> str:
-        """Return what proves that the file is the object; empty if it is not."""
-        if self.expected is not None:
-            return "crc32c" if self.expected == value else ""
-        return confirmed_by(self.stored, value, self.md5)
-
-    def md5(self) -> bytes:
-        """Return the MD5 of what has arrived."""
-        digest = hashlib.md5(usedforsecurity=False)
-        for data in self.landing.read(0, self.stored.size):
-            digest.update(data)
-        return digest.digest()
-
 
 class Landing:
     """A hidden partial file beside its place, and a journal of its complete parts.
@@ -163,7 +151,7 @@ class Landing:
 
     def __init__(self, final: Path, stored: Stored, plan: Sequence[Range]) -> None:
         """Open what an earlier run has left of this object, or begin."""
-        self.final, self.plan, self.size = final, plan, stored.size
+        self.final, self._size, self._in_parts = final, stored.size, len(plan) > 1
         self._hidden, name = final.parent / SCRATCH, final.name
         if len(os.fsencode(name)) + len(".partial") > LONGEST_NAME:
             name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -177,10 +165,9 @@ class Landing:
         self._lock = Lock(self._partial, final, PATIENCE, _FLAGS, hidden=True)
         self._fd = self._lock.file.fileno()
         # the crc32c of each part that should be there, by number
-        self.there = self._read_journal() if len(self.plan) > 1 else {}
+        self.there = self._read_journal() if self._in_parts else {}
 
     def close(self) -> None:
-        """Close the file, and let other runs write it."""
         self._lock.release()
 
     def begin(self) -> None:
@@ -188,12 +175,11 @@ class Landing:
         self.there = {}
         with destination_errors(self.final):
             os.ftruncate(self._fd, 0)
-            if len(self.plan) > 1:
-                os.posix_fallocate(self._fd, 0, self.size)
+            if self._in_parts:
+                os.posix_fallocate(self._fd, 0, self._size)
                 self._journal.unlink(missing_ok=True)
 
     def write(self, data: bytes, start: int) -> None:
-        """Write bytes at an offset."""
         with destination_errors(self.final):
             view = memoryview(data)
             while view:
@@ -201,11 +187,16 @@ class Landing:
                 view, start = view[done:], start + done
 
     def read(self, start: int, size: int) -> Iterator[bytes]:
-        """Read bytes that were written, in pieces."""
         for offset in range(start, start + size, _AT_ONCE):
             with destination_errors(self.final):
                 piece = os.pread(self._fd, min(_AT_ONCE, start + size - offset), offset)
             yield piece
+
+    def md5(self) -> bytes:
+        digest = hashlib.md5(usedforsecurity=False)
+        for data in self.read(0, self._size):
+            digest.update(data)
+        return digest.digest()
 
     def note(self, number: int, crc32c: int) -> None:
         """Note that a part is complete."""
@@ -241,7 +232,7 @@ class Landing:
             head, *lines = read_whole(self._journal).decode("utf-8", "replace").split("\n")
         except OSError:
             return {}
-        if head != self._head or os.fstat(self._fd).st_size != self.size:
+        if head != self._head or os.fstat(self._fd).st_size != self._size:
             return {}
         found = {}
         for line in lines:

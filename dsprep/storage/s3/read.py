@@ -55,10 +55,13 @@ def no_object(url: str) -> FileNotFoundError:
 
 
 @contextmanager
-def as_source(url: str, *, is_object: bool = False) -> Iterator[None]:
-    """Raise what a store refuses as an error of the source."""
+def as_source(url: str, *, is_object: bool = False) -> Iterator[tuple[S3Store, str]]:
+    """Return the connected bucket of a URL, and its key; raise refusals as errors of the source."""
+    from dsprep.storage.s3.bucket import store_of  # slow to load; not where nothing is on S3
+
+    location = parse_url(url)
     try:
-        yield
+        yield store_of(location.bucket), location.key
     except StoreError as error:
         if error.kind == "missing" and is_object:
             raise no_object(url) from None
@@ -67,14 +70,6 @@ def as_source(url: str, *, is_object: bool = False) -> Iterator[None]:
                 f"{url}: has changed while it was being read; give the same command again"
             ) from None
         raise SourceError(str(error)) from None
-
-
-def bucket_and_key(url: str) -> tuple[S3Store, str]:
-    """Return the connected bucket of an object or a prefix, and its key."""
-    from dsprep.storage.s3.bucket import store_of  # slow to load; not where nothing is on S3
-
-    location = parse_url(url)
-    return store_of(location.bucket), location.key
 
 
 _answers: ContextVar[dict[tuple[str, str], Any] | None] = ContextVar("answers", default=None)
@@ -104,8 +99,7 @@ def look_up(url: str) -> Stored | None:
     """Look an object up; None if there is none."""
 
     def ask() -> Stored | None:
-        with as_source(url):
-            store, key = bucket_and_key(url)
+        with as_source(url) as (store, key):
             return store.stat(key) if key and not key.endswith("/") else None
 
     return _once("object", url, ask)
@@ -118,22 +112,20 @@ def prefix_of(key: str) -> str:
 
 def levels(url: str) -> Iterator[Level]:
     """List what lies directly below a location, page by page."""
-    first = _once("level", url, lambda: next(_levels(url)))
+
+    def pages() -> Iterator[Level]:
+        with as_source(url) as (store, key):
+            yield from store.levels(prefix_of(key))
+
+    first = _once("level", url, lambda: next(pages()))
     yield first
     if not first.is_last:
-        yield from islice(_levels(url), 1, None)
-
-
-def _levels(url: str) -> Iterator[Level]:
-    with as_source(url):
-        store, key = bucket_and_key(url)
-        yield from store.levels(prefix_of(key))
+        yield from islice(pages(), 1, None)
 
 
 def object_sizes(url: str) -> dict[str, int]:
     """Return the size of every object below a location, by relative path."""
-    with as_source(url):
-        store, key = bucket_and_key(url)
+    with as_source(url) as (store, key):
         prefix = prefix_of(key)
         pages = store.list(prefix)
         return {file.key[len(prefix) :]: file.size for page in pages for file in page}
@@ -141,8 +133,7 @@ def object_sizes(url: str) -> dict[str, int]:
 
 def read_range(url: str, start: int, size: int, etag: str) -> bytes:
     """Read a range of an object that must still have this ETag."""
-    with as_source(url, is_object=True):
-        store, key = bucket_and_key(url)
+    with as_source(url, is_object=True) as (store, key):
         with store.open(key, start, size, etag) as reading:
             data = reading.read_all()
         if len(data) != size:  # only where an ETag could not be asked for
@@ -152,8 +143,7 @@ def read_range(url: str, start: int, size: int, etag: str) -> bytes:
 
 def read_object(url: str, size: int | None = None, limit: int | None = None) -> bytes | None:
     """Read an object in one request; None if it has another size."""
-    with as_source(url, is_object=True):
-        store, key = bucket_and_key(url)
+    with as_source(url, is_object=True) as (store, key):
 
         def attempt(_: int) -> bytes | None:
             with store.open(key) as reading:
@@ -222,7 +212,6 @@ class ObjectFile(io.RawIOBase):
     """An object that is open for reading; reading it fails if it has been replaced."""
 
     def __init__(self, url: str) -> None:
-        """Look it up."""
         super().__init__()
         self._asked: deque[_Range] = deque(maxlen=_MOST_ASKED)
         self._windows: deque[_Range] = deque()
@@ -239,7 +228,6 @@ class ObjectFile(io.RawIOBase):
         return self._facts
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read ``count`` bytes at an offset, or fewer at the end."""
         stop = min(offset + count, self._size)
         while self._windows and self._windows[0].stop <= offset:
             self._windows.popleft()
@@ -253,10 +241,8 @@ class ObjectFile(io.RawIOBase):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ahead(self, offset: int, count: int) -> None:
-        """Begin to fetch bytes, of many the first, that are read in the order of these calls.
-
-        Bytes that follow those of the last call are left to the windows of sequential reading.
-        """
+        """Begin to fetch bytes, of many the first, that are read in the order of these calls."""
+        # Bytes that follow those of the last call are left to the windows of sequential reading.
         follows = abs(offset - self._told) <= _NEAR
         self._told = offset + count
         stop = min(offset + min(count, _LARGEST), self._size)
@@ -301,18 +287,15 @@ class ObjectFile(io.RawIOBase):
         return _Range(start, stop, submit(call))
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     seekable = readable
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to an offset."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read ``size`` bytes, or fewer at the end; all that follow if it is negative."""
         count = self._size if size is None or size < 0 else size
         data = self.pread(count, self._at)
         self._at += len(data)
@@ -328,7 +311,6 @@ class ObjectFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Cancel what is being fetched."""
         for found in (*self._windows, *self._asked):
             found.data.cancel()
         self._windows.clear()

@@ -1,4 +1,4 @@
-"""One local file to one object: in parts, resumed where an earlier run ended, and proven.
+"""One object from a local file, or copied by the server from another: in parts, and proven.
 
 What an earlier run has sent is found by asking the server for unfinished uploads of this key and
 for their parts. A part is kept if its checksum is that of the bytes that would be sent. So it does
@@ -12,12 +12,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dsprep.errors import DsprepError, SourceError, StoreError
-from dsprep.storage.checksums import combine_all, crc32c, is_made_of, md5, metadata_of, said_crc32c
+from dsprep.storage.checksums import (
+    CRC32C,
+    combine_all,
+    crc32c,
+    crc32c_of,
+    is_made_of,
+    md5,
+    metadata_of,
+    said_crc32c,
+)
 from dsprep.storage.local import SCRATCH, open_regular
+from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.copy import set_metadata
 from dsprep.storage.store import Part, Stored, Upload
 from dsprep.storage.transfer import (
     Range,
@@ -25,6 +35,7 @@ from dsprep.storage.transfer import (
     Transferred,
     buffer,
     fits,
+    plan_copy,
     plan_parts,
 )
 
@@ -74,7 +85,6 @@ class _File:
         return value
 
     def crc32c(self) -> int:
-        """Read the whole file and return its crc32c."""
         space, value = memoryview(bytearray(_AT_ONCE)), 0
         for start in range(0, self.size, _AT_ONCE):
             value = self.read_into(space[: self.size - start], start, value)
@@ -157,10 +167,8 @@ class _Upload:
         return self.create()
 
     def find(self) -> tuple[Upload, Mapping[int, tuple[Part, int]]] | None:
-        """Find the unfinished upload with most parts, whose parts have the planned sizes.
-
-        Return the parts that are there and right, by number, and the crc32c of each.
-        """
+        """Find the unfinished upload with most parts, whose parts have the planned sizes."""
+        # Return the parts that are there and right, by number, and the crc32c of each.
         best: tuple[Upload, Sequence[Part]] | None = None
         try:
             unfinished = list(self.store.list_uploads(self.key))
@@ -213,7 +221,6 @@ class _Upload:
         return Transferred(stored, value, len(pairs), len(there), moved, proof)
 
     def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
-        """Send a part; return it and its crc32c."""
         self.pace.check()
         data = buffer(part.size)
         value = self.file.read_into(data, part.start)
@@ -224,12 +231,7 @@ class _Upload:
 
     def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
         """Make the parts one object; return it, and what proves that it is the file."""
-        etag = ""
-        try:
-            etag = self.store.complete(upload, parts, self.file.size, value)
-        except StoreError as error:
-            if error.kind != "gone":  # perhaps it was completed, and the answer was lost
-                raise
+        etag = self.store.complete(upload, parts, self.file.size, value)
         stored = self.store.stat(self.key)
         if stored is not None and stored.size == self.file.size:
             if stored.crc32c == value:
@@ -240,8 +242,8 @@ class _Upload:
             if stored.crc32c is None and etag and stored.etag == etag:
                 return stored, "parts"
         raise StoreError(
-            f"{self.name}: is not what was sent: something else has been stored there meanwhile, "
-            "or has ended the upload; give the same command again",
+            f"{self.name}: is not what was sent: something else has been stored there meanwhile; "
+            "give the same command again",
             "exists",
         )
 
@@ -255,7 +257,7 @@ class _Upload:
             )
 
     def is_as_wanted(self, stored: Stored, value: int) -> bool:
-        """Tell whether the object of an upload that was found has the wanted metadata and keys."""
+        """Return whether the object of a resumed upload has the wanted metadata and keys."""
         config = self.store.config
         if config.tags or config.acl:  # which a HEAD does not report
             return False
@@ -272,18 +274,124 @@ class _Upload:
         self.events.moved(self.name, size)
 
 
-def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> None:
-    """Check before the first byte goes that objects below a prefix can be stored.
+def copy(
+    source: S3Store,
+    key: str,
+    target: S3Store,
+    new_key: str,
+    options: TransferOptions,
+    metadata: Mapping[str, str] | None = None,
+) -> Transferred:
+    """Let the server copy an object, within a bucket or between two that it both has."""
+    stored = source.stat(key)
+    if stored is None:
+        raise StoreError(f"{source.url(key)}: is not there", "missing")
+    parts, name = len(plan_copy(stored.size)), target.url(new_key)
+    if metadata is None and target.config.metadata:
+        metadata = stored.metadata
+    options.events.begin(name, stored.size, parts)
+    if parts == 1:
+        with options.pace.slots:
+            target.copy(source.bucket, stored, new_key, metadata)
+    else:
+        said = stored.metadata if metadata is None else metadata
+        tags = {} if target.config.tags else _tags(source, key, options)
+        _in_parts(source.bucket, stored, target, new_key, said, tags, options.pace)
+    options.events.moved(name, stored.size)
+    there = target.stat(new_key)
+    proof = _proof(stored, there)
+    if there is None or not proof:
+        raise StoreError(f"{name}: is not the same as {source.url(key)} after copying", "damaged")
+    options.events.end(name, stored.size, proof)
+    return Transferred(there, crc32c_of(there), parts, 0, there.size, proof)
 
-    Probes that killed runs have left behind are aborted, too.
-    """
+
+def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pace) -> Stored:
+    """Give an object other metadata, its crc32c included: S3 copies it onto itself."""
+    try:
+        return copy(store, key, store, key, TransferOptions(pace), metadata).stored
+    except StoreError as error:
+        # Perhaps it was copied and the answer was lost: an object in parts gets another ETag.
+        there = store.stat(key) if error.kind == "exists" else None
+        if (
+            there is None
+            or crc32c_of(there) != said_crc32c(metadata)
+            or not metadata.items() <= there.metadata.items()
+        ):
+            raise
+        return there
+
+
+def _tags(store: S3Store, key: str, options: TransferOptions) -> dict[str, str]:
+    """Return the tags of an object, which a copy in parts does not get by itself."""
+
+    def parse(answer: Mapping[str, Any]) -> dict[str, str]:
+        return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
+
+    try:
+        return store.call("GetObjectTagging", key, parse, Key=key)
+    except StoreError as error:
+        if error.kind not in ("denied", "unsupported"):
+            raise
+        options.events.fallback(f"{error}; its copy gets no tags")
+        return {}
+
+
+def _in_parts(
+    bucket: str,
+    stored: Stored,
+    target: S3Store,
+    key: str,
+    metadata: Mapping[str, str],
+    tags: Mapping[str, str],
+    pace: Pace,
+) -> None:
+    plan = plan_copy(stored.size)
+    # No checksum tells what the parts are that a killed run has left of such a copy.
+    with suppress(DsprepError):  # it takes rights that copying can do without
+        for begun in target.list_uploads(key):
+            there = target.parts(begun) if begun.key == key else None
+            if there is not None and fits(plan, there):
+                target.abort(begun)
+    upload = target.create_upload(key, metadata, stored.headers, tags)
+
+    def move(part: Range) -> Part:
+        pace.check()
+        return target.copy_part(upload, part.number, bucket, stored, part.start, part.size)
+
+    try:
+        target.complete(upload, pace.each(move, plan), stored.size, crc32c_of(stored))
+    except BaseException:
+        with suppress(DsprepError):
+            target.abort(upload)
+        raise
+
+
+def _proof(old: Stored, new: Stored | None) -> str:
+    """Return what proves that two objects are the same; empty if they are not."""
+    if new is None or new.size != old.size:
+        return ""
+    if old.crc32c is not None and new.crc32c is not None:
+        return "crc32c" if old.crc32c == new.crc32c else ""
+    if old.etag and old.etag == new.etag:
+        return "md5"
+    if old.md5 is not None and new.md5 is not None:
+        return ""
+    if new.crc32c is not None and CRC32C in old.metadata:
+        return "crc32c" if crc32c_of(old) == new.crc32c else ""
+    return "size"
+
+
+def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> None:
+    """Check before the first byte goes that objects below a prefix can be stored."""
+    # Probes that killed runs have left behind are aborted, too.
     store.abort(_begin(store, prefix))
     with suppress(StoreError):  # it takes another right, which uploads can do without
         for upload in store.list_uploads(prefix + _PROBE):
             store.abort(upload)
     if deleting:
-        for refused in store.delete([prefix + _PROBE]):  # which is not there
-            raise refused.error
+        for error in store.delete([prefix + _PROBE]).values():  # it is not there
+            raise error
 
 
 def probe(store: S3Store, prefix: str) -> Upload:

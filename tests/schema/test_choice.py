@@ -1,0 +1,163 @@
+"""Which fields are kept, and what a name that no field has leads to."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import dsprep
+from dsprep.schema import Field, Schema
+from tests.conftest import Finished
+from tests.images import image_folder, jpeg
+from tests.parquet_files import images, write_table
+
+RunHere = Callable[..., Finished]
+
+
+@pytest.fixture(scope="module")
+def sources(run_here: RunHere, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("fields")
+    image_folder(root / "images", ("a", "b"), 1)
+    for name in ("shard.tar", "records.tfrecord"):
+        assert run_here("pack", root / "images", root / name, "-j1").code == 0
+    return root
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "note"),
+    [
+        ("images", ("--drop", "clss,label"), "--drop clss: no sample has this field"),
+        ("shard.tar", ("--drop", "clss,label"), "--drop clss: no sample has this field"),
+        ("shard.tar", ("--rename", "y=caption"), "--rename y: no sample has this field"),
+        (
+            "shard.tar",
+            ("--keep-fields", "mask.png", "--resize", "9"),
+            "--keep-fields mask.png: no sample has this field",
+        ),
+    ],
+)
+def test_a_name_that_no_field_has_is_said(
+    run_here: RunHere,
+    sources: Path,
+    tmp_path: Path,
+    source: str,
+    options: tuple[str, ...],
+    note: str,
+) -> None:
+    args = (sources / source, tmp_path / "out", "--to", "parquet", "--dry-run", "--json", "-j1")
+    assert note in json.loads(run_here("convert", *args, *options).out)["notes"]
+
+
+def test_a_stream_says_it(sources: Path) -> None:
+    notes: list[str] = []
+    with (sources / "shard.tar").open("rb") as file:
+        stream = dsprep.convert_stream(
+            file,
+            source="webdataset",
+            to="tfrecord",
+            drop=["clss"],
+            rename={"cls": "y", "caption": "z"},
+            on_note=notes.append,
+        )
+        assert b"\x01y" in stream.read()
+    assert notes == [
+        "--drop clss: no sample has this field",
+        "--rename caption: no sample has this field",
+    ]
+
+
+@pytest.mark.parametrize("options", [("--drop", "image"), ("--only", "label")])
+def test_images_are_not_left_out_of_image_files(
+    run_here: RunHere, sources: Path, tmp_path: Path, options: tuple[str, str]
+) -> None:
+    done = run_here("convert", sources / "images", tmp_path / "x.tar", *options, "-j1")
+    assert done.code == 2
+    assert "--only and --drop leave no image" in done.err
+
+
+@pytest.mark.parametrize("name", ["jpg", "image", "*"])
+def test_the_image_goes_by_its_name_and_by_its_extensions(name: str) -> None:
+    image = Field("image", "image", places=(("*",),))
+    schema = Schema((image, Field("mask", "image", places=(("mask.*",),))), image="image")
+    assert schema.named(name) == image
+    assert schema.named("mask.png") == schema.named("mask") == schema.fields[1]
+
+
+def test_a_column_that_is_dropped_is_there(run_here: RunHere, tmp_path: Path) -> None:
+    columns = {"image": images([jpeg()]), "EventTime": [1.5]}
+    source, dest = write_table(tmp_path / "x.parquet", columns), tmp_path / "x.tar"
+    done = run_here("convert", source, dest, "--drop", "EventTime,minute", "--json", "-j1")
+    assert json.loads(done.out)["notes"] == [
+        "--drop minute: no sample has this field",
+        "1 sample without labels",
+    ]
+
+
+@pytest.mark.parametrize("source", ["images", "shard.tar", "records.tfrecord"])
+@pytest.mark.parametrize("to", ["x.parquet", "x.tar", "x.tfrecord"])
+@pytest.mark.parametrize("options", [("--drop", "label")])
+def test_without_labels_there_are_no_classes_and_verify_expects_none(
+    run_here: RunHere,
+    sources: Path,
+    tmp_path: Path,
+    source: str,
+    to: str,
+    options: tuple[str, str],
+) -> None:
+    dest = tmp_path / to
+    done = run_here("convert", sources / source, dest, *options, "-j1")
+    assert (done.code, done.err) == (0, "")
+    assert "classes" not in done.out
+    assert not (tmp_path / f"{to}.classes.txt").exists()
+    assert b"image/class" not in dest.read_bytes()
+    done = run_here("verify", dest, "--against", sources / source, "-j1")
+    assert (done.code, "whole" in done.out) == (0, True), done.out + done.err
+
+
+def test_a_renamed_label_is_verified(run_here: RunHere, sources: Path, tmp_path: Path) -> None:
+    dest = tmp_path / "x.tar"
+    options = ("--rename", "label=target", "-j1")
+    assert run_here("convert", sources / "images", dest, *options).code == 0
+    with tarfile.open(dest) as tar:
+        assert sorted(tar.getnames())[:2] == ["a/000.jpg", "a/000.target.cls"]
+    assert run_here("verify", dest, "--against", sources / "images", "-j1").code == 0
+
+
+def test_what_a_preset_writes_is_not_a_field_of_the_source(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    dest, back = tmp_path / "x.tfrecord", tmp_path / "x.tar"
+    call = ("convert", sources / "images", dest, "--features", "inception", "-j1")
+    assert run_here(*call).code == 0
+    assert b"image/class/synset" in dest.read_bytes()
+    done = run_here("convert", dest, back, "-j1")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_samples_of_parts_without_labels_have_no_classes(run_here: RunHere, tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    image_folder(root, ("a", "b"), 1)
+    (root / "a" / "000.txt").write_text("x")
+    done = run_here("pack", root, tmp_path / "x.tar", "--parts", "--drop", "label", "-j1")
+    assert (done.code, done.err, "classes" in done.out) == (0, "", False)
+    assert not (tmp_path / "x.tar.classes.txt").exists()
+
+
+@pytest.mark.usefixtures("lasting")
+def test_a_limit_of_no_pixels_is_a_limit(sources: Path, tmp_path: Path) -> None:
+    with pytest.raises(dsprep.SourceError, match="more than --max-pixels 0"):
+        dsprep.pack(sources / "images", tmp_path / "x.tar", max_pixels=0, workers=1)
+
+
+def test_samples_without_the_image_of_others_are_said(run_here: RunHere, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        for name, data in (("a.jpg", jpeg()), ("b.img", jpeg()), ("c.jpg", jpeg())):
+            (tmp_path / "file").write_bytes(data)
+            tar.add(tmp_path / "file", name)
+    options = ("--from", "webdataset", "-j1")
+    done = run_here("convert", tmp_path / "x.tar", tmp_path / "out.tfrecord", *options)
+    assert "1 of 3 samples looked at without the image 'image'; further images are img" in done.out

@@ -1,0 +1,1 @@
+"""What dsprep reads: how each kind of source is found, listed and read."""

@@ -1,0 +1,197 @@
+"""Images that a `metadata.jsonl` or a `metadata.csv` describes, as `imagefolder` has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsprep.catalog import Catalog
+from dsprep.errors import BadSample, SourceError
+from dsprep.findings import Finding
+from dsprep.sample import Sample
+from dsprep.sources.reading import make_source, read_source
+from tests.images import jpeg, png
+
+FILES = {"a.jpg": jpeg(1), "x/b.jpg": jpeg(2), "x/m.png": png(3), "c.JPEG": jpeg(4)}
+
+
+def fill(root: Path, metadata: str, text: str | bytes) -> Path:
+    """Make images, and a file of metadata."""
+    for name, data in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    (root / metadata).write_bytes(text.encode() if isinstance(text, str) else text)
+    return root
+
+
+def read(root: Path, kind: str | None = None) -> tuple[Catalog, list[Finding]]:
+    return read_source(make_source(str(root), kind=kind))
+
+
+def samples(catalog: Catalog) -> list[Sample | BadSample]:
+    """What a worker reads, in order and shuffled."""
+    reader = pickle.loads(pickle.dumps(catalog.reader))
+    found = list(reader.read(catalog.rows()))
+    shuffled = catalog.shuffle(3)
+    again = list(reader.read(shuffled.rows()))
+    if all(isinstance(each, Sample) for each in found):
+        assert again == [found[number] for number in shuffled.table["index"]]
+    return found
+
+
+def fields(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """The fields of all samples by path, without the image."""
+    found = {each.path: each.fields for each in samples(catalog) if isinstance(each, Sample)}
+    for path, values in found.items():
+        assert values.pop("image") == FILES[path]
+    return found
+
+
+def types(catalog: Catalog) -> dict[str, str]:
+    assert catalog.settled is not None
+    return {each.name: each.type for each in catalog.settled.schema.fields}
+
+
+def test_lines_of_json(tmp_path: Path) -> None:
+    lines = [
+        {"file_name": "x/b.jpg", "label": "dog", "n": 1, "mask_file_name": "x/m.png", "t": ["ä"]},
+        {"file_name": "./a.jpg", "label": "cat", "n": 2, "objects": {"bbox": [[1, 2, 3, 4.5]]}},
+        {"file_name": "c.JPEG", "label": "cat", "n": None, "mask_file_name": None},
+    ]
+    text = "\ufeff" + "\r\n\n".join(map(json.dumps, lines))
+    catalog, findings = read(fill(tmp_path, "metadata.jsonl", text))
+    assert findings == []
+    assert catalog.classes == ("cat", "dog")
+    assert catalog.table["path"].to_list() == ["x/b.jpg", "a.jpg", "c.JPEG"]
+    assert catalog.table["size"][0] == len(FILES["x/b.jpg"]) + len(FILES["x/m.png"])
+    assert fields(catalog) == {
+        "x/b.jpg": {"label": 1, "n": 1, "mask": FILES["x/m.png"], "t": ("ä",)},
+        "a.jpg": {"label": 0, "n": 2, "objects": b'{"bbox":[[1,2,3,4.5]]}'},
+        "c.JPEG": {"label": 0},
+    }
+
+
+def test_a_table(tmp_path: Path) -> None:
+    text = (
+        "file_name,label,text,n,score,id,ok\r\n"
+        'a.jpg,3,"two ""lines""\nof text",1,1,007,True\r\n'
+        "\r\n"
+        "x/b.jpg,4,,-2,0.5,8,False\r\n"
+    )
+    catalog, findings = read(fill(tmp_path, "metadata.csv", text))
+    assert findings == [Finding("unlisted", "c.JPEG"), Finding("unlisted", "x/m.png")]
+    assert types(catalog) == {
+        "image": "image",
+        "label": "class",
+        "text": "text",
+        "n": "int",
+        "score": "float64",
+        "id": "text",
+        "ok": "bool",
+    }
+    assert fields(catalog) == {
+        "a.jpg": {
+            "label": 3,
+            "text": 'two "lines"\nof text',
+            "n": 1,
+            "score": 1.0,
+            "id": "007",
+            "ok": True,
+        },
+        "x/b.jpg": {"label": 4, "n": -2, "score": 0.5, "id": "8", "ok": False},
+    }
+
+
+def test_metadata_in_directories(tmp_path: Path) -> None:
+    fill(tmp_path, "x/metadata.csv", "file_name,text\nb.jpg,one\n")
+    (tmp_path / "y").mkdir()
+    (tmp_path / "y/a.jpg").write_bytes(FILES["a.jpg"])
+    (tmp_path / "y/metadata.jsonl").write_text('{"file_name": "a.jpg", "text": "two"}')
+    catalog, _ = read(tmp_path)
+    found = {each.path: each.fields["text"] for each in samples(catalog)}  # type: ignore[union-attr]
+    assert found == {"x/b.jpg": "one", "y/a.jpg": "two"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ("metadata.csv", "image_id,label\na,1\n"),
+        ("metadata.jsonl", '{"name": "a.jpg"}\n'),
+        ("metadata.jsonl", "[1]\n"),
+        ("metadata.jsonl", "no json\n"),
+        ("metadata.csv", b"\xff\xfe"),
+        ("metadata.json", '{"file_name": "a.jpg"}\n'),
+    ],
+)
+def test_what_names_no_files_is_not_metadata(
+    tmp_path: Path, metadata: str, text: str | bytes
+) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/a.jpg").write_bytes(FILES["a.jpg"])
+    (tmp_path / metadata).write_bytes(text.encode() if isinstance(text, str) else text)
+    catalog, _ = read(tmp_path)
+    assert not catalog.reader.reads_samples
+    assert catalog.classes == ("x",)
+    with pytest.raises(SourceError, match="is not what --from imagefolder says"):
+        read(tmp_path, "imagefolder")
+
+
+def test_images_can_be_taken_alone(tmp_path: Path) -> None:
+    fill(tmp_path / "x", "metadata.csv", "file_name,text\na.jpg,one\n")
+    catalog, _ = read(tmp_path / "x", "imagefolder")
+    assert list(types(catalog)) == ["image", "text"]
+    (tmp_path / "x/x").rename(tmp_path / "x/y")
+    for name in ("a.jpg", "c.JPEG"):
+        (tmp_path / "x" / name).rename(tmp_path / "x/y" / name)
+    catalog, _ = read(tmp_path / "x", "images")
+    assert catalog.classes == ("y",)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text", "message"),
+    [
+        ("metadata.jsonl", '{"file_name":"../a.jpg"}', r":1: 'file_name' is '\.\./a\.jpg'"),
+        ("metadata.jsonl", '{"file_name":"/a.jpg"}', ":1: 'file_name' is '/a.jpg'"),
+        ("metadata.jsonl", '{"file_name":"a.jpg"}\n{"file_name":3}', ":2: 'file_name' is 3"),
+        ("metadata.jsonl", '{"file_name":"a.jpg"}\n{"n":3}', ":2: names no file"),
+        ("metadata.jsonl", '{"file_name":"a.jpg"}\n{', ":2: is not a JSON object"),
+        ("metadata.jsonl", '{"file_name":"a.jpg"}\n{"file_name":"a.jpg"}', ":2: names 'a.jpg' aga"),
+        ("metadata.csv", "file_name,n\na.jpg\n", ":2: has 1 cells, the first row 2"),
+        ("metadata.csv", 'file_name,n\na.jpg,"b', "is not CSV"),
+        ("metadata.csv", b"file_name,n\na.jpg,\xff\n", ":2: is not CSV"),
+        ("metadata.csv", "file_name,n\nnone.jpg,1\n", "names no file that is there"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(
+    tmp_path: Path, metadata: str, text: str | bytes, message: str
+) -> None:
+    with pytest.raises(SourceError, match=message):
+        read(fill(tmp_path, metadata, text))
+
+
+def test_files_that_are_not_there_are_lost(tmp_path: Path) -> None:
+    text = 'file_name,m_file_name\na.jpg,\nnone.jpg,\nx/b.jpg,none.png\n"c.JPEG",x/m.png\n'
+    catalog, findings = read(fill(tmp_path, "metadata.csv", text))
+    assert findings == [
+        Finding("missing", "none.jpg", "metadata.csv:3"),
+        Finding("missing", "x/b.jpg", "metadata.csv:4, for none.png"),
+    ]
+    assert fields(catalog) == {"a.jpg": {}, "c.JPEG": {"m": FILES["x/m.png"]}}
+
+
+def test_files_that_have_changed_are_rejects(tmp_path: Path) -> None:
+    names = ("a.jpg", "c.JPEG", "x/b.jpg")
+    lines = [{"file_name": name, "n": 1} for name in names]
+    text = "\n".join(map(json.dumps, lines))
+    catalog, _ = read(fill(tmp_path, "metadata.jsonl", text))
+    os.truncate(tmp_path / "a.jpg", 3)
+    (tmp_path / "metadata.jsonl").write_text(text.replace('"c.JPEG"', "[123456]"))
+    first, second, third = samples(catalog)
+    assert str(first).startswith("has changed: it had")
+    assert str(second) == "has changed: its line in the metadata is another one"
+    assert isinstance(third, Sample)

@@ -1,0 +1,1 @@
+"""Which sample goes to which side, and what leaks between them."""

@@ -1,0 +1,1 @@
+"""Checks of shards, and their indexes."""
