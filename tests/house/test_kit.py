@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from dsprep import __version__
+from tests.conftest import Finished
 from tests.house.test_docs import PAGES, ROOT
 from tests.missing import leave_out
 
@@ -91,3 +93,9 @@ def test_paragraphs_are_short(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*[-|\d]|:::)", text):
         assert paragraph.strip().count("\n") < 5, paragraph
+
+
+def test_the_version_says_what_a_bug_report_needs(run_cli: Callable[..., Finished]) -> None:
+    assert run_cli("--version").out == f"dsprep, version {__version__}\n"
+    told = run_cli("--version", "-v").out
+    assert all(f"\n{name} " in told for name in ("Python", "polars", "pillow", "boto3"))
