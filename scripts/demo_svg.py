@@ -45,7 +45,7 @@ def run_commands() -> Iterator[tuple[str, list[str]]]:
 
 def draw(commands: Iterator[tuple[str, list[str]]]) -> str:
     """Return the picture: each command appears, then what it prints."""
-    rows, seconds, y = [], 0.5, 1.6 * LINE
+    rows, seconds, y = [], 0.0, 1.6 * LINE
     for command, lines in commands:
         rows.append(_row(f'<tspan class="c">$</tspan> {html.escape(command)}', y, seconds, "s"))
         seconds += TYPED
