@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dsprep.commands.append import append as append
     from dsprep.commands.edit_lists import append_to_list as append_to_list
     from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from dsprep.commands.split import SplitReport as SplitReport
     from dsprep.commands.split import split as split
     from dsprep.commands.stream import convert_stream as convert_stream
+    from dsprep.commands.write import append as append
     from dsprep.commands.write import convert as convert
     from dsprep.commands.write import pack as pack
     from dsprep.commands.write import shard as shard
@@ -46,12 +46,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "dsprep.commands.append": "append",
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
     "dsprep.commands.split": "SplitReport split",
     "dsprep.commands.stream": "convert_stream",
-    "dsprep.commands.write": "convert pack shard",
+    "dsprep.commands.write": "append convert pack shard",
     "dsprep.commands.write_report": "WriteReport",
     "dsprep.errors": "DestinationError DsprepError OptionError SourceError StoreError",
     "dsprep.images.transform": "Transform",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache, wraps
-from inspect import Signature, signature
+from inspect import BoundArguments, Signature, signature
 from numbers import Real
 from operator import index
 from types import NoneType, UnionType
@@ -61,21 +61,24 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        hints, parameters = _declaration(function)
-        try:
-            bound = parameters.bind(*args, **kwargs)
-        except TypeError:  # one is missing, or unknown: the function says which
-            return function(*args, **kwargs)
-        for name, value in bound.arguments.items():
-            bound.arguments[name] = accept(f"{function.__name__}: {name}", hints[name], value)
+        bound = bind(function.__name__, signature(function), hints(function), *args, **kwargs)
         return function(*bound.args, **bound.kwargs)
 
+    hints = cache(get_type_hints)  # when they are needed: some modules import types late
     return call
 
 
-@cache
-def _declaration(function: Callable[..., Any]) -> tuple[dict[str, Any], Signature]:
-    return get_type_hints(function), signature(function)
+def bind(
+    function: str, parameters: Signature, hints: Mapping[str, Any], *args: Any, **kwargs: Any
+) -> BoundArguments:
+    """Return the arguments of a call, each converted to the type hint of its parameter."""
+    try:
+        bound = parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{function}() {error}") from None
+    for name, value in bound.arguments.items():
+        bound.arguments[name] = accept(f"{function}: {name}", hints[name], value)
+    return bound
 
 
 def accept(name: str, hint: Any, value: Any) -> Any:

@@ -1,26 +1,7 @@
-"""Every error that dsprep raises on purpose, and the exit code each one means.
+"""Every error that dsprep raises on purpose; anything else that escapes is a bug.
 
-The command line turns an error into its message on stderr and its class into the process's exit
-code, so scripts can tell a wrong option from a full disk. Anything else that escapes is a bug.
-
-====  ==========================================================================
-code  meaning
-====  ==========================================================================
-0     done, nothing lost
-1     ``lst diff``: they differ; ``lst merge``: conflicts; else what no other code describes
-2     the command line is wrong
-3     finished, but samples were rejected; or ``verify`` found problems
-4     the source is wrong or cannot be read
-5     the destination refuses: in use, holds something else, not writable, full
-6     stopped early: too many rejects, or a worker died; run again to continue
-130   interrupted; run again to continue
-134   a library aborted under a limit on memory; what is done stays done
-====  ==========================================================================
-
-One cause has one code: the role of the path decides. A bucket that is missing, denied, in another
-region or unreachable, and credentials that are missing or expired, are 4 where the command reads
-and 5 where it writes. ``verify`` reads what it verifies; ``sync`` reads SRC and writes DST. A local
-path that is missing or cannot be read is 4, one that cannot be written is 5.
+The class decides the exit code; docs/architecture.md has the table. The role of a path decides the
+class: what is missing, denied or unreachable is 4 where the command reads and 5 where it writes.
 """
 
 from __future__ import annotations
@@ -30,7 +11,7 @@ INTERRUPTED_EXIT_CODE = 130
 
 
 class DsprepError(Exception):
-    """Root of the errors that a user can cause and can mend.
+    """Root of the errors that a user can cause and can fix.
 
     The message names the file, says what is wrong with it and what to do.
     """
@@ -77,12 +58,7 @@ class BadImage(BadSample):
 
 
 class DamagedShard(DsprepError):
-    """A shard's bytes break its format.
-
-    Attributes:
-        path: The shard.
-        offset: Byte offset in the shard (decompressed, if it is compressed) where it breaks.
-    """
+    """A shard's bytes break its format, from a byte of the decompressed shard on: ``offset``."""
 
     exit_code = 3
 

@@ -9,11 +9,27 @@ from typing import NamedTuple
 from dsprep.errors import BadSample, Misfit, RunStopped
 from dsprep.units import extension_in, format_count
 
-REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
-"""The source means a sample that cannot be had: it is lost, and the exit code says so."""
+_REJECTED = {
+    "missing": "is not on the disk",  # though a list names it, or a link points to it
+    "unknown": "is not in the source",  # though a list names it
+    "unreadable": "cannot be read",  # its archive stores it in an unsupported way, or it is damaged
+    "damaged": "is damaged",  # the archive itself: what came after is not known
+    "cut-off": "is not in the shard",  # though a manifest says so
+    "bad-name": "cannot be packed",  # its name is not UTF-8, or leads out of the archive
+}
+REJECT_KINDS = frozenset(_REJECTED)
+"""The source names a sample that cannot be read: it is lost, and the exit code says so."""
 
 SKIP_KINDS = frozenset(
-    {"hidden", "not-an-image", "no-part", "unlisted", "repeated", "loop", "keyless"}
+    {
+        "hidden",  # also left behind by a notebook, an archiver or a desktop
+        "not-an-image",  # its extension is not an image's, or it is not a regular file
+        "no-part",  # a file that is no part of any sample that is made of several files
+        "unlisted",  # on the disk, but not in the list
+        "repeated",  # a list names a file again, and only its first row is used
+        "loop",  # a link to a directory that it lies in
+        "keyless",  # a shard with members that belong to no sample, as their names tell no key
+    }
 )
 """Something that lies in the source and never was a sample: reported, and no more."""
 
@@ -54,31 +70,11 @@ def misfits_error(count: int, last: Reject) -> RunStopped:
 
 
 class Finding(NamedTuple):
-    """One thing that indexing noticed.
+    """One thing that indexing noticed."""
 
-    ================  =====================================================================
-    kind              what it means
-    ================  =====================================================================
-    ``missing``       the list names it, or a link points to it, and it is not on the disk
-    ``unknown``       the list names it, and no sample of the source is called so
-    ``unreadable``    it lies in an archive in a way that dsprep does not read, or damaged
-    ``damaged``       the archive itself: what came after is not known
-    ``cut-off``       a manifest says that the shard holds it, and it does not
-    ``bad-name``      its name is not UTF-8, or leads out of the archive
-    ``hidden``        hidden, or left behind by a notebook, an archiver or a desktop
-    ``not-an-image``  its extension is not an image's, or it is not a regular file
-    ``no-part``       a file that is no part of any sample that is made of several files
-    ``unlisted``      on the disk, but not in the list
-    ``repeated``      a list names a file again, and only its first row is used
-    ``loop``          a link to a directory that it lies in
-    ``keyless``       a shard with members that belong to no sample, as their names tell no key
-    ``duplicate``     listed more than once, or more than once in an archive
-    ``incomplete``    a sample that lacks a part which most samples have; it is packed without
-    ``note``          about the source as a whole: the detail says it, and there is no path
-    ================  =====================================================================
-    """
-
-    kind: str  # one of the above
+    # one of those above; `duplicate`, listed or archived more than once; `incomplete`, a sample
+    # without a part that most samples have; or `note`, about the whole source: it has no path
+    kind: str
     path: str  # path below the root, printable; the path of a directory ends in `/`
     detail: str = ""  # what else there is to say, or the empty string
 
@@ -94,18 +90,10 @@ def frames_note(count: int) -> str:
 
 def lost(findings: Iterable[Finding]) -> list[Reject]:
     """The samples that a source names and nobody can read."""
-    reasons = {
-        "missing": "is not on the disk",
-        "unknown": "is not in the source",
-        "unreadable": "cannot be read",
-        "damaged": "is damaged",
-        "cut-off": "is not in the shard",
-        "bad-name": "cannot be packed",
-    }
     return [
-        Reject(finding.path, f"{reasons[finding.kind]} ({finding.detail})")
+        Reject(finding.path, f"{_REJECTED[finding.kind]} ({finding.detail})")
         for finding in findings
-        if finding.kind in REJECT_KINDS
+        if finding.kind in _REJECTED
     ]
 
 

@@ -24,7 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-from dsprep.arguments import AnyPath, accept
+from dsprep.arguments import AnyPath, bind
 from dsprep.errors import OptionError
 from dsprep.options import given_options, option_name
 
@@ -40,30 +40,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def option(
-    group: str,
-    help: str,
-    *,
-    default: Any = None,
-    choices: Sequence[str] = (),
-    metavar: str = "",
-    least: int | None = 1,
-    rare: bool = False,
-    folders: bool = False,
-) -> Any:
+_OTHERWISE = {
+    "choices": (),
+    "metavar": "",
+    "least": 1,  # the smallest number that it takes; None if any
+    "rare": False,  # whether only `--help-all` shows it
+    "folders": False,  # whether the formats to choose from include those of a folder
+}
+
+
+def option(group: str, help: str, *, default: Any = None, **values: Any) -> Any:
     """Declare an option: its heading in the help, what it does, and which values it takes."""
-    # `rare` options are shown by `--help-all` only. `least` is the smallest number that one takes.
-    # `folders` are among the formats to choose from.
-    metadata = {
-        "group": group,
-        "help": help,
-        "choices": choices,
-        "metavar": metavar,
-        "least": least,
-        "rare": rare,
-        "folders": folders,
-    }
-    return field(default=default, metadata=metadata)
+    assert values.keys() <= _OTHERWISE.keys()
+    return field(default=default, metadata=_OTHERWISE | {"group": group, "help": help} | values)
 
 
 _source = partial(option, "Source")
@@ -71,6 +60,13 @@ _fields = partial(option, "Fields")
 _shards = partial(option, "Shards")
 _samples = partial(option, "Samples")
 _run = partial(option, "Run")
+_rare_source, _rare_fields = partial(_source, rare=True), partial(_fields, rare=True)
+_rare_shards, _rare_samples = partial(_shards, rare=True), partial(_samples, rare=True)
+workers_field = _run(
+    "Maximum number of processes: up to 64, or four times the cores.  [default: the cores that "
+    "this process may use]"
+)
+_seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -98,17 +94,15 @@ class SourceOptions:
             *("images", "imagefolder", "parts", "pixels", "parquet", "augmented-manifest"),
         ),
     )
-    parts: bool = _source(
+    parts: bool = _rare_source(
         "Group files of one directory that share a name up to the first dot into one sample: "
         "1.jpg, 1.json.",
         default=False,
-        rare=True,
     )
-    pairs: Mapping[str, str] | None = _source(
+    pairs: Mapping[str, str] | None = _rare_source(
         "Group files whose * stands for the same text into one sample: --pair image=img/*.jpg "
         "--pair mask=masks/*.png",
         metavar="FIELD=PATTERN",
-        rare=True,
     )
     list_file: AnyPath | None = _source(
         "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
@@ -120,32 +114,29 @@ class SourceOptions:
         "extension finds its image.",
         metavar="FILE",
     )
-    path_column: str | None = _source(
-        "The column of paths or ids in --labels.", metavar="NAME", rare=True
+    path_column: str | None = _rare_source(
+        "The column of paths or ids in --labels.", metavar="NAME"
     )
     label_columns: Sequence[str] = _source(
         "The column of labels in --labels; several columns give several labels.",
         default=(),
         metavar="NAME[,NAME...]",
     )
-    label_separator: str | None = _source(
+    label_separator: str | None = _rare_source(
         "Text between several tags in the column of labels: ' ' for \"haze primary\". A label "
         "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
         metavar="TEXT",
-        rare=True,
     )
-    duplicates: str | None = _source(
+    duplicates: str | None = _rare_source(
         "If --list or --labels names an image again: stop, use the first row only, or make a "
         "sample of each row.  [default: error]",
         choices=("error", "first", "keep"),
-        rare=True,
     )
-    extensions: Sequence[str] = _source(
+    extensions: Sequence[str] = _rare_source(
         "File name extensions of images.  [default: those of JPEG, PNG, WebP, GIF, BMP, TIFF, "
         "AVIF, JPEG 2000 and PPM]",
         default=(),
         metavar="EXT[,EXT...]",
-        rare=True,
     )
 
 
@@ -158,11 +149,10 @@ class ClassOptions:
         "is an error, and a class without images keeps its number.",
         metavar="FILE",
     )
-    class_order: str | None = _source(
+    class_order: str | None = _rare_source(
         "Order that numbers the classes: name sorts by code point (1, 10, 2), as torchvision does; "
         "natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
         choices=("name", "natural"),
-        rare=True,
     )
 
 
@@ -181,19 +171,15 @@ class FieldOptions:
         "are kept as they are, or text.",
         choices=("class", "multi", "float", "text"),
     )
-    schema: Schema | AnyPath | None = _fields(
+    schema: Schema | AnyPath | None = _rare_fields(
         "Take the schema from FILE, as --schema-out writes it, instead of looking at samples.",
         metavar="FILE",
-        rare=True,
     )
-    look: str | None = _fields(
+    look: str | None = _rare_fields(
         "Look at all samples to find the schema.  [default: the first 64, and 2 of each shard]",
         choices=("all",),
-        rare=True,
     )
-    no_image: bool = _fields(
-        "Accept samples without an image: tables, audio.", default=False, rare=True
-    )
+    no_image: bool = _rare_fields("Accept samples without an image: tables, audio.", default=False)
 
 
 @inherited
@@ -216,12 +202,11 @@ class SelectionOptions:
 class KeepOptions:
     """Which fields a transform may leave as they are."""
 
-    keep_fields: Sequence[str] = _fields(
+    keep_fields: Sequence[str] = _rare_fields(
         "Fields that do not depend on the geometry of the image: a transform leaves them as they "
         "are.",
         default=(),
         metavar="FIELD[,FIELD...]",
-        rare=True,
     )
 
 
@@ -236,14 +221,12 @@ class ImageOptions(KeepOptions):
         "of MXNet]",
         choices=("decode", "header", "none"),
     )
-    max_pixels: int | None = _samples(
-        "Reject images with more pixels, such as decompression bombs.  [default: 178956970]",
-        rare=True,
+    max_pixels: int | None = _rare_samples(
+        "Reject images with more pixels, such as decompression bombs.  [default: 178956970]"
     )
-    metadata: bool = _shards(
+    metadata: bool = _rare_shards(
         "Add a .json with class, filename, width and height to each WebDataset sample.",
         default=False,
-        rare=True,
     )
 
 
@@ -253,17 +236,15 @@ class FormatOptions:
 
     to: str | None = _shards("Format to write.  [default: by the suffix of DEST]")
     format: str | None = None  # another name of `to`
-    features: str | None = _shards(
+    features: str | None = _rare_shards(
         "Feature names of TFRecord examples.  [default: dsprep]",
         choices=("dsprep", "slim", "inception", "tfds"),
-        rare=True,
     )
-    key: str = _samples(
+    key: str = _rare_samples(
         "Keys of samples: path makes them from paths, and keeps those of shards; index numbers "
         "the samples.",
         default="path",
         choices=("path", "index"),
-        rare=True,
     )
 
 
@@ -276,21 +257,22 @@ class SizeOptions:
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
-@inherited
-class CommandOptions:
-    """What is read, and how the command runs."""
+class Given:
+    """Options that know which of them were given."""
 
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by their names on the command line."""
         return given_options(vars(self))
 
+
+@inherited
+class CommandOptions(Given):
+    """What is read, and how the command runs."""
+
     sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     dry_run: bool = _run("Print the plan, write nothing.", default=False)
-    workers: int | None = _run(
-        "Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
-        "that this process may use]"
-    )
+    workers: int | None = workers_field
     progress: Progress | None = None  # receives the progress
 
 
@@ -299,8 +281,8 @@ class RunOptions(CommandOptions):
     """What is written, and which bad samples are rejected."""
 
     dest: AnyPath = field(kw_only=False)
-    max_errors: int | None = _samples(
-        "Stop when more samples than this are rejected.", least=0, rare=True
+    max_errors: int | None = _rare_samples(
+        "Stop when more samples than this are rejected.", least=0
     )
     on_error: str = _samples(
         "Reject a bad sample and go on, or stop.", default="skip", choices=("skip", "fail")
@@ -323,10 +305,8 @@ class WriteOptions(
     compression: str | None = _shards(
         "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
     )
-    schema_out: AnyPath | None = _fields(
-        "Write the schema of SOURCE to FILE, as JSON, also with --dry-run.",
-        metavar="FILE",
-        rare=True,
+    schema_out: AnyPath | None = _rare_fields(
+        "Write the schema of SOURCE to FILE, as JSON, also with --dry-run.", metavar="FILE"
     )
     overwrite: bool = _run("Replace what is at DEST.", default=False)
 
@@ -336,7 +316,7 @@ class PackOptions(ImageOptions, WriteOptions):
     """The options of ``pack``."""
 
     shuffle: bool = _samples("Shuffle (default), or keep the order.", default=True)
-    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+    seed: int | None = _seed
 
 
 @option_class
@@ -344,11 +324,10 @@ class ConvertOptions(ImageOptions, WriteOptions):
     """The options of ``convert``."""
 
     to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
-    prefix: str = _shards(
+    prefix: str = _rare_shards(
         "Prefix of the URLs in --to augmented-manifest, such as s3://bucket/path/.",
         default="",
         metavar="URL",
-        rare=True,
     )
     target_size: int | str | None = _shards(
         "Maximum size of a shard on disk.  [default: a shard for each in SOURCE, otherwise 200MB]"
@@ -366,7 +345,7 @@ class ShardOptions(WriteOptions):
         "Make the number of shards a multiple of N, so that N readers get the same number each."
     )
     shuffle: bool = _samples("Shuffle all samples, however large the data set.", default=False)
-    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+    seed: int | None = _seed
     filter: str | None = _samples(
         "Take the samples for which EXPR is true: SQL on key, label, class, size, index.",
         metavar="EXPR",
@@ -379,19 +358,14 @@ class ShardOptions(WriteOptions):
 
 @option_class
 class AppendOptions(
-    RunOptions,
-    KeepOptions,
-    SizeOptions,
-    SelectionOptions,
-    FieldOptions,
-    SourceOptions,
+    RunOptions, KeepOptions, SizeOptions, SelectionOptions, FieldOptions, SourceOptions
 ):
     """The options of ``shard append``."""
 
     target_size: int | str | None = _shards("Maximum size of a new shard.  [default: as before]")
     shards: int | None = _shards("Number of new shards, instead of a size.")
     shuffle: bool = _samples("Shuffle the new samples (default), or keep the order.", default=True)
-    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+    seed: int | None = _seed
 
 
 _split = partial(option, "Split")
@@ -455,24 +429,15 @@ _transfers = partial(option, "Transfers")
 
 
 class Rule(NamedTuple):
-    """One ``--include`` or ``--exclude``.
+    """One ``--include`` or ``--exclude``."""
 
-    Attributes:
-        include: Which of the two.
-        pattern: ``*`` is anything, slashes included; ``?`` one character; ``[ab]`` one of these.
-    """
-
-    include: bool
-    pattern: str
+    include: bool  # which of the two
+    pattern: str  # `*` is anything, slashes included; `?` one character; `[ab]` one of these
 
 
 @option_class
-class SyncOptions:
+class SyncOptions(Given):
     """The options of ``sync``."""
-
-    @property
-    def given(self) -> dict[str, Any]:
-        return given_options(vars(self))
 
     source: AnyPath = field(kw_only=False)
     destination: AnyPath = field(kw_only=False)
@@ -490,12 +455,19 @@ class SyncOptions:
     part_size: int | str | None = _transfers("Size of parts.  [default: 32MiB, or what it takes]")
     bandwidth: float | None = _transfers("Maximum total speed, such as 50MB/s.")
     abort_on_exit: bool = _transfers(
-        "Abort unfinished transfers when stopped, instead of keeping them to resume.",
-        default=False,
+        "Abort unfinished transfers when stopped, instead of keeping them to resume.", default=False
     )
     dry_run: bool = _run("Print what would be done, write nothing.", default=False)
     config: S3Config | None = None  # how S3 is reached, and how objects are kept there
     events: Events | None = None  # receives the progress
+
+
+_RAISED = """    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If what is read is missing, cannot be read, or does not fit.
+        DestinationError: If the destination refuses.
+        RunStopped: If a run ended early; calling again continues.
+"""
 
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
@@ -505,13 +477,9 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                values = parameters.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
             hints, choices = _checks(kind, function)
+            values = bind(function.__name__, parameters, hints, *args, **kwargs).arguments
             for name, value in values.items():
-                values[name] = accept(f"{function.__name__}: {name}", hints[name], value)
                 if name in choices and value is not None and value not in choices[name]:
                     raise OptionError(
                         f"{option_name(name)} {value}: choose one of {', '.join(choices[name])}"
@@ -528,8 +496,10 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
             for each in fields(kind)  # type: ignore[arg-type]
             if each.metadata
         )
-        text, returns, rest = (function.__doc__ or "").partition("    Returns:")
-        call.__doc__ = f"{text}    Args:\n{told}\n{returns}{rest}"
+        text, returns, rest = (function.__doc__ or "").rstrip().partition("    Returns:")
+        raised = "" if "Raises:" in rest else _RAISED
+        parts = (text.rstrip(), f"    Args:\n{told}".rstrip(), returns + rest, raised)
+        call.__doc__ = "\n\n".join(filter(None, parts)) + "\n"
         return call
 
     return decorate

@@ -7,15 +7,14 @@ destination has been looked at; what SOURCE holds when it has been indexed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import OptionError
 
 Given: TypeAlias = Mapping[str, Any]
 """The options that were given, with their values, by names such as ``--quality``."""
-
-Facts: TypeAlias = Mapping[str, Any]  # what else is known: see `FACTS`
 
 FACTS = {
     "format": "The name of the format to write.",
@@ -61,7 +60,7 @@ _NAMES = {
 class Condition(NamedTuple):
     """When options take effect."""
 
-    holds: Callable[[Given, Facts], bool]
+    holds: Callable[[Given], bool]  # by the options that were given, and the facts
     facts: tuple[str, ...] = ()  # the facts that it needs
 
 
@@ -71,351 +70,188 @@ class Rule(NamedTuple):
     options: tuple[str, ...]
     takes_effect: Condition
     why_not: str  # what is wrong if they do not, and what to do; may name facts
-    commands: tuple[str, ...] = ()  # the commands that it is for; none means all with the option
+    commands: tuple[str, ...]  # the commands that it is for; none means all with the option
 
 
-def _with(*others: str) -> Condition:
-    """Options that need one of others."""
-    return Condition(
-        lambda given, facts: any(given.get(name) not in (None, False, ()) for name in others)
-    )
-
-
-def _without(*others: str) -> Condition:
-    """Options that exclude others."""
-    return Condition(lambda given, facts: not any(given.get(name) for name in others))
-
-
-def _if(fact: str, *values: Any) -> Condition:
-    """Options that need a fact to have one of some values; to be true, if none is named."""
-    return Condition(
-        lambda given, facts: facts[fact] in values if values else bool(facts[fact]), (fact,)
-    )
-
-
-def _if_not(fact: str) -> Condition:
-    return Condition(lambda given, facts: not facts[fact], (fact,))
-
-
-def _changes_images(given: Given, facts: Facts) -> bool:
+def _changes_images(known: Given) -> bool:
     options = ("--resize", "--crop", "--encode", "--color")
-    return any(given.get(name) not in (None, "keep") for name in options)
+    return any(known.get(name) not in (None, "keep") for name in options)
 
 
-_SOURCE = (
-    *("--list", "--labels", "--path-column", "--label-column", "--extensions"),
-    *("--label-separator", "--class-order", "--from", "--parts", "--pair"),
-)
-_FIELDS = (*("--image-field", "--label-field", "--label-type", "--schema", "--look", "--no-image"),)
-_SIZES = ("--target-size", "--shards", "--samples-per-shard", "--multiple-of")
-_OF_FILES = ("--decode", "--against", "--loader", "--max-pixels", "--workers")
-_OF_OBJECTS = ("--storage-class", "--sse", "--sse-kms-key-id", "--acl", "--tag", "--metadata")
-_OF_SHUFFLES = ("pack", "shard append", "lst create")
-_WRITING = ("pack", "convert", "shard")
-_NOT_OF_STREAMS = (
-    *(each for each in _SOURCE if each != "--from"),
-    *("--classes", "--prefix", "--target-size", "--shards", "--samples-per-shard"),
-    *("--schema-out", "--look"),
-    *("--name", "--compression", "--dry-run", "--workers", "--json"),
-)
-_NOT_OF_CLEANING = (
-    *("--include", "--exclude", "--size-only", "--delete", "--max-delete"),
-    *("--verify", "--follow-symlinks", "--concurrency", "--part-size", "--bandwidth"),
-    *("--abort-on-exit", *_OF_OBJECTS),
-)
+_CONDITIONS = {
+    "tfrecord": Condition(lambda known: known["format"] == "tfrecord", ("format",)),
+    "webdataset": Condition(lambda known: known["format"] == "webdataset", ("format",)),
+    "augmented": Condition(lambda known: known["format"] == "augmented-manifest", ("format",)),
+    "features": Condition(
+        lambda known: known["format"] == "tfrecord" or known["tfrecords"], ("format", "tfrecords")
+    ),
+    "suffix": Condition(
+        lambda known: not known["gzip"] or known["--compression"] == "gzip", ("gzip",)
+    ),
+    "shuffling": Condition(lambda known: known.get("--shuffle") is not False),
+    "rejecting": Condition(lambda known: known.get("--on-error") != "fail"),
+    "changes": Condition(_changes_images),
+    # whether images may become JPEG or WebP
+    "lossy": Condition(lambda known: known.get("--encode") != "png" and _changes_images(known)),
+    # remote files are refused first
+    "decoding": Condition(lambda known: bool(known.get("--decode")), ("remote",)),
+    "file": Condition(lambda known: known.get("--output") not in (None, "-")),
+}
+"""Conditions that are more than another option or a true fact."""
 
-RULES = (
-    # Source
-    Rule(
-        ("--path-column",),
-        _with("--labels", "--assign"),
-        "it names a column of a table; give the table with --labels",
-    ),
-    Rule(
-        ("--label-column",),
-        _with("--labels"),
-        "it names a column of a table; give the table with --labels",
-    ),
-    Rule(
-        ("--label-separator",),
-        _with("--labels"),
-        "it tells how labels are written in a table; give --labels FILE",
-    ),
-    Rule(
-        ("--label-column",),
-        _without("--label"),
-        "--label gives all new rows their label; leave one of them out",
-        commands=("lst append",),
-    ),
-    Rule(
-        ("--look",),
-        _without("--schema"),
-        "with --schema, no sample is looked at; leave one of them out",
-    ),
-    Rule(
-        (*_SOURCE, "--classes", "--duplicates"),
-        _with("--against"),
-        "it tells what the shards are compared with; give --against SOURCE",
-        commands=("verify",),
-    ),
-    Rule(
-        (*(each for each in _SOURCE if each != "--path-column"), *_FIELDS),
-        _if_not("is_list"),
-        "SOURCE is a list; it goes with a directory or an archive as SOURCE",
-        commands=("split",),
-    ),
-    Rule(
-        ("--root",),
-        _if("is_list"),
-        "SOURCE is not a list, and so it is the root itself; leave it out",
-        commands=("split",),
-    ),
-    Rule(
-        ("--extensions",),
-        _if("image_files"),
-        "SOURCE is not a directory or an archive of image files; leave it out",
-    ),
-    Rule(
-        ("--image-field", "--label-field", "--schema", "--look"),
-        _if_not("image_files"),
-        "SOURCE is image files, which have no fields of their own; leave it out",
-    ),
-    Rule(
-        ("--classes", "--label-type"),
-        _if("labeled"),
-        "the samples of SOURCE have no labels; give --list or --labels, or leave it out",
-    ),
-    Rule(
-        ("--duplicates",),
-        _if("rows"),
-        "no list and no table names the samples; give --list or --labels, or leave it out",
-    ),
-    Rule(
-        ("--class-order",),
-        _without("--classes"),
-        "the classes have the order of the file; leave out --classes or this",
-    ),
-    Rule(
-        ("--class-order",),
-        _if("named"),
-        "neither names of directories nor names in a table number the classes; leave it out",
-    ),
-    # Shards
-    Rule(
-        _SIZES,
-        _if_not("single"),
-        "{single} is not cut into shards; name a directory of shards, or leave it out",
-    ),
-    Rule(
-        ("--multiple-of",),
-        _without("--samples-per-shard"),
-        "--samples-per-shard fixes the number of shards; give --target-size or --shards",
-    ),
-    Rule(("--name",), _if_not("single"), "the name is that of {single}; leave it out"),
-    Rule(
-        ("--name",),
-        _if_not("carried"),
-        "shards keep the names that they have in SOURCE; give --target-size, --shards or "
-        "--samples-per-shard for new ones",
-    ),
-    Rule(("--compression",), _if("format", "tfrecord"), "it goes with tfrecord, not with {format}"),
-    Rule(
-        ("--features",),
-        Condition(
-            lambda given, facts: facts["format"] == "tfrecord" or facts["tfrecords"],
-            ("format", "tfrecords"),
-        ),
-        "it goes with tfrecord, which is neither read nor written; leave it out",
-    ),
-    Rule(
-        ("--compression",),
-        Condition(
-            lambda given, facts: not facts["gzip"] or given["--compression"] == "gzip", ("gzip",)
-        ),
-        "the name of DEST ends with .gz; choose another name, or leave it out",
-    ),
-    Rule(
-        ("--metadata",),
-        _if("format", "webdataset"),
-        "it goes with webdataset, not with {format}",
-        commands=_WRITING,
-    ),
-    Rule(
-        ("--prefix",),
-        _if("format", "augmented-manifest"),
-        "it goes with augmented-manifest, not with {format}",
-    ),
-    # Samples
-    Rule(
-        ("--seed",),
-        Condition(lambda given, facts: given.get("--shuffle") is not False),
-        "nothing is shuffled; leave out --no-shuffle or --seed",
-        commands=_OF_SHUFFLES,
-    ),
-    Rule(
-        ("--seed",), _with("--shuffle"), "nothing is shuffled; give --shuffle", commands=("shard",)
-    ),
-    Rule(("--filter-table",), _with("--filter"), "nothing uses its columns; give --filter"),
-    Rule(
-        ("--max-errors",),
-        Condition(lambda given, facts: given.get("--on-error") != "fail"),
-        "--on-error fail stops at the first; leave one of them out",
-    ),
-    Rule(
-        ("--max-pixels",),
-        _if("looks"),
-        "images are not looked at; give --check header or --check decode",
-        commands=("pack", "convert"),
-    ),
-    # Images
-    Rule(("--enlarge",), _with("--resize"), "it says how to resize: give --resize"),
-    Rule(
-        ("--quality",),
-        # whether images may become JPEG or WebP
-        Condition(
-            lambda given, facts: given.get("--encode") != "png" and _changes_images(given, facts)
-        ),
-        "no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out",
-    ),
-    Rule(
-        ("--keep-fields",),
-        Condition(_changes_images),
-        "images stay as they are; give --resize, --crop, --encode or --color, or leave it out",
-        commands=("pack", "convert"),
-    ),
-    Rule(
-        ("--keep-fields",),
-        _if("made"),
-        "DATASET was made without a transform, so that images stay as they are; leave it out",
-        commands=("shard append",),
-    ),
-    # Streams
-    Rule(
-        _NOT_OF_STREAMS,
-        _if_not("stream"),
-        "it does not go with -, as a stream is one shard; leave it out",
-        commands=("convert",),
-    ),
-    Rule(
-        ("--overwrite",),
-        _if_not("stdout"),
-        "stdout is not replaced; leave it out",
-        commands=("convert",),
-    ),
-    # verify
-    Rule(
-        ("--download",),
-        _if("remote"),
-        "it goes with s3://, and files on a disk are always read; leave it out",
-        commands=("verify",),
-    ),
-    Rule(
-        _OF_FILES,
-        _if_not("remote"),
-        "it looks into shards on a disk: fetch them with dsprep sync, and verify them there",
-        commands=("verify",),
-    ),
-    Rule(
-        ("--max-pixels",),
-        Condition(_with("--decode").holds, ("remote",)),  # remote files are refused first
-        "images are not decoded; give --decode",
-        commands=("verify",),
-    ),
-    # split
-    Rule(
-        ("--assign-column", "--skip-unmatched"),
-        _with("--assign"),
-        "it tells how to read a file of sides; give the file with --assign",
-    ),
-    Rule(
-        ("--near",),
-        _with("--leaks"),
-        "it says what copies are; give --leaks report or --leaks together",
-    ),
-    Rule(
-        ("--near-distance",), _with("--near"), "it says which images look alike; give --near, too"
-    ),
-    Rule(
-        ("--stratify",),
-        _without("--stable"),
-        "--stable chooses sides by hashes alone; leave one of them out",
-        commands=("split",),
-    ),
-    Rule(
-        ("--ratio", "--group", "--stable", "--seed", "--stratify"),
-        _if_not("assigned"),
-        "{assigned} tells the side of each sample; leave it out",
-        commands=("split",),
-    ),
-    # lst
-    Rule(
-        ("--overwrite",),
-        Condition(lambda given, facts: given.get("--output") not in (None, "-")),
-        "no other file is written than LIST or stdout; give -o FILE, or leave it out",
-        commands=("lst create", "lst sample", "lst relabel"),
-    ),
-    Rule(
-        ("--strict",),
-        _with("--count", "--per-class"),
-        "there is no number of rows to come short of; give --count or --per-class",
-        commands=("lst sample",),
-    ),
-    Rule(
-        ("--classes",),
-        _with("--label", "--class"),
-        "no class is named; give --class or --label, or leave it out",
-        commands=("lst set", "lst remove"),
-    ),
-    Rule(
-        ("--classes",),
-        Condition(lambda given, facts: False),
-        "paths are changed, and no classes; leave it out",
-        commands=("lst replace",),
-    ),
-    Rule(
-        ("--root",),
-        _with("--content"),
-        "files are not looked at; give --content, too",
-        commands=("lst diff",),
-    ),
-    # shard index
-    Rule(
-        ("--overwrite", "--dry-run"),
-        _without("--check"),
-        "--check writes nothing; leave it out",
-        commands=("shard index",),
-    ),
-    # sync
-    Rule(
-        ("--older-than",),
-        _with("--clean-uploads"),
-        "it tells which unfinished uploads to abort; give --clean-uploads",
-    ),
-    Rule(
-        _NOT_OF_CLEANING,
-        _without("--clean-uploads"),
-        "--clean-uploads syncs no files; leave one of them out",
-        commands=("sync",),
-    ),
-    Rule(
-        ("--max-delete",),
-        _with("--delete"),
-        "nothing is deleted; give --delete",
-        commands=("sync",),
-    ),
-    Rule(
-        ("--follow-symlinks",),
-        _if("local_source"),
-        "it goes with a local source, and SRC is on S3; leave it out",
-        commands=("sync",),
-    ),
-    Rule(
-        _OF_OBJECTS,
-        _if("remote"),
-        "it is for objects on S3, and DST is on a disk; leave it out",
-        commands=("sync",),
-    ),
-)
+_GROUPS = {
+    "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
+    "--pair",
+    "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
+    "SIZES": "--target-size --shards --samples-per-shard",
+    "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
+    "OBJECTS": "--storage-class --sse --sse-kms-key-id --acl --tag --metadata",
+    "SYNCING": "--include --exclude --size-only --delete --max-delete --verify --follow-symlinks "
+    "--concurrency --part-size --bandwidth --abort-on-exit",
+}
+"""Options that rules name together."""
+
+# [COMMAND, COMMAND:] OPTIONS needs one of these options, facts or conditions | excludes all of them
+#     what is wrong if they do not take effect, and what to do
+_RULES = """
+--path-column needs --labels --assign
+    it names a column of a table; give the table with --labels
+--label-column needs --labels
+    it names a column of a table; give the table with --labels
+--label-separator needs --labels
+    it tells how labels are written in a table; give --labels FILE
+lst append: --label-column excludes --label
+    --label gives all new rows their label; leave one of them out
+--look excludes --schema
+    with --schema, no sample is looked at; leave one of them out
+verify: TABLES --path-column --from --classes --duplicates needs --against
+    it tells what the shards are compared with; give --against SOURCE
+split: TABLES --from FIELDS excludes is_list
+    SOURCE is a list; it goes with a directory or an archive as SOURCE
+split: --root needs is_list
+    SOURCE is not a list, and so it is the root itself; leave it out
+--extensions needs image_files
+    SOURCE is not a directory or an archive of image files; leave it out
+--image-field --label-field --schema --look excludes image_files
+    SOURCE is image files, which have no fields of their own; leave it out
+--classes --label-type needs labeled
+    the samples of SOURCE have no labels; give --list or --labels, or leave it out
+--duplicates needs rows
+    no list and no table names the samples; give --list or --labels, or leave it out
+--class-order excludes --classes
+    the classes have the order of the file; leave out --classes or this
+--class-order needs named
+    neither names of directories nor names in a table number the classes; leave it out
+
+SIZES --multiple-of excludes single
+    {single} is not cut into shards; name a directory of shards, or leave it out
+--multiple-of excludes --samples-per-shard
+    --samples-per-shard fixes the number of shards; give --target-size or --shards
+--name excludes single
+    the name is that of {single}; leave it out
+--name excludes carried
+    shards keep the names that they have in SOURCE, unless --shards or a size is given
+--compression needs tfrecord
+    it goes with tfrecord, not with {format}
+--features needs features
+    it goes with tfrecord, which is neither read nor written; leave it out
+--compression needs suffix
+    the name of DEST ends with .gz; choose another name, or leave it out
+pack, convert, shard: --metadata needs webdataset
+    it goes with webdataset, not with {format}
+--prefix needs augmented
+    it goes with augmented-manifest, not with {format}
+
+pack, shard append, lst create: --seed needs shuffling
+    nothing is shuffled; leave out --no-shuffle or --seed
+shard: --seed needs --shuffle
+    nothing is shuffled; give --shuffle
+--filter-table needs --filter
+    nothing uses its columns; give --filter
+--max-errors needs rejecting
+    --on-error fail stops at the first; leave one of them out
+pack, convert: --max-pixels needs looks
+    images are not looked at; give --check header or --check decode
+
+--enlarge needs --resize
+    it says how to resize: give --resize
+--quality needs lossy
+    no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out
+pack, convert: --keep-fields needs changes
+    images stay as they are; give --resize, --crop, --encode or --color, or leave it out
+shard append: --keep-fields needs made
+    DATASET was made without a transform, so that images stay as they are; leave it out
+
+convert: TABLES SIZES --path-column --classes --prefix NOT_STREAMED excludes stream
+    it does not go with -, as a stream is one shard; leave it out
+convert: --overwrite excludes stdout
+    stdout is not replaced; leave it out
+
+verify: --download needs remote
+    it goes with s3://, and files on a disk are always read; leave it out
+verify: --decode --against --loader --max-pixels --workers excludes remote
+    it looks into shards on a disk: fetch them with dsprep sync, and verify them there
+verify: --max-pixels needs decoding
+    images are not decoded; give --decode
+
+--assign-column --skip-unmatched needs --assign
+    it tells how to read a file of sides; give the file with --assign
+--near needs --leaks
+    it says what copies are; give --leaks report or --leaks together
+--near-distance needs --near
+    it says which images look alike; give --near, too
+split: --stratify excludes --stable
+    --stable chooses sides by hashes alone; leave one of them out
+split: --ratio --group --stable --seed --stratify excludes assigned
+    {assigned} tells the side of each sample; leave it out
+
+lst create, lst sample, lst relabel: --overwrite needs file
+    no other file is written than LIST or stdout; give -o FILE, or leave it out
+lst sample: --strict needs --count --per-class
+    there is no number of rows to come short of; give --count or --per-class
+lst set, lst remove: --classes needs --label --class
+    no class is named; give --class or --label, or leave it out
+lst replace: --classes needs --label --class
+    paths are changed, and no classes; leave it out
+lst diff: --root needs --content
+    files are not looked at; give --content, too
+
+shard index: --overwrite --dry-run excludes --check
+    --check writes nothing; leave it out
+
+--older-than needs --clean-uploads
+    it tells which unfinished uploads to abort; give --clean-uploads
+sync: SYNCING OBJECTS excludes --clean-uploads
+    --clean-uploads syncs no files; leave one of them out
+sync: --max-delete needs --delete
+    nothing is deleted; give --delete
+sync: --follow-symlinks needs local_source
+    it goes with a local source, and SRC is on S3; leave it out
+sync: OBJECTS needs remote
+    it is for objects on S3, and DST is on a disk; leave it out
+"""
+
+
+def _rules(text: str) -> Iterator[Rule]:
+    lines = filter(None, text.splitlines())
+    for line, why_not in zip(lines, lines, strict=True):
+        commands, _, what = line.rpartition(": ")
+        options, verb, others = re.split(r" (needs|excludes) ", what)
+        for name, names in _GROUPS.items():
+            options = options.replace(name, names)
+        condition = _CONDITIONS.get(others) or _condition(verb == "needs", others.split())
+        for_commands = tuple(commands.split(", ")) if commands else ()
+        yield Rule(tuple(options.split()), condition, why_not.strip(), for_commands)
+
+
+def _condition(needed: bool, names: Sequence[str]) -> Condition:
+    def holds(known: Given) -> bool:
+        return needed == any(known.get(name) not in (None, False, ()) for name in names)
+
+    return Condition(holds, tuple(name for name in names if not name.startswith("--")))
+
+
+RULES = tuple(_rules(_RULES))
 """All options that do not always take effect."""
 
 
@@ -445,7 +281,7 @@ def require_effect(command: str, given: Given, **facts: Any) -> None:
         if rule.commands and command not in rule.commands or not facts.keys() >= {*condition.facts}:
             continue
         for option in rule.options:
-            if given.get(option) is not None and not condition.holds(given, facts):
+            if given.get(option) is not None and not condition.holds({**given, **facts}):
                 shown = _shown(option, given[option])
                 raise OptionError(f"{shown} has no effect: {rule.why_not.format_map(facts)}")
 

@@ -27,9 +27,8 @@ from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
 
 _REPORT_EVERY = 8
-
+# called with the samples measured since the last call, and their bytes
 Report: TypeAlias = Callable[[int, int], None]
-"""Called with the samples measured since the last call, and their bytes."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,6 @@ class Pipeline:
 
     @property
     def looks(self) -> bool:
-        """Whether images are looked at."""
         images = self.images
         return images.transform is not None or images.check != "none" or bool(self.typed_facts)
 
@@ -236,11 +234,19 @@ class Measured(NamedTuple):
 def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     """Make some samples, write nothing."""
     pipeline, rows = task
-    began, reason = time.perf_counter(), ""
+    began, reason, layout = time.perf_counter(), "", pipeline.layout
     sizes: list[int | None] = []
     for sample in make_samples(pipeline, rows):
         try:
-            sizes.append(_encoded_size(pipeline, sample))
+            if isinstance(sample, BadSample):
+                raise sample
+            fields = sample.fields
+            parts = layout.encode(sample) if layout.concatenative else []
+            size = None if sample.image is None else len(fields[sample.image])
+            if pipeline.reader.reads_samples:
+                texts = (value for value in fields.values() if isinstance(value, bytes))
+                size = sum(map(len, parts)) or sum(map(len, texts))
+            sizes.append(size)
         except BadSample as error:
             sizes.append(None)
             reason = reason or str(error)
@@ -251,26 +257,11 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     return Measured(sizes, time.perf_counter() - began, reason)
 
 
-def _encoded_size(pipeline: Pipeline, sample: Sample | BadSample) -> int | None:
-    """Encode a sample; return its bytes, or its image's, or None if it has none."""
-    if isinstance(sample, BadSample):
-        raise sample
-    layout = pipeline.layout
-    parts = layout.encode(sample) if layout.concatenative else []
-    if pipeline.reader.reads_samples:
-        return sum(map(len, parts)) or sum(
-            len(value) for value in sample.fields.values() if isinstance(value, bytes)
-        )
-    return None if sample.image is None else len(sample.fields[sample.image])
-
-
 # Fields that depend on the geometry of the image
 
 _LOOKED_AT = 1 << 16  # bytes of a text that are judged
-_MOST_NUMBERS = 3  # numbers that a line of prose has; a line of YOLO's or KITTI's labels has more
 _NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-_MARKUP = ("{", "[", "<")
 
 # Words in the name of a number that is a place or a size.
 _COORDINATE = re.compile(
@@ -315,28 +306,24 @@ def _depends(name: str, value: Value) -> bool:
     if isinstance(value, str):
         return _is_no_prose(value)
     if isinstance(value, bytes):
-        return _is_no_text(value)
+        try:  # A character that is cut off at the end is no reason.
+            errors = "strict" if len(value) <= _LOOKED_AT else "ignore"
+            text = value[:_LOOKED_AT].decode("utf-8", errors)
+        except UnicodeDecodeError:
+            return True
+        return _CONTROL.search(text) is not None or _is_no_prose(text)
     return value is not None
-
-
-def _is_no_text(data: bytes) -> bool:
-    """Return whether bytes are anything but prose: an array, a mask, JSON, a list of numbers."""
-    try:
-        # A character that is cut off at the end is no reason.
-        text = data[:_LOOKED_AT].decode("utf-8", "strict" if len(data) <= _LOOKED_AT else "ignore")
-    except UnicodeDecodeError:
-        return True
-    return _CONTROL.search(text) is not None or _is_no_prose(text)
 
 
 def _is_no_prose(text: str) -> bool:
     """Return whether a text is JSON, XML, or lines of numbers."""
-    if text.lstrip().startswith(_MARKUP):
+    if text.lstrip().startswith(("{", "[", "<")):
         return True
     words = [re.split(r"[\s,;]+", line.strip()) for line in text[:_LOOKED_AT].splitlines()]
     numbers = [sum(_NUMBER.fullmatch(word) is not None for word in line) for line in words]
     only_numbers = sum(numbers) == sum(any(line) and len(line) for line in words)
-    return any(count > _MOST_NUMBERS for count in numbers) or (only_numbers and sum(numbers) > 1)
+    # A line of YOLO's or KITTI's labels has more than three numbers, a line of prose has not.
+    return any(count > 3 for count in numbers) or (only_numbers and sum(numbers) > 1)
 
 
 def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:

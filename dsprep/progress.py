@@ -1,4 +1,4 @@
-"""Progress of a run: on a terminal, in a log, or not shown.
+"""Progress of a run, and what it waits for: on a terminal, in a log, or not shown.
 
 Everything below the command line talks to a :class:`Progress` and never asks whether there is one.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -16,6 +17,7 @@ from dsprep.units import format_duration, format_size
 
 _PATIENCE = 2.0  # seconds before anything is shown: a task that ends sooner needs no bar
 _LINE_EVERY = 15.0  # seconds between two lines in a log
+_WAIT_EVERY = 1.0  # seconds between two messages about waits
 
 
 class Progress:
@@ -50,7 +52,7 @@ class LogProgress(Progress):
         self._stream = stream
 
     def begin(self, task: str, samples: int, size: int) -> None:
-        """Begin, without a line: most tasks end before the first is due."""
+        """Begin, and show nothing yet: most tasks end before anything is due."""
         self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
         self._began = self._written = time.monotonic()
 
@@ -59,10 +61,12 @@ class LogProgress(Progress):
             print(text, file=self._stream, flush=True)
 
     def advance(self, samples: int, size: int) -> None:
-        """Count, and write a line when one is due."""
+        """Count, and show the progress when it is due."""
         self._done += samples
         self._bytes += size
-        now = time.monotonic()
+        self._show(time.monotonic())
+
+    def _show(self, now: float) -> None:
         if now - self._written < _LINE_EVERY:
             return
         self._written = now
@@ -76,21 +80,13 @@ class LogProgress(Progress):
         )
 
 
-class BarProgress(Progress):
+class BarProgress(LogProgress):
     """A bar on a terminal, once the task has taken two seconds."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._bar: Any = None
+    _bar: Any = None
 
-    def begin(self, task: str, samples: int, size: int) -> None:
-        self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
-        self._began = time.monotonic()
-
-    def advance(self, samples: int, size: int) -> None:
-        self._done += samples
-        self._bytes += size
-        seconds = time.monotonic() - self._began
+    def _show(self, now: float) -> None:
+        seconds = now - self._began
         if seconds < _PATIENCE:
             return
         with suppress(OSError):  # the terminal may be closed
@@ -100,11 +96,11 @@ class BarProgress(Progress):
             self._bar.update(self._done - self._bar.n)
 
     def note(self, text: str) -> None:
+        if self._bar is None:
+            super().note(text)
+            return
         with suppress(OSError):
-            if self._bar is None:
-                print(text, file=self._stream, flush=True)
-            else:
-                self._bar.write(text, file=self._stream)
+            self._bar.write(text, file=self._stream)
 
     def _new_bar(self, seconds: float) -> Any:
         """Return a bar for a task that began some seconds ago; its first update draws it."""
@@ -150,3 +146,27 @@ def progress_for(stream: TextIO, quiet: bool) -> Progress:
     if quiet:
         return Progress()
     return BarProgress(stream) if stream.isatty() else LogProgress(stream)
+
+
+class Waits:
+    """Passes on what any thread waits for, but no more than a user can read."""
+
+    def __init__(self) -> None:
+        self._passing_on = threading.Lock()
+        self._last = -_WAIT_EVERY
+        self._listener: Callable[[str], object] | None = None
+
+    def listen(self, listener: Callable[[str], object] | None) -> None:
+        """Pass messages on to this listener from now on, or to nobody."""
+        self._listener = listener
+
+    def tell(self, text: str) -> None:
+        """Pass a message on, unless another one has just been passed on."""
+        with self._passing_on:
+            now = time.monotonic()
+            if self._listener is not None and now - self._last >= _WAIT_EVERY:
+                self._last = now
+                self._listener(text)
+
+
+WAITS = Waits()  # of this process; what its workers wait for comes here, too

@@ -35,13 +35,11 @@ class Blobs(tuple[bytes, ...]):
     __slots__ = ()
 
 
+# the kinds of encoded image that dsprep knows, by what their bytes are
 IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif", "avif", "jp2", "ppm"})
-"""The kinds of encoded image that dsprep knows, by what their bytes are."""
-
 UNKNOWN_IMAGE = "bin"  # the kind of an encoded image that dsprep does not know
-
+# what a field `format` says for each kind of image
 FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
-"""What a field ``format`` says for each kind of image."""
 
 IMAGE_EXTENSIONS = {
     **dict.fromkeys(("jpg", "jpeg", "jpe", "jfif"), "jpg"),

@@ -24,7 +24,7 @@ from dsprep.workers.pool import Pool
 from tests.conftest import Finished
 
 USERS = (
-    *("dsprep.commands.write", "dsprep.commands.append", "dsprep.verifying.indexing"),
+    *("dsprep.commands.write", "dsprep.verifying.indexing"),
     *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""

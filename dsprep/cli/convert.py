@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -24,7 +23,7 @@ from dsprep.keywords import ConvertOptions
 @options_of(ConvertOptions)
 @image_options
 @output_options
-def convert(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **options: Any) -> int:
+def convert(**options: Any) -> int:
     """Convert SOURCE to another format, without loss.
 
     SOURCE is shards (a file, a pattern like 'train-{000000..000146}.tar', a directory, a manifest),
@@ -44,15 +43,12 @@ def convert(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **o
       dsprep convert train-00000.parquet images/ --to folder
       cat train.tar | dsprep convert --from webdataset --to tfrecord - - > train.tfrecord
     """
-    transform = take_transform(options)
-    if dest == "-" or "-" in sources:
+    options["transform"] = take_transform(options)
+    if "-" in (*options["sources"], options["dest"]):
         from dsprep.cli.convert_stream import convert_stdin
 
-        return convert_stdin(sources, dest, quiet, options | {"transform": transform})
-    from dsprep.cli.report import end
-    from dsprep.commands import write as command
-    from dsprep.progress import progress_for
+        return convert_stdin(**options)
+    from dsprep.cli.report import write
+    from dsprep.commands.write import convert
 
-    progress = progress_for(sys.stderr, quiet)
-    report = command.convert(sources, dest, transform=transform, progress=progress, **options)
-    return end(report, sources[0], as_json, quiet)
+    return write(convert, **options)

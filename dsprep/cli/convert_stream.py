@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,9 +28,7 @@ from dsprep.storage.location import require_disk
 STREAM = "-"
 
 
-def convert_stdin(
-    sources: Sequence[str], dest: str, quiet: bool, options: Mapping[str, Any]
-) -> int:
+def convert_stdin(sources: Sequence[str], dest: str, quiet: bool, **options: Any) -> int:
     """Convert one shard front to back, in constant memory."""
     if len(sources) > 1:
         raise OptionError("-: a stream is one shard; name one SOURCE")

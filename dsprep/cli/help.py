@@ -47,16 +47,11 @@ _FILES = (
 """Metavars of paths, which shells complete."""
 
 
-class _Place(click.ParamType[str]):
+class _Place(click.types.StringParamType):
     """A path, ``s3://…`` or ``-``: text that a shell completes as a path."""
-
-    name = "text"
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return click.STRING.convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -199,13 +194,6 @@ class DefaultGroup(LazyGroup):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return the command without a name, or another one."""
         return super().get_command(ctx, name) if name else self._default
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] == "":
-            return "", self._default, args[1:]
-        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the names of the other commands, and paths."""

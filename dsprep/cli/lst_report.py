@@ -8,10 +8,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-import click
-
-from dsprep.cli.records import print_json, to_json
-from dsprep.cli.report import skipped_text
+from dsprep.cli.records import to_json
+from dsprep.cli.report import Rows, more_than, rows_of, show, skipped_text, some_of
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
     from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
     from dsprep.lists.diff import ClassChange, Move
-    from dsprep.lists.merge import Conflict
     from dsprep.lists.stats import ClassCount, Statistics
 
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
@@ -49,11 +46,6 @@ def page_of(stream: TextIO) -> Page:
     return Page(shutil.get_terminal_size((80, 24)).columns, encoding)
 
 
-_PATCH = Page(80, "utf-8")  # a patch is UTF-8 whatever the terminal is, as the list is
-
-Rows = Iterable[tuple[str, object]]  # names and values; a value that is empty has no line
-
-
 def print_report(
     function: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
 ) -> None:
@@ -62,48 +54,31 @@ def print_report(
     paths += [getattr(report, "path", ""), getattr(report, "output", "")]
     to_stderr = "-" in paths and getattr(report, "written", True)
     stream = sys.stderr if to_stderr else sys.stdout
+    if function == "diff_lists":
+        _print_diff(report, as_json, quiet, summary)
+        return
+    if function == "merge_lists" and not as_json:
+        show(report, _conflict_lines, False, quiet and not report.undecided, sys.stderr)
+    show(report, _LINES[function], as_json, quiet and not getattr(report, "faults", None), stream)
+
+
+def _print_diff(report: DiffReport, as_json: bool, quiet: bool, summary: bool) -> None:
+    """Print a patch, with a summary in its comments."""
     if as_json:
         found = to_json(report)
-        if function == "diff_lists" and not summary:
-            tables = {name: getattr(report.diff, name) for name in _TABLES}
-            for name, rows in tables.items():
-                found[name] = rows.rename(_COLUMNS, strict=False).to_dicts()
-        with until_nobody_reads(stream):
-            print_json(found, stream)
-        return
-    if function == "merge_lists" and (report.undecided or not quiet):
-        _print(_conflict_lines(report.conflicts, page_of(sys.stderr)), sys.stderr)
-    if quiet and not getattr(report, "faults", None):
-        return
-    if function != "diff_lists":
-        _print(_LINES[function](report), stream)
+        for name in () if summary else _TABLES:
+            found[name] = getattr(report.diff, name).rename(_COLUMNS, strict=False).to_dicts()
+        show(found, list, as_json)
     elif report.diff.is_empty:
-        _print(_format(_other_names(report, page_of(sys.stderr)), 11), sys.stderr)
-    else:  # a patch, with a summary in its comments
-        text = "".join(f"# {line}".rstrip() + "\n" for line in _diff_lines(report))
+        show(report, lambda it: rows_of(_other_names(it), 11), as_json, quiet, sys.stderr)
+    elif not quiet:
+        text = "".join(f"# {visible(line)}".rstrip() + "\n" for line in _diff_lines(report))
         with until_nobody_reads(sys.stdout):
             write_text("-", text if summary else text + format_diff(report.diff))
 
 
-def _print(lines: Iterable[str], stream: TextIO) -> None:
-    with until_nobody_reads(stream):
-        for line in lines:
-            click.echo(line, file=stream)
-
-
-def _format(rows: Rows, width: int = 9) -> Iterator[str]:
-    return (f"  {name:<{width}} {value}" for name, value in rows if value)
-
-
 def _name(path: str) -> str:
     return "<stdout>" if path == "-" else path
-
-
-def _first(name: str, values: Sequence[str], more: str = "more such") -> Rows:
-    """Return the first values, and how many more there are."""
-    left = len(values) - _SHOWN
-    rest = [(name, f"{left:,} {more}; --json tells all")] if left > 0 else []
-    return [*((name, value) for value in values[:_SHOWN]), *rest]
 
 
 def _count(things: Sequence[Any], noun: str, after: str = "") -> str:
@@ -131,7 +106,7 @@ def _create_lines(report: CreateReport) -> Iterator[str]:
     sizes = report.per_class.values()
     classes = f"{len(sizes):,}, of {_span(sizes)} samples" if sizes else ""
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
-    yield from _format([("classes", classes), ("order", order), *_noticed(report)])
+    yield from rows_of([("classes", classes), ("order", order), *_noticed(report)])
 
 
 def _append_lines(report: CreateReport) -> Iterator[str]:
@@ -139,7 +114,7 @@ def _append_lines(report: CreateReport) -> Iterator[str]:
     done = "added" if report.written or not report.added else "would be added"
     yield f"{written.path}: {format_count(report.added, 'row')} {done}, {written.rows:,} in all"
     known = f"{report.known:,} were listed already" if report.known else ""
-    yield from _format([("known", known), *_noticed(report)])
+    yield from rows_of([("known", known), *_noticed(report)])
 
 
 def _noticed(report: CreateReport) -> Rows:
@@ -150,7 +125,7 @@ def _noticed(report: CreateReport) -> Rows:
         ("skipped", skipped_text(report.skipped)),
         ("note", report.duplicates and repeated),
         *(("note", note) for note in report.notes),
-        *_first("rejected", rejects, "more"),
+        *(("rejected", text) for text in some_of(rejects)),
     ]
 
 
@@ -173,10 +148,10 @@ def _relabel_lines(report: RelabelReport) -> Iterator[str]:
     same = sum(move.moved for move in report.moves if move.old == move.new)
     idle = format_some([f"{change.old} (line {change.line})" for change in report.idle])
     dropped = f" without rows: {format_some(report.dropped)}"
-    yield from _format(
+    yield from rows_of(
         [
             ("classes", "" if report.classes is None else f"{len(report.classes):,}"),
-            *_first("moved", moves),
+            *(("moved", text) for text in some_of(moves)),
             ("kept", report.moves and f"{format_count(same, report.unit)} of the same class"),
             ("dropped", _count(report.dropped, "class", dropped)),
             ("note", report.idle and f"no row matches {idle}"),
@@ -190,45 +165,44 @@ def _say_move(move: Move, unit: str) -> str:
 
 def _diff_lines(report: DiffReport) -> Iterator[str]:
     for path, rows in zip((report.a, report.b), report.rows, strict=True):
-        yield f"{_PATCH.shown(path)}: {format_count(rows, 'row')}"
+        yield f"{path}: {format_count(rows, 'row')}"
     ignored = {"ids": not report.ids, "order": not report.order}
     unread = f"{format_count(report.unread, 'file')} missing or empty"
-    yield from _format(
+    yield from rows_of(
         [
             *((name, count and f"{count:,}") for name, count in report.counts.items()),
             ("ignored", ", ".join(name for name, is_so in ignored.items() if is_so)),
             ("unread", report.unread and unread),
-            *_other_names(report, _PATCH),
+            *_other_names(report),
         ],
         11,
     )
     yield from _class_table(report.classes)
-    moves = [_PATCH.shown(_say_move(move, "row")) for move in report.relabelings]
-    yield from _format(_first("relabeled", moves), 11)
+    moves = [_say_move(move, "row") for move in report.relabelings]
+    yield from rows_of((("relabeled", text) for text in some_of(moves)), 11)
 
 
-def _other_names(report: DiffReport, page: Page) -> Rows:
+def _other_names(report: DiffReport) -> Rows:
     lines = []
     for number, before, after in report.other_names:
-        now = "has no name now" if after is None else f"is {page.shown(after)} now"
-        then = "had none" if before is None else f"was {page.shown(before)}"
+        now = "has no name now" if after is None else f"is {after} now"
+        then = "had none" if before is None else f"was {before}"
         lines.append(f"{number} {now}, {then}: labels are compared by number")
-    return _first("classes", lines)
+    return [("classes", text) for text in some_of(lines)]
 
 
 def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
     """Draw a table of the classes that changed most."""
     if not classes:
         return
-    by_change = sorted(classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN]
-    titles = [f"{one.number} {_PATCH.shown(one.name or '')}".rstrip() for one in sorted(by_change)]
+    by_change = sorted(sorted(classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN])
+    titles = [visible(f"{one.number} {one.name or ''}").rstrip() for one in by_change]
     wide = max(5, *map(width_of, titles))
     yield f"  {'class':<{wide}}  before   after   added removed  gained    lost"
-    for change, title in zip(sorted(by_change), titles, strict=True):
+    for change, title in zip(by_change, titles, strict=True):
         blanks = " " * (wide - width_of(title))
         yield f"  {title}{blanks}" + "".join(f"{value:>8,}" for value in change[2:])
-    if len(classes) > len(by_change):
-        yield f"  and {len(classes) - len(by_change):,} more classes; --json tells all"
+    yield from (f"  {text}" for text in more_than(_CLASSES_SHOWN, classes, "classes"))
 
 
 def _merge_lines(report: MergeReport) -> Iterator[str]:
@@ -239,7 +213,7 @@ def _merge_lines(report: MergeReport) -> Iterator[str]:
     some = format_some([f"{row.path} ({row.old} to {row.new})" for row in report.renumbered])
     taken = f" of theirs, with ids that ours has taken: {some}"
     names = format_some(report.new_classes)
-    yield from _format(
+    yield from rows_of(
         [
             *(
                 (side, f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed")
@@ -254,8 +228,8 @@ def _merge_lines(report: MergeReport) -> Iterator[str]:
     )
 
 
-def _conflict_lines(conflicts: Sequence[Conflict], page: Page) -> Iterator[str]:
-    for conflict in conflicts[:_SHOWN]:
+def _conflict_lines(report: MergeReport) -> Iterator[str]:
+    for conflict in report.conflicts[:_SHOWN]:
         what = f"the sides disagree about the {conflict.what.replace(',', ' and the ')}"
         if conflict.base is None:
             what = "both added the file, with different labels"
@@ -265,10 +239,9 @@ def _conflict_lines(conflicts: Sequence[Conflict], page: Page) -> Iterator[str]:
         yield f"conflict: {what}"
         for side in ("base", "ours", "theirs"):
             row = getattr(conflict, side) or "-"
-            fields = [page.shown(str(field).replace("\t", " ")) for field in row]
+            fields = [str(field).replace("\t", " ") for field in row]
             yield f"  {side:<7} {'  '.join(fields)}"
-    if len(conflicts) > _SHOWN:
-        yield f"and {len(conflicts) - _SHOWN:,} more conflicts; --json lists them all"
+    yield from more_than(_SHOWN, report.conflicts, "conflicts")
 
 
 def _check_lines(report: CheckReport) -> Iterator[str]:
@@ -283,7 +256,7 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
         report.reader and f"what {READERS[report.reader].title} requires",
     ]
     kinds = [f"{count:,} {kind}" for kind, count in report.kinds.items()]
-    yield from _format(
+    yield from rows_of(
         [
             ("rows", f"{report.rows:,}"),
             ("checked", ", ".join(filter(None, checked))),
@@ -292,10 +265,8 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
     )
     if faults:
         yield ""
-    for fault in faults[:_FAULTS_SHOWN]:
-        yield f"  {report.list}:{fault.line}: {fault.kind}: {fault.message}"
-    if len(faults) > _FAULTS_SHOWN:
-        yield f"  and {len(faults) - _FAULTS_SHOWN:,} more; --json lists them all"
+    texts = [f"{report.list}:{fault.line}: {fault.kind}: {fault.message}" for fault in faults]
+    yield from (f"  {text}" for text in some_of(texts, _FAULTS_SHOWN))
 
 
 def _stats_lines(report: Statistics) -> Iterator[str]:
@@ -325,7 +296,7 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
         unused = [title(one) for one in report.classes if not one.weight]
         rows.append(("imbalance", f"{report.imbalance:.3g}"))
         rows.append(("unused", _count(unused, "class", f" without rows: {format_some(unused)}")))
-    yield from _format(rows)
+    yield from rows_of(rows)
     if report.classes:
         yield ""
         yield from _histogram(report.classes, page)
@@ -396,7 +367,7 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
         is_one = min(sizes) == max(sizes)
         size = format_count(max(sizes), "row") if is_one else f"{_span(sizes)} rows"
     some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
-    yield from _format(
+    yield from rows_of(
         [
             ("seed", f"{report.seed}"),
             ("classes", sizes and f"{len(sizes):,}, {size} each"),

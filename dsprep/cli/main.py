@@ -17,7 +17,7 @@ from dsprep import __version__
 from dsprep.cli.help import LazyGroup
 from dsprep.cli.streams import prepare_streams, say, shortened, until_nobody_reads, visible
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
-from dsprep.waits import WAITS
+from dsprep.progress import WAITS
 
 COMMANDS = {
     "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),

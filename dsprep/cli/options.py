@@ -13,8 +13,8 @@ from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
 from dsprep.keywords import ClassOptions, CommandOptions, FieldOptions, SourceOptions
 from dsprep.options import option_name
+from dsprep.progress import WAITS
 from dsprep.units import parse_size
-from dsprep.waits import WAITS
 
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform
@@ -32,55 +32,33 @@ class Parsed(click.ParamType[T]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
         try:
-            return self._read(str(value))
+            return self._read(value) if isinstance(value, str) else value
         except OptionError as error:
             self.fail(str(error), param, ctx)
 
 
-class Count(click.ParamType[int]):
-    """A whole number that is not too small; like click's IntRange, with less to say in the help."""
+def count(least: int = 1) -> Parsed[int]:
+    """Return the type of whole numbers that are not too small."""
 
-    name = "n"
-
-    def __init__(self, least: int = 1) -> None:
-        self._least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def read(text: str) -> int:
         try:
-            number = int(value)
+            number = int(text)
         except ValueError:
-            self.fail(f"{value!r} is not a whole number", param, ctx)
-        if number < self._least:
-            self.fail(f"{number} is less than {self._least}", param, ctx)
+            raise OptionError(f"{text!r} is not a whole number") from None
+        if number < least:
+            raise OptionError(f"{number} is less than {least}")
         return number
 
-
-class Dimensions(click.ParamType[int | tuple[int, int]]):
-    """``N`` or ``WxH``."""
-
-    name = "n|wxh"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | tuple[int, int]:
-        if isinstance(value, (int, tuple)):
-            return value
-        parts = str(value).lower().split("x")
-        if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
-            self.fail(f"{value!r} is neither a number of pixels nor WIDTHxHEIGHT", param, ctx)
-        numbers = tuple(int(part) for part in parts)
-        return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+    return Parsed("n", read)
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """Several names, separated by commas."""
-
-    name = "name[,name...]"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        return split_commas(value) if isinstance(value, str) else tuple(value)
+def _parse_dimensions(text: str) -> int | tuple[int, int]:
+    """Read ``N`` or ``WxH``."""
+    parts = text.lower().split("x")
+    if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise OptionError(f"{text!r} is neither a number of pixels nor WIDTHxHEIGHT")
+    numbers = tuple(int(part) for part in parts)
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
 class FormatChoice(click.Choice[str]):
@@ -154,7 +132,11 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
         about |= {"multiple": True, "callback": _read_pairs}
         del about["default"]
     elif hint.startswith("Sequence"):
-        about |= {"type": Names()} if "," in declared["metavar"] else {"multiple": True}
+        about |= (
+            {"type": Parsed("name[,name...]", split_commas)}
+            if "," in declared["metavar"]
+            else {"multiple": True}
+        )
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
     elif field.name == "bandwidth":
@@ -162,7 +144,7 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
     elif hint.startswith("float"):
         about["type"] = click.FLOAT
     elif hint.startswith("int"):
-        about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
+        about["type"] = click.INT if declared["least"] is None else count(declared["least"])
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
     group = option_group(declared["group"])
     return group(*short, name, field.name, rare=declared["rare"], **about)
@@ -208,14 +190,14 @@ _images = option_group("Images")
 image_options = together(
     _images(
         "--resize",
-        type=Dimensions(),
+        type=Parsed("n|wxh", _parse_dimensions),
         metavar="N|WxH",
         help="Resize: N for the shorter edge, or WxH. Images are not enlarged, unless --enlarge "
         "says so.",
     ),
     _images(
         "--crop",
-        type=Dimensions(),
+        type=Parsed("n|wxh", _parse_dimensions),
         metavar="N|WxH",
         help="Cut this size out of the center, after --resize.",
     ),
@@ -227,7 +209,7 @@ image_options = together(
         show_default=True,
         help="Re-encode images.",
     ),
-    _images("--quality", type=Count(), help="JPEG and WebP quality, 1–100.  [default: 90]"),
+    _images("--quality", type=count(), help="JPEG and WebP quality, 1–100.  [default: 90]"),
     _images(
         "--color",
         type=click.Choice(["keep", "rgb", "gray"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -24,7 +23,7 @@ from dsprep.keywords import PackOptions
 @options_of(PackOptions)
 @image_options
 @output_options
-def pack(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **options: Any) -> int:
+def pack(**options: Any) -> int:
     """Pack the images in SOURCE into shards at DEST.
 
     SOURCE is a directory or an archive (zip, tar) of images. Each directory in it is a class,
@@ -48,10 +47,7 @@ def pack(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **opti
       dsprep pack photos/ s3://bucket/train/ --to webdataset
       dsprep pack photos/ shards/ --to webdataset --dry-run
     """
-    from dsprep.cli.report import end
-    from dsprep.commands import write as command
-    from dsprep.progress import progress_for
+    from dsprep.cli.report import write
+    from dsprep.commands.write import pack
 
-    transform, progress = take_transform(options), progress_for(sys.stderr, quiet)
-    report = command.pack(sources, dest, transform=transform, progress=progress, **options)
-    return end(report, sources[0], as_json, quiet)
+    return write(pack, transform=take_transform(options), **options)

@@ -1,10 +1,11 @@
-"""Reports: a summary for people, or JSON for programs."""
+"""Reports: lines for people, or JSON for programs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -12,6 +13,7 @@ from dsprep.cli.records import print_json
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 from dsprep.findings import count_skipped
+from dsprep.progress import progress_for
 from dsprep.units import (
     NO_EXTENSION,
     format_count,
@@ -24,10 +26,10 @@ from dsprep.units import (
 if TYPE_CHECKING:
     from dsprep.commands.write_report import WriteReport
     from dsprep.findings import Finding
-    from dsprep.plan.select import Chosen
-    from dsprep.verifying.report import FieldFound, Problem, VerifyReport
+    from dsprep.verifying.report import IndexReport, Problem, VerifyReport
 
 _SHOWN = 5  # items of a long list that a summary names
+_PROBLEMS_SHOWN = 20
 
 _SKIPPED = {
     "hidden": "hidden",
@@ -43,8 +45,6 @@ _SKIPPED_DIRECTORIES = {
     "loop": "not looked into: a link to a directory above it",
 }
 
-_PROBLEMS_SHOWN = 20
-
 _PROOF = {
     "checksum": "by the checksum that S3 keeps",
     "metadata": "by the checksum that dsprep stored there",
@@ -52,104 +52,143 @@ _PROOF = {
 }
 """Ways to prove that files on S3 are intact."""
 
+NOTHING_WRITTEN = ("", "nothing was written")
 
-def end(report: WriteReport, source: str, as_json: bool, quiet: bool) -> int:
-    """Print what a writing command did; return its exit code."""
+Rows = Iterable[tuple[str, object]]  # names and values; a value that is empty has no line
+
+
+def show(
+    report: Any,
+    lines: Callable[[Any], Iterable[str]],
+    as_json: bool,
+    quiet: bool = False,
+    stream: TextIO | None = None,
+) -> None:
+    """Print a report as JSON, or as lines unless it is quiet."""
+    stream = stream or sys.stdout
+    with until_nobody_reads(stream):
+        if as_json:
+            print_json(report, stream)
+        elif not quiet:
+            for line in lines(report):
+                click.echo(visible(line), file=stream)
+
+
+def rows_of(rows: Rows, width: int = 9) -> Iterator[str]:
+    """Yield a line for each name and its value."""
+    return (f"  {name:<{width}} {value}" for name, value in rows if value)
+
+
+def some_of(texts: Sequence[str], shown: int = 20, noun: str = "") -> list[str]:
+    """Return the first texts, and how many more there are."""
+    return [*texts[:shown], *more_than(shown, texts, noun)]
+
+
+def more_than(shown: int, things: Sequence[object], noun: str = "") -> list[str]:
+    """Return a line that says how many more there are than shown, if there are more."""
+    more = f"{len(things) - shown:,} more {noun}".rstrip()
+    return [f"and {more}; --json lists them all"] if len(things) > shown else []
+
+
+def table_of(rows: Iterable[Sequence[str]], title: str = "") -> Iterator[str]:
+    """Yield a title and the lines of a table, in columns of equal width."""
+    cells = [tuple(map(visible, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    yield from ("", title)
+    for row in cells:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield f"  {'  '.join(padded)}".rstrip()
+
+
+def write(
+    command: Callable[..., WriteReport],
+    sources: Sequence[str],
+    dest: str,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Call a function that writes, and print its report; return the exit code."""
     from dsprep.formats import FORMATS
 
-    with until_nobody_reads(sys.stdout):
-        if as_json:
-            print_json(report)
-        elif not quiet:
-            print_write_report(report)
+    report = command(sources, dest, progress=progress_for(sys.stderr, quiet), **options)
+    show(report, write_lines, as_json, quiet)
     if report.collisions and FORMATS[report.format].equal_keys == "merged":
         raise SourceError(
-            f"{source}: would be refused, as several samples have one key; rename files, or give "
-            "--key index to make keys from the samples' numbers"
+            f"{sources[0]}: would be refused, as several samples have one key; rename files, or "
+            "give --key index to make keys from the samples' numbers"
         )
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Print a report: a title, and a line for each name and its value."""
-    click.echo(visible(title))
-    for name, value in rows:
-        click.echo(f"  {name:<9} {visible(value)}")
+def check(
+    command: Callable[..., VerifyReport | IndexReport],
+    lines: Callable[[Any], Iterable[str]],
+    dest: str,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Call a function that checks shards, and print its report; return the exit code."""
+    report = command(dest, progress=progress_for(sys.stderr, quiet), **options)
+    show(report, lines, as_json, quiet and not report.problems)
+    return REJECTS_EXIT_CODE if report.problems else 0
 
 
-def print_write_report(report: WriteReport) -> None:
-    """Print what a writing command did, or would do."""
-    print_rows(f"{report.destination}: {report.state} as {report.format}", _write_rows(report))
-    if report.state == "planned":
-        _print_plan(report)
-    if not report.rejects:
-        return
-    count = format_count(len(report.rejects), "sample")
-    where = f"written; see {report.rejects_file}"
-    planned = report.state == "planned"
-    click.echo(f"\n{count} cannot be written" if planned else f"\n{count} not {where}")
-    for reject in report.rejects[:_SHOWN]:
-        click.echo(f"  {visible(reject.path)}: {visible(reject.reason)}")
-    if len(report.rejects) > _SHOWN:
-        click.echo(f"  and {len(report.rejects) - _SHOWN:,} more")
-
-
-def _write_rows(report: WriteReport) -> Iterator[tuple[str, str]]:
+def write_lines(report: WriteReport) -> Iterator[str]:
+    """Yield what a writing command did, or would do."""
+    yield f"{report.destination}: {report.state} as {report.format}"
     about = "about " if report.estimated else ""
-    yield "samples", f"{report.samples:,}"
-    if report.shards:
-        yield "shards", _shards_line(report, about)
-    yield "size", f"{about}{format_size(report.bytes)}"
-    if report.per_class:
-        yield "classes", _classes_line(report)
-    elif report.classes:
-        yield "classes", f"{len(report.classes):,}"
+    counts = list(report.per_class.values())
+    classes = f"{len(counts or report.classes or ()):,}" if counts or report.classes else ""
+    if counts and min(counts) == max(counts):
+        classes += f", of {format_count(counts[0], 'sample')} each"
+    elif counts:
+        classes += f", of {min(counts):,} to {max(counts):,} samples"
+    chosen = ""
     if report.chosen is not None:
-        yield "chosen", _chosen_line(report.chosen)
+        left_out = (
+            (report.chosen.filtered, "filtered out"),
+            (report.chosen.unknown, "of these because a value is missing"),
+        )
+        said = (f"{format_count(count, 'sample')} {what}" for count, what in left_out if count)
+        chosen = ", ".join(said) or "all samples"
+    names = format_some([finding.path for finding in report.duplicates])
+    repeated = f"{format_count(len(report.duplicates), 'path')} listed more than once: {names}"
+    collisions = [f"the key {key} is that of {', '.join(of)}" for key, of in report.collisions]
+    yield from rows_of(
+        [
+            ("samples", f"{report.samples:,}"),
+            ("shards", report.shards and _shards_line(report, about)),
+            ("size", f"{about}{format_size(report.bytes)}"),
+            ("classes", classes),
+            ("chosen", chosen),
+            ("rejected", report.rejects and f"{len(report.rejects):,}"),
+            ("skipped", skipped_text(report.skipped)),
+            ("time", _time_line(report)),
+            ("note", report.duplicates and repeated),
+            *(("note", text) for text in some_of(collisions, _SHOWN, "such keys")),
+            *(("note", note) for note in report.notes),
+        ]
+    )
+    planned = report.state == "planned"
+    if planned:
+        yield from _plan_lines(report)
     if report.rejects:
-        yield "rejected", f"{len(report.rejects):,}"
-    if report.skipped:
-        yield "skipped", skipped_text(report.skipped)
-    yield "time", _time_line(report)
-    if report.duplicates:
-        names = format_some([finding.path for finding in report.duplicates])
-        count = format_count(len(report.duplicates), "path")
-        yield "note", f"{count} listed more than once: {names}"
-    for key, paths in report.collisions[:_SHOWN]:
-        yield "note", f"the key {key} is that of {', '.join(paths)}"
-    if len(report.collisions) > _SHOWN:
-        more = len(report.collisions) - _SHOWN
-        yield "note", f"{more:,} more keys are those of several samples"
-    for note in report.notes:
-        yield "note", note
+        count = format_count(len(report.rejects), "sample")
+        where = f"{count} not written; see {report.rejects_file}"
+        yield from ("", f"{count} cannot be written" if planned else where)
+        rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
+        yield from (f"  {text}" for text in some_of(rejects, _SHOWN))
 
 
 def _shards_line(report: WriteReport, about: str) -> str:
-    if not report.shards:
-        return "0"
     first, last = report.shards[0].name, report.shards[-1].name
     if len(report.shards) == 1:
         return f"1, {first}"
     sizes = [shard.bytes for shard in report.shards]
     span = f"{format_size(min(sizes))} to {format_size(max(sizes))}"
     return f"{len(report.shards):,}, {first} to {last}, {about}{span} each"
-
-
-def _classes_line(report: WriteReport) -> str:
-    counts = list(report.per_class.values())
-    fewest, most = min(counts), max(counts)
-    if fewest == most:
-        return f"{len(counts):,}, of {format_count(most, 'sample')} each"
-    return f"{len(counts):,}, of {fewest:,} to {most:,} samples"
-
-
-def _chosen_line(chosen: Chosen) -> str:
-    counts = (
-        (chosen.filtered, "filtered out"),
-        (chosen.unknown, "of these because a value is missing"),
-    )
-    parts = [f"{format_count(count, 'sample')} {what}" for count, what in counts if count]
-    return ", ".join(parts) or "all samples"
 
 
 def skipped_text(findings: Iterable[Finding]) -> str:
@@ -174,42 +213,36 @@ def skipped_text(findings: Iterable[Finding]) -> str:
 
 
 def _time_line(report: WriteReport) -> str:
+    duration = format_duration(report.seconds)
     if report.state == "planned":
-        return f"about {format_duration(report.seconds)}"
-    if report.state.startswith("already") or not report.seconds:
-        return format_duration(report.seconds)
-    duration, rate = format_duration(report.seconds), report.samples / report.seconds
-    if rate < 1:
+        return f"about {duration}"
+    if report.state.startswith("already") or report.samples < report.seconds or not report.seconds:
         return duration
-    return f"{duration}, {rate:,.0f} samples/s, {format_size(report.bytes / report.seconds)}/s"
+    rate, speed = report.samples / report.seconds, format_size(report.bytes / report.seconds)
+    return f"{duration}, {rate:,.0f} samples/s, {speed}/s"
 
 
-_COLUMNS = ("field", "type", "role", "told by", "goes to", "samples")
-"""The columns of a table of a schema."""
-
-
-def print_schema(rows: Iterable[Sequence[str]]) -> None:
-    """Print a schema as a table, from the rows of :func:`dsprep.sources.infer.table_of`."""
-    click.echo("\nschema")
-    _print_table([_COLUMNS, *(tuple(map(visible, row)) for row in rows)])
-
-
-def _print_plan(report: WriteReport) -> None:
+def _plan_lines(report: WriteReport) -> Iterator[str]:
     if report.fields:
-        print_schema(report.fields)
-    click.echo("\nshards")
-    _print_table(
-        (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
-        for shard in _ends(report.shards)
+        columns = ("field", "type", "role", "told by", "goes to", "samples")
+        yield from table_of([columns, *report.fields], "schema")
+    yield from table_of(
+        (
+            (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
+            for shard in _ends(report.shards)
+        ),
+        "shards",
     )
     if report.per_class:
-        click.echo("\nclasses")
-        names = report.classes
-        _print_table(
-            (str(number), names[number] if names else "", format_count(count, "sample"))
-            for number, count in _ends(list(report.per_class.items()))
+        names, classes = report.classes, _ends(list(report.per_class.items()))
+        yield from table_of(
+            (
+                (str(number), names[number] if names else "", format_count(count, "sample"))
+                for number, count in classes
+            ),
+            "classes",
         )
-    click.echo("\nnothing was written")
+    yield from NOTHING_WRITTEN
 
 
 def _ends(rows: Sequence[Any]) -> list[Any]:
@@ -219,77 +252,92 @@ def _ends(rows: Sequence[Any]) -> list[Any]:
     return [*rows[: 2 * _SHOWN], *rows[-2 * _SHOWN :]]
 
 
-def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        click.echo("  " + "  ".join(cells).rstrip())
-
-
-def print_verify_report(report: VerifyReport) -> None:
-    """Print what verifying found."""
-    verdict = "whole"
+def verify_lines(report: VerifyReport) -> Iterator[str]:
+    """Yield what verifying found."""
+    unproven = report.proof.get("size")
+    verdict = "no problem found, but not all is proven" if unproven else "whole"
     if report.problems:
         verdict = format_count(len(report.problems), "problem")
-    elif report.proof.get("size"):
-        verdict = "no problem found, but not all is proven"
-    print_rows(f"{report.destination}: {verdict}", _verify_rows(report))
+    yield f"{report.destination}: {verdict}"
+    proof = ((report.proof[by], words) for by, words in _PROOF.items() if by in report.proof)
+    yield from rows_of(
+        [
+            ("format", report.format),
+            ("samples", f"{report.samples:,}"),
+            ("shards", report.shards and f"{report.shards:,}"),
+            ("size", format_size(report.bytes)),
+            ("checked", ", ".join(report.checked)),
+            *(("proven", f"{format_count(count, 'file')} {words}") for count, words in proof),
+            (
+                "unproven",
+                unproven
+                and f"{format_count(unproven, 'file')} of the right size, without a known "
+                "checksum; --download reads everything",
+            ),
+            *(
+                (
+                    field.role,
+                    f"{field.samples:,} of {format_count(report.samples, 'sample')} ({field.name})",
+                )
+                for field in report.fields
+                if field.role
+            ),
+            ("note", "" if report.manifest else "there is no manifest to compare with"),
+            *(("note", note) for note in report.notes),
+            ("time", format_duration(report.seconds)),
+        ]
+    )
     if report.fields and not report.manifest:
-        click.echo("\nfields")
-        _print_table(_field_row(each) for each in report.fields)
-    print_problems(report.problems)
-
-
-def _verify_rows(report: VerifyReport) -> Iterator[tuple[str, str]]:
-    if report.format:
-        yield "format", report.format
-    yield "samples", f"{report.samples:,}"
-    if report.shards:
-        yield "shards", f"{report.shards:,}"
-    yield "size", format_size(report.bytes)
-    yield "checked", ", ".join(report.checked)
-    for by, words in _PROOF.items():
-        if by in report.proof:
-            yield "proven", f"{format_count(report.proof[by], 'file')} {words}"
-    if unproven := report.proof.get("size"):
-        yield (
-            "unproven",
-            f"{format_count(unproven, 'file')} of the right size, without a known checksum; "
-            "--download reads everything",
+        yield from table_of(
+            (
+                (
+                    field.name,
+                    f"{field.type} of {format_count(field.classes, 'class')}"
+                    if field.classes
+                    else field.type,
+                    field.role,
+                    format_count(field.samples, "sample"),
+                    f"told by {field.told}",
+                )
+                for field in report.fields
+            ),
+            "fields",
         )
-    for each in report.fields:
-        if each.role:
-            count = f"{each.samples:,} of {format_count(report.samples, 'sample')}"
-            yield each.role, f"{count} ({each.name})"
-    if not report.manifest:
-        yield "note", "there is no manifest to compare with"
-    for note in report.notes:
-        yield "note", note
-    yield "time", format_duration(report.seconds)
+    yield from _problem_lines(report.problems)
 
 
-def _field_row(field: FieldFound) -> tuple[str, ...]:
-    kind = field.type
-    if field.classes:
-        kind += f" of {format_count(field.classes, 'class')}"
-    count = format_count(field.samples, "sample")
-    return visible(field.name), kind, field.role, count, f"told by {field.told}"
+def index_lines(report: IndexReport) -> Iterator[str]:
+    """Yield what indexing did, or would do."""
+    names = defaultdict(list)
+    for file in report.files:
+        names[file.state].append(file.name)
+    yield f"{report.destination}: {report.state} as {report.format}"
+    yield from rows_of(
+        [
+            ("samples", f"{report.samples:,}"),
+            ("shards", f"{report.shards:,}"),
+            ("size", format_size(report.bytes)),
+            *((state, f"{len(some):,} ({format_some(some)})") for state, some in names.items()),
+            *(("note", note) for note in report.notes),
+            ("time", format_duration(report.seconds)),
+        ]
+    )
+    wrong = [f"{file.name}: {file.detail}" for file in report.files if file.state == "replaced"]
+    if wrong:
+        yield from ("", "wrong before" if report.state == "indexed" else "wrong")
+        yield from (f"  {text}" for text in some_of(wrong, _SHOWN))
+    if report.state == "planned":
+        yield from NOTHING_WRITTEN
+    yield from _problem_lines(report.problems)
 
 
-def print_problems(problems: Sequence[Problem]) -> None:
-    """Print what is wrong, one thing a line, below a report."""
-    if problems:
-        click.echo()
-    for problem in problems[:_PROBLEMS_SHOWN]:
-        click.echo(f"  {_problem_line(problem)}")
-    if len(problems) > _PROBLEMS_SHOWN:
-        click.echo(f"  and {len(problems) - _PROBLEMS_SHOWN:,} more; --json lists them all")
-
-
-def _problem_line(problem: Problem) -> str:
-    where = problem.file
-    if problem.offset is not None:
-        where += f" at byte {problem.offset:,}"
-    parts = [part for part in (where, problem.sample) if part]
-    return visible(": ".join([*parts, problem.message]))
+def _problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+    """Yield what is wrong, one thing a line, below a report."""
+    texts = []
+    for problem in problems:
+        at = "" if problem.offset is None else f" at byte {problem.offset:,}"
+        parts = (problem.file + at, problem.sample, problem.message)
+        texts.append(": ".join(part for part in parts if part))
+    if texts:
+        yield ""
+        yield from (f"  {text}" for text in some_of(texts, _PROBLEMS_SHOWN))

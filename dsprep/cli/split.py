@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import options_of, output_options
-from dsprep.cli.records import print_json
-from dsprep.cli.report import print_rows, skipped_text
-from dsprep.cli.streams import until_nobody_reads
+from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.keywords import SplitOptions
 from dsprep.units import format_count, format_duration, format_some
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from dsprep.commands.split import ListFacts, SplitReport
     from dsprep.splits.leaks import Leak
 
-_SHOWN = 20
 _FAR = 1.0  # counts that are less than this off are as near as whole numbers come
 
 
@@ -77,41 +74,33 @@ def split(
         progress=progress_for(sys.stderr, quiet),
         **options,
     )
-    with until_nobody_reads(sys.stdout):
-        if as_json:
-            print_json(report)
-        elif not quiet or report.leaks or report.rejects:
-            count = format_count(report.samples, "sample")
-            print_rows(f"{report.destination}: {count} {report.state}", _rows(report))
-            if report.state == "planned":
-                click.echo("  nothing was written")
-    return REJECTS_EXIT_CODE if report.rejects or report.leaks else 0
+    incomplete = bool(report.rejects or report.leaks)
+    show(report, _lines, as_json, quiet and not incomplete)
+    return REJECTS_EXIT_CODE if incomplete else 0
 
 
-def _rows(report: SplitReport) -> Iterator[tuple[str, str]]:
-    yield "how", f"{report.method}, seed {report.seed}"
-    width = max(len(facts.name) for facts in report.lists)
-    for facts in report.lists[:_SHOWN]:
-        yield f"{facts.name:<{width}}", _list_line(facts, report)
-    if len(report.lists) > _SHOWN:
-        yield "and", f"{len(report.lists) - _SHOWN:,} more lists"
-    if report.classes:
-        yield "classes", _classes_line(report)
-    for note in report.notes:
-        yield "note", note
-    if report.skipped:
-        yield "skipped", skipped_text(report.skipped)
-    yield from _some("rejected", [f"{reject.path}: {reject.reason}" for reject in report.rejects])
-    yield from _some("leak", list(map(_leak_line, report.leaks)))
-    if report.materialized and report.state != "planned":
-        yield "files", f"{report.materialized}, in directories of the sides"
-    yield "time", format_duration(report.seconds)
-
-
-def _some(name: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    yield from ((name, text) for text in texts[:_SHOWN])
-    if len(texts) > _SHOWN:
-        yield name, f"{len(texts) - _SHOWN:,} more; --json lists them all"
+def _lines(report: SplitReport) -> Iterator[str]:
+    yield f"{report.destination}: {format_count(report.samples, 'sample')} {report.state}"
+    planned = report.state == "planned"
+    width = max(9, *(len(facts.name) for facts in report.lists))
+    lists = [f"{facts.name:<{width}} {_list_line(facts, report)}" for facts in report.lists]
+    rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
+    placed = f"{report.materialized}, in directories of the sides"
+    yield from rows_of([("how", f"{report.method}, seed {report.seed}")])
+    yield from (f"  {text}" for text in some_of(lists))
+    yield from rows_of(
+        [
+            ("classes", report.classes and _classes_line(report)),
+            *(("note", note) for note in report.notes),
+            ("skipped", skipped_text(report.skipped)),
+            *(("rejected", text) for text in some_of(rejects)),
+            *(("leak", text) for text in some_of(list(map(_leak_line, report.leaks)))),
+            ("files", report.materialized and not planned and placed),
+            ("time", format_duration(report.seconds)),
+        ]
+    )
+    if planned:
+        yield from NOTHING_WRITTEN
 
 
 def _list_line(facts: ListFacts, report: SplitReport) -> str:

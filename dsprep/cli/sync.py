@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
-from dsprep.cli.options import Parsed, options_of, output_options
+from dsprep.cli.options import Parsed, options_of, output_options, parse_pairs, together
 from dsprep.cli.records import print_json
-from dsprep.cli.s3_options import object_options, s3_options, take_config
+from dsprep.cli.report import rows_of, show, some_of
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.keywords import Rule, SyncOptions
@@ -23,10 +26,9 @@ from dsprep.units import format_count, format_duration, format_size, parse_durat
 if TYPE_CHECKING:
     from collections import Counter
 
+    from dsprep.storage.s3.config import S3Config
     from dsprep.syncing.plan import SyncReport
     from dsprep.syncing.sync import Orphan
-
-_SHOWN = 10  # how many of a long list are named
 
 _WORDS = {
     "missing": "not there",
@@ -49,6 +51,47 @@ _TOLD = {
     "download": "reading them",
 }
 """What tells that a file is there, or proves it."""
+
+
+_s3 = option_group("S3")
+_objects = option_group("Objects")
+
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
+
+_IN_HEADERS = {"--storage-class": "storage_class", "--sse-kms-key-id": "kms_key", "--acl": "acl"}
+"""Options whose values travel in HTTP's headers as they are, and what they are called here."""
+
+_MOST_TAGS = 10
+_LONGEST_TAG = 128
+_LONGEST_TAG_VALUE = 256
+
+s3_options = together(
+    _s3("--profile", metavar="NAME", help="Credentials of this profile in AWS's files."),
+    _s3("--region", metavar="NAME", help="Region of the bucket."),
+    _s3("--endpoint-url", "endpoint", metavar="URL", help="Server, if it is not AWS."),
+    _s3("--path-style", is_flag=True, help="Bucket in the path, not in the host name."),
+    _s3("--no-sign-request", "unsigned", is_flag=True, help="No credentials: for public buckets."),
+    _s3(
+        "--request-payer",
+        type=click.Choice(["requester"]),
+        help="Pay for requests to buckets whose owners do not.",
+    ),
+)
+
+object_options = together(
+    _objects("--storage-class", metavar="CLASS", default="", help="Such as STANDARD_IA."),
+    _objects(
+        "--sse",
+        type=click.Choice(["AES256", "aws:kms", "aws:kms:dsse"]),
+        default=None,
+        help="Encryption by the server.",
+    ),
+    _objects("--sse-kms-key-id", "kms_key", metavar="ID", default="", help="Its key in KMS."),
+    _objects("--acl", metavar="ACL", default="", help="Such as bucket-owner-full-control."),
+    _objects("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="A tag of each object."),
+    _objects("--metadata", metavar="NAME=VALUE", multiple=True, help="Metadata of each object."),
+)
 
 
 class _SyncCommand(GroupedCommand):
@@ -153,13 +196,57 @@ def sync(
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
         report = syncing.sync(source, destination, **options)
-    with until_nobody_reads(sys.stdout):
-        if as_json:
-            print_json(report)
-        elif not quiet or report.failures:
-            for line in _lines(report):
-                click.echo(visible(line))
+    show(report, _lines, as_json, quiet and not report.failures)
     return REJECTS_EXIT_CODE if report.failures else 0
+
+
+def take_config(options: dict[str, Any]) -> S3Config:
+    """Take these options out of all others."""
+    from dsprep.storage.s3.config import S3Config, require_endpoint
+
+    if options["endpoint"]:
+        require_endpoint("--endpoint-url", options["endpoint"])
+    for option, name in _IN_HEADERS.items():
+        value = options.get(name)
+        if value and not _HEADER_VALUE.fullmatch(value):
+            raise OptionError(f"{option} {value}: is not of printable ASCII characters")
+    given = {each.name: options.pop(each.name) for each in fields(S3Config) if each.name in options}
+    given["sign"] = not options.pop("unsigned")
+    given["request_payer"] = given["request_payer"] is not None
+    given |= {"sse": given["sse"] or "", "tags": _parse_tags(given["tags"])}
+    return S3Config(**given | {"metadata": _parse_metadata(given["metadata"])})
+
+
+def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    """Read metadata, which travels in HTTP's headers."""
+    metadata = parse_pairs(pairs, "--metadata")
+    for name, value in metadata.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise OptionError(
+                f"--metadata {name}={value}: names of metadata are of ASCII letters, digits and "
+                "characters such as - and _"
+            )
+        if not _HEADER_VALUE.fullmatch(value):
+            raise OptionError(
+                f"--metadata {name}={value}: metadata is of printable ASCII characters, without "
+                "blanks around it"
+            )
+    return metadata
+
+
+def _parse_tags(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    tags = parse_pairs(pairs, "--tag")
+    if len(tags) > _MOST_TAGS:
+        raise OptionError(f"--tag: an object has {_MOST_TAGS} tags at most, not {len(tags)}")
+    for name, value in tags.items():
+        if len(name) > _LONGEST_TAG or len(value) > _LONGEST_TAG_VALUE:
+            raise OptionError(
+                f"--tag {name}={value}: a tag's name has {_LONGEST_TAG} characters at most, its "
+                f"value {_LONGEST_TAG_VALUE}"
+            )
+        if not (name + value).isprintable():
+            raise OptionError(f"--tag {name}={value}: tags are of printable characters")
+    return tags
 
 
 def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: bool) -> None:
@@ -177,65 +264,61 @@ def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: b
         click.echo(f"{place}: {count} of your own, {size}, aborted")
     else:
         click.echo(f"{place}: {count}, {size}; those that you began would be aborted")
-    for line in _some(map(_orphan_line, orphans)):
+    texts = []
+    for orphan in orphans:
+        by = f" by {orphan.initiator}" if orphan.initiator else ""
+        parts, size = format_count(orphan.parts, "part"), format_size(orphan.bytes)
+        age = format_duration(orphan.seconds)
+        texts.append(f"{orphan.url}: begun {age} ago{by}, {parts}, {size}")
+    for line in _indented(texts):
         click.echo(visible(line))
 
 
-def _orphan_line(orphan: Orphan) -> str:
-    by = f" by {orphan.initiator}" if orphan.initiator else ""
-    parts, size = format_count(orphan.parts, "part"), format_size(orphan.bytes)
-    return f"{orphan.url}: begun {format_duration(orphan.seconds)} ago{by}, {parts}, {size}"
-
-
 def _lines(report: SyncReport) -> Iterator[str]:
+    yield f"{report.source} → {report.destination}: {report.state}"
     planned = report.state == "planned"
     would = "would be " if planned else ""
-    yield f"{report.source} → {report.destination}: {report.state}"
-    if report.sent or not report.same:
-        files = format_count(len(report.sent), "file")
-        parts = sum(send.parts for send in report.sent)
-        several = f" in {parts:,} parts" if parts > len(report.sent) else ""
-        yield _row(f"{would}sent", f"{files}, {format_size(report.bytes)}{several}")
+    sent = f"{format_count(len(report.sent), 'file')}, {format_size(report.bytes)}"
+    parts = sum(send.parts for send in report.sent)
+    if parts > len(report.sent):
+        sent += f" in {parts:,} parts"
+    yield from _rows([(f"{would}sent", sent if report.sent or not report.same else "")])
     if planned:
-        yield from _some(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
-        count = report.requests.writes + report.requests.reads
-        yield _row("requests", f"about {count:,}")
-    if report.resumed:
-        yield _row("resumed", f"{format_size(report.resumed)} were there from an earlier run")
-    if report.same:
-        yield _row("there already", _by(report.same))
+        yield from _indented(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
+    requests = report.requests.writes + report.requests.reads
+    resumed = f"{format_size(report.resumed)} were there from an earlier run"
+    yield from _rows(
+        [
+            ("requests", planned and f"about {requests:,}"),
+            ("resumed", report.resumed and resumed),
+            ("there already", _by(report.same)),
+        ]
+    )
     yield from _files(f"{would}deleted", report.deleted)
-    if report.verified:
-        yield _row("verified", _by(report.verified))
+    yield from _rows([("verified", _by(report.verified))])
     yield from _files("left out", map(": ".join, report.left))
     yield from _files("failed", map(": ".join, report.failures))
-    yield from (_row("note", note) for note in report.notes)
-    if not planned:
-        rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
-        yield _row("time", f"{format_duration(report.seconds)}{rate}")
+    rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
+    took = f"{format_duration(report.seconds)}{rate}"
+    yield from _rows([*(("note", note) for note in report.notes), ("time", not planned and took)])
+
+
+_rows = partial(rows_of, width=16)
 
 
 def _files(name: str, texts: Iterable[str]) -> Iterator[str]:
     texts = list(texts)
-    if texts:
-        yield _row(name, format_count(len(texts), "file"))
-        yield from _some(texts)
+    yield from _rows([(name, texts and format_count(len(texts), "file"))])
+    yield from _indented(texts)
 
 
-def _row(name: str, text: str) -> str:
-    return f"  {name:<17}{text}"
+def _indented(texts: Iterable[str]) -> Iterator[str]:
+    return (f"    {text}" for text in some_of(list(texts), 10))
 
 
 def _by(counts: Counter[str]) -> str:
     """How many files, and what told it: ``3 files (2 by etag, 1 by checksum)``."""
     files = format_count(counts.total(), "file")
-    if len(counts) == 1:
-        return f"{files}, by {_TOLD[next(iter(counts))]}"
+    if len(counts) < 2:
+        return "".join(f"{files}, by {_TOLD[by]}" for by in counts)
     return f"{files} ({', '.join(f'{n:,} by {_TOLD[by]}' for by, n in counts.most_common())})"
-
-
-def _some(texts: Iterable[str]) -> Iterator[str]:
-    texts = list(texts)
-    yield from (f"    {text}" for text in texts[:_SHOWN])
-    if len(texts) > _SHOWN:
-        yield f"    and {len(texts) - _SHOWN:,} more (--json names all)"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dsprep.cli.streams import visible
-from dsprep.progress import bar_size
+from dsprep.progress import Waits, bar_size
 from dsprep.storage.s3.config import retry_line
 from dsprep.storage.transfer import Events
 from dsprep.units import format_duration, format_size
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dsprep.errors import StoreError
 
 _LINE_EVERY = 15.0  # seconds between two lines
-_RETRY_EVERY = 1.0  # seconds between two lines about what is tried again
 _PATIENCE = 2.0  # seconds before a bar is drawn: what is over sooner needs none
 _LONGEST_NAME = 30
 
@@ -75,7 +74,8 @@ class Lines(Events):
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._lock = stream, threading.RLock()
         self._said = self._start = time.monotonic()
-        self._retried = -_RETRY_EVERY
+        self._retries = Waits()  # of many requests that fail at once, only some are told
+        self._retries.listen(self.say)
         self._size = self._sent = self._files = 0
         for event in ("fallback", "waiting"):
             setattr(self, event, self.say)
@@ -107,11 +107,7 @@ class Lines(Events):
         )
 
     def retry(self, error: StoreError, delay: float) -> None:
-        """Write that a request is made again; of many that fail at once, only some are told."""
-        now = time.monotonic()
-        if now - self._retried >= _RETRY_EVERY:
-            self._retried = now
-            self.say(retry_line(error, delay))
+        self._retries.tell(retry_line(error, delay))
 
     def say(self, text: str) -> None:
         with self._lock, suppress(OSError):

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from dsprep.cli.help import GroupedCommand, option_group
-from dsprep.cli.options import (
-    Count,
-    output_options,
-    source_options,
-    take_source,
-    workers_option,
-)
-
-_check = option_group("Check")
+from dsprep.cli.help import GroupedCommand
+from dsprep.cli.options import options_of, output_options, source_options, take_source
+from dsprep.verifying.options import VerifyOptions
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("dest", metavar="DEST")
-@_check("--decode", is_flag=True, help="Decode every image.")
-@_check(
-    "--against",
-    metavar="SOURCE",
-    help="Compare every sample with the source that it was made from: a directory, an archive, "
-    "shards. Repeat the source and field options of that run, such as --list or --label-field.",
-)
+@options_of(VerifyOptions)
 @source_options
-@_check(
-    "--loader",
-    type=click.Choice(["mxnet", "tensorflow", "webdataset"]),
-    help="Also read the shards with this framework, which must be installed.",
-)
-@_check("--max-pixels", type=Count(), help="Report images with more pixels as a problem.")
-@_check(
-    "--download",
-    is_flag=True,
-    help="Read every file back from S3 instead of comparing the checksums that S3 keeps.",
-)
-@workers_option
 @output_options
-def verify(dest: str, against: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
+def verify(dest: str, against: str | None, **options: Any) -> int:
     """Prove that the shards at DEST are whole.
 
     DEST is a directory that dsprep wrote, or a directory, a shard or a pattern of shards that
@@ -69,11 +43,9 @@ def verify(dest: str, against: str | None, as_json: bool, quiet: bool, **options
       dsprep verify train.rec --loader mxnet
       dsprep verify s3://bucket/shards/
     """
-    from dsprep.cli.check_report import end
-    from dsprep.progress import progress_for
-    from dsprep.verifying import verify as verifying
+    from dsprep.cli.report import check, verify_lines
+    from dsprep.verifying.verify import verify
 
     source = take_source(options, dest if against is None else against)
     options |= {"choice": source.choice} if against is None else {"against": source}
-    report = verifying.verify(dest, progress=progress_for(sys.stderr, quiet), **options)
-    return end(report, as_json, quiet)
+    return check(verify, verify_lines, dest, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import polars as pl
@@ -86,11 +87,6 @@ def create_list(options: CreateOptions) -> CreateReport:
 
     ``source`` are the images and their labels. ``out`` is the ``.lst``, or ``-`` for stdout. Ids
     number the samples in the order of the source.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the source cannot be listed.
-        DestinationError: If a list exists already, or cannot be written.
     """
     out, under = options.out, options.under
     require_disk(out)
@@ -136,10 +132,6 @@ def append_to_list(options: AppendOptions) -> CreateReport:
 
     ``path`` is the ``.lst``. ``source`` are the images; by default, the classes are those beside
     the list.
-
-    Raises:
-        SourceError: If the source cannot be read, or has a class that the list does not know.
-        DestinationError: If the list cannot be written.
     """
     path, source = options.path, source_of(options.source)
     label = None if options.label is None else str(options.label)
@@ -205,11 +197,6 @@ def edit_list(options: EditOptions) -> EditReport:
 
     ``path`` is the ``.lst``, or ``-`` for stdin. ``prefix``, instead of conditions and changes, is
     the prefix of paths to replace, and the new one.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the list cannot be read, or no row is selected.
-        DestinationError: If the list cannot be written.
     """
     label = None if options.label is None else str(options.label)
     new_path, prefix = options.new_path, options.prefix
@@ -246,11 +233,6 @@ def patch_list(options: PatchOptions) -> EditReport:
     """Apply a patch, which :func:`diff_lists` made, to a list.
 
     ``path`` is the ``.lst`` that the patch was made for. It or ``patch`` may be ``-`` for stdin.
-
-    Raises:
-        OptionError: If both are to come from stdin.
-        SourceError: If one cannot be read, or the patch does not fit.
-        DestinationError: If the list cannot be written.
     """
     store.require_one_stream(options.path, options.patch)
     text, source = store.read_input(options.patch)
@@ -297,15 +279,9 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
 
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
     :mod:`dsprep.lists.edit`. ``out`` goes with one list; several are replaced, all together.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the map does not fit, or other lists have the same classes.
-        DestinationError: If files cannot be written.
     """
-    paths, out, keep, renumber = (
-        *(options.paths, options.out, options.keep_unmatched, options.renumber),
-    )
+    paths, out = options.paths, options.out
+    keep, renumber = options.keep_unmatched, options.renumber
     if out is not None and len(paths) > 1:
         raise OptionError("-o goes with one list; several are relabeled where they are")
     map_text = read_text(options.map_file)
@@ -337,18 +313,16 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
             return RelabelReport(**vars(nothing), lists=there, written=False, already_done=True)
         if out is None:
             _require_all_of_directory(paths, lists[0].classes)
-        made: dict[str, pl.DataFrame] = {}
-        start = 0
-        for path, found in zip(targets, lists, strict=True):
-            made[path] = done.rows[start : start + found.table.height]
-            start += found.table.height
+        stops = accumulate(found.table.height for found in lists)
+        made = {
+            path: done.rows[stop - found.table.height : stop]
+            for path, found, stop in zip(targets, lists, stops, strict=True)
+        }
         is_new = True
-        if options.dry_run:
-            pass
-        elif not in_place:
+        if not options.dry_run and not in_place:
             advice = "--overwrite to replace it, or -o with another directory"
             is_new = store.write_new(made, done.classes, options.overwrite, advice)
-        else:
+        elif not options.dry_run:
             files = {store.real_path(path).name: format_rows(rows) for path, rows in made.items()}
             if done.classes is not None and store.classes_of(paths[0]) != done.classes:
                 files[store.CLASSES] = store.format_classes(done.classes)

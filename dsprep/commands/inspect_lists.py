@@ -108,10 +108,6 @@ def diff_lists(options: DiffOptions) -> DiffReport:
     """Compare two lists.
 
     ``a`` is the old ``.lst``, ``b`` the new one; one of them may be ``-`` for stdin.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If a list cannot be read.
     """
     a, b, roots = options.a, options.b, options.roots
     store.require_one_stream(a, b)
@@ -157,11 +153,6 @@ def merge_lists(options: MergeOptions) -> MergeReport:
     ``base`` is the ``.lst`` that both began with, or an empty file if there was none. ``ours`` and
     ``theirs`` are the edits of it. One of the three may be ``-`` for stdin. ``decide`` is the side
     that decides conflicts; without it, both sides are written, between markers.
-
-    Raises:
-        OptionError: If two lists are to come from stdin.
-        SourceError: If a list cannot be read, or the edits cannot be of one list.
-        DestinationError: If the list cannot be written.
     """
     base, out, decide, classes = options.base, options.out, options.decide, options.classes
     store.require_one_stream(base, options.ours, options.theirs)
@@ -197,11 +188,7 @@ def merge_lists(options: MergeOptions) -> MergeReport:
 
 @called_with(CheckOptions)
 def check_list(options: CheckOptions) -> CheckReport:
-    """Find everything that is wrong with a list; ``path`` is the ``.lst``, or ``-`` for stdin.
-
-    Raises:
-        SourceError: If the list, the classes or the directory cannot be read.
-    """
+    """Find everything that is wrong with a list; ``path`` is the ``.lst``, or ``-`` for stdin."""
     root, reader = options.root, options.reader
     names = store.classes_of(options.path, options.classes)
     data, name = store.read_bytes_of(options.path)
@@ -243,11 +230,7 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
 
 @called_with(StatsOptions)
 def list_stats(options: StatsOptions) -> Statistics:
-    """Count what is in a list; ``path`` is the ``.lst``, or ``-`` for stdin.
-
-    Raises:
-        SourceError: If the list or the classes cannot be read.
-    """
+    """Count what is in a list; ``path`` is the ``.lst``, or ``-`` for stdin."""
     found = read_list(options.path, options.classes)
     return stats.count_list(found.table, found.classes, found.path)
 
@@ -258,11 +241,6 @@ def sample_list(options: SampleOptions) -> SampleReport:
 
     ``path`` is the ``.lst``, or ``-`` for stdin. One of ``fraction``, ``count``, ``per_class`` and
     ``balanced`` says how many rows are taken.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the list cannot be read, no row would be taken, or too few.
-        DestinationError: If the sample cannot be written.
     """
     out, dry_run, per_class = options.out, options.dry_run, options.per_class
     numbers = (options.fraction, options.count, per_class, options.balanced or None)

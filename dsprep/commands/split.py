@@ -58,45 +58,25 @@ class ClassFacts(NamedTuple):
 
 @dataclass
 class SplitReport:
-    """What splitting did or, for a dry run, would do.
+    """What splitting did or, for a dry run, would do."""
 
-    Attributes:
-        destination: As it was given.
-        state: ``split``, ``already split`` (the lists were there) or ``planned``.
-        method: How sides were chosen, in words.
-        samples: Number of samples on all sides.
-        lists: The lists.
-        parts: Names of the sides; for folds, their numbers.
-        classes: The samples of each class on these; empty if labels are not classes.
-        off: By how many samples the side that is farthest from its exact share is off.
-        groups: Number of groups; None if none were asked for.
-        seed: The random seed.
-        leaks: Samples that show the same and are on different sides.
-        rejects: Samples of the source that are on no side, and why.
-        skipped: Files of the source that are not samples.
-        skipped_counts: Number of these files, by kind and extension.
-        materialized: How files were placed in directories of the sides; None if they were not.
-        notes: Further remarks.
-        seconds: How long it took.
-    """
-
-    destination: str
-    state: str
-    method: str
-    samples: int
+    destination: str  # as it was given
+    state: str  # ``split``, ``already split`` (the lists were there) or ``planned``
+    method: str  # how sides were chosen, in words
+    samples: int  # number of samples on all sides
     lists: Sequence[ListFacts]
-    parts: Sequence[str]
-    classes: Sequence[ClassFacts]
-    off: float
-    groups: int | None
-    seed: int
-    leaks: Sequence[Leak]
-    rejects: Sequence[Reject]
-    skipped: Sequence[Finding]
-    skipped_counts: Mapping[str, Mapping[str, int]]
-    materialized: str | None
-    notes: list[str]
-    seconds: float
+    parts: Sequence[str]  # names of the sides; for folds, their numbers
+    classes: Sequence[ClassFacts]  # the samples of each on these; empty if labels are none
+    off: float  # by how many samples the side that is farthest from its exact share is off
+    groups: int | None  # number of groups; None if none were asked for
+    seed: int  # the random seed
+    leaks: Sequence[Leak]  # samples that show the same and are on different sides
+    rejects: Sequence[Reject]  # samples of the source that are on no side, and why
+    skipped: Sequence[Finding]  # files of the source that are not samples
+    skipped_counts: Mapping[str, Mapping[str, int]]  # number of these files, by kind and extension
+    materialized: str | None  # how files were placed in the tree; None without one
+    notes: list[str]  # further remarks
+    seconds: float  # how long it took
 
 
 @called_with(SplitOptions)
@@ -107,14 +87,6 @@ def split(options: SplitOptions) -> SplitReport:
     several of these; or a ``.lst``, or ``-`` for one on stdin. ``out`` is the directory of the
     lists. ``ratios`` are the shares of the sides; by default 0.8, 0.1 and 0.1 for train, val and
     test.
-
-    Returns:
-        What was done.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the source cannot be split like this.
-        DestinationError: If the destination refuses.
     """
     began = time.monotonic()
     require_sense(options)

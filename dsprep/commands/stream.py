@@ -60,14 +60,11 @@ class Converted(Iterator[bytes]):
 class StreamOptions(FormatOptions, ImageOptions, SelectionOptions, FieldOptions):
     """The options of :func:`convert_stream`."""
 
-    # an object with `read(count)`: a file, a pipe, the body of an HTTP response
     reader: Readable = field(kw_only=False)
-    source: str  # the format of what it reads: `webdataset`, `tfrecord`, `recordio`, …
-    to: str = field()  # the format of what comes out: one whose shards are one sample after another
+    source: str  # the format of what it reads
+    to: str = field()  # the format of what comes out
     max_errors: int | None = None  # stop when more samples than this are rejected
-    # is called with each sample that cannot be converted; by default, that is an error
     on_reject: Callable[[Reject], None] | None = None
-    # is called at the end with notes: images that kept only their first frame, and the like
     on_note: Callable[[str], None] | None = None
     name: str = "the shard"  # what messages call the shard
     block: int = _BLOCK  # about how many bytes to yield at once
@@ -77,9 +74,10 @@ class StreamOptions(FormatOptions, ImageOptions, SelectionOptions, FieldOptions)
 def convert_stream(options: StreamOptions) -> Converted:
     """Convert one shard while it is being read.
 
-    ``reader`` is an object with ``read(count)``, ``source`` the format of what it reads, ``to``
-    that of what comes out. Memory holds a sample and a block, however long the shard is; the first
-    block comes when the first samples, at most 64 or 16 MB, have been read, which settle the
+    ``reader`` is an object with ``read(count)``: a file, a pipe, the body of an HTTP response.
+    ``source`` is the format of what it reads, ``to`` that of what comes out: one whose shards are
+    one sample after another. Memory holds a sample and a block, however long the shard is; the
+    first block comes when the first samples, at most 64 or 16 MB, have been read, which settle the
     schema. Gzip in the input is recognized and decompressed.
 
     ``on_reject`` is called with each sample that cannot be converted; without it, the first is an

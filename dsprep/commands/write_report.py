@@ -21,54 +21,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteReport:
-    """What writing a data set did or, for a dry run, would do.
+    """What writing a data set did or, for a dry run, would do."""
 
-    Attributes:
-        destination: As it was given.
-        format: The format's name.
-        state: ``packed`` (or ``converted`` and the like), ``continued`` (some shards were there
-            already), ``already packed``, or ``planned``.
-        shards: Name, samples and bytes of each.
-        samples: In all shards.
-        bytes: Of all shards.
-        estimated: Whether bytes are estimates.
-        classes: Class names, if there are any.
-        per_class: Samples of the source by class number.
-        rejects: Samples of the source that are not in the shards, and why.
-        rejects_file: Where they are listed; None if there are none or nothing was written.
-        skipped: What lies in the source and is no sample.
-        skipped_counts: How many files that is, by kind and extension.
-        duplicates: Paths that a list names more than once.
-        collisions: Keys of more than one sample, with the samples' paths. For WebDataset, whose
-            keys must differ, only a dry run has any.
-        chosen: What a filter left out; None if there is no filter.
-        notes: What else there is to say.
-        schema: The schema of the samples that are written; None if nothing tells it.
-        fields: What a dry run shows of it, a row for each field: its name, type and role, what told
-            it, where it goes, how many samples of the look have it.
-        seconds: How long it took; for a dry run, how long it will take.
-    """
-
-    destination: str
-    format: str
+    destination: str  # as it was given
+    format: str  # the format's name
+    # `packed` (or `converted` and the like), `continued` (some shards existed), `already packed`
+    # or `planned`
     state: str
-    shards: Sequence[ShardFacts]
-    samples: int
-    bytes: int
-    estimated: bool
-    classes: Sequence[str] | None
-    per_class: Mapping[int, int]
-    rejects: Sequence[Reject]
-    rejects_file: str | None
-    skipped: Sequence[Finding]
-    skipped_counts: Mapping[str, Mapping[str, int]]
-    duplicates: Sequence[Finding]
+    shards: Sequence[ShardFacts]  # name, samples and bytes of each
+    samples: int  # in all shards
+    bytes: int  # of all shards
+    estimated: bool  # whether bytes are estimates
+    classes: Sequence[str] | None  # class names, if there are any
+    per_class: Mapping[int, int]  # samples of the source by class number
+    rejects: Sequence[Reject]  # samples of the source that are not in the shards, and why
+    rejects_file: str | None  # where they are listed; None if there are none or nothing was written
+    skipped: Sequence[Finding]  # what lies in the source and is no sample
+    skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
+    duplicates: Sequence[Finding]  # paths that a list names more than once
+    # keys of several samples, with the paths; for WebDataset, whose keys must differ, only a dry
+    # run has any
     collisions: Sequence[tuple[str, Sequence[str]]]
-    chosen: Chosen | None
-    notes: Sequence[str]
-    schema: Mapping[str, Any] | None
+    chosen: Chosen | None  # what a filter left out; None if there is no filter
+    notes: Sequence[str]  # what else there is to say
+    schema: Mapping[str, Any] | None  # the schema that is written; None if unknown
+    # what a dry run shows of it, a row for each field: its name, type and role, what told it, where
+    # it goes, how many samples of the look have it
     fields: Sequence[Sequence[str]]
-    seconds: float
+    seconds: float  # how long it took; for a dry run, how long it will take
 
 
 def report_of(

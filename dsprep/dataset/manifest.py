@@ -116,10 +116,6 @@ class Manifest:
             yield from shard.sidecars
         yield from self.files
 
-    def has_shard(self, name: str) -> bool:
-        """Whether a file is one of the shards, rather than one that only has the same stem."""
-        return any(shard.name == name for shard in self.shards)
-
     def to_json(self) -> str:
         values = {
             "dsprep_manifest": VERSION,
@@ -199,7 +195,10 @@ def manifest_of(
 
 def read_manifest(path: str | Path) -> Manifest:
     """Read a manifest, which may come from anywhere."""
-    return parse_manifest(_read(path), str(path))
+    try:
+        return parse_manifest(read_bytes(str(path)), str(path))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def parse_manifest(data: bytes, name: str) -> Manifest:
@@ -218,11 +217,6 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
     raise OtherVersion(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
 
 
-def read_rejects(path: Path) -> list[Reject]:
-    """Read ``rejects.jsonl``, which may come from anywhere, too."""
-    return parse_rejects(_read(path), str(path))
-
-
 def parse_rejects(data: bytes, name: str) -> list[Reject]:
     """Read the bytes of ``rejects.jsonl``, which may come from anywhere."""
     try:
@@ -234,13 +228,6 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
         return rejects
     except (ValueError, RecursionError):
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
-
-
-def _read(path: str | Path) -> bytes:
-    try:
-        return read_bytes(str(path))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _file_name(name: str) -> str:

@@ -38,17 +38,14 @@ _CONCATENATIVE = {
     "recordio": "recordio.RecordIO",
     "recordio-protobuf": "recordio_protobuf.RecordIOProtobuf",
 }
-_WITH_WRITER = {"parquet": "parquet.Parquet"}
+_SHARDED = _CONCATENATIVE | {"parquet": "parquet.Parquet"}
 _TREES = {"folder": "folder.Folder", "augmented-manifest": "folder.AugmentedFolder"}
 
-FORMATS = _Formats(_CONCATENATIVE | _WITH_WRITER | _TREES)
-"""Every format: what ``convert --to`` takes."""
-
-SHARDED = _Formats(_CONCATENATIVE | _WITH_WRITER)
-"""The formats whose files are shards: what ``--to`` of pack and shard takes."""
-
+FORMATS = _Formats(_SHARDED | _TREES)  # every format: what `convert --to` takes
+# the formats whose files are shards: what `--to` of pack and shard takes
+SHARDED = _Formats(_SHARDED)
+# the formats whose shards are one encoded sample after another: what `--from` takes
 CONCATENATIVE = _Formats(_CONCATENATIVE)
-"""The formats whose shards are one encoded sample after another: what ``--from`` takes."""
 
 _NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
 

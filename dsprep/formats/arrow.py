@@ -22,7 +22,10 @@ from dsprep.storage.location import is_s3
 from dsprep.units import format_some
 
 Cell: TypeAlias = Any  # a value of a column as Python has it; None for a null
+# a column: its name, its values and, if they are files, their paths
+_Part: TypeAlias = tuple[str, list[Cell], list[Cell] | None]
 
+# Arrow's kinds of types, the narrower ones first, and what each is in a schema
 _READ = {
     "boolean": "bool",
     **dict.fromkeys(("integer", "duration"), "int"),
@@ -32,13 +35,8 @@ _READ = {
     **dict.fromkeys(("binary", "large_binary", "fixed_size_binary", "binary_view"), "bytes"),
     **dict.fromkeys(("struct", "map"), "json"),
 }
-"""Arrow's kinds of types, the narrower ones first, and what each is in a schema."""
-
 _LISTS = ("list", "large_list", "fixed_size_list")
-
-BOOKKEEPING = "__index_level_"
-"""What the names of columns begin with that hold the row numbers of pandas."""
-
+BOOKKEEPING = "__index_level_"  # begins the names of columns that hold the row numbers of pandas
 _FEATURES = b"huggingface"
 _SHOWN = 60
 
@@ -344,7 +342,7 @@ def decode(
     batch: Any, columns: Columns, folder: str, raw: bool = False
 ) -> Iterator[Sample | BadSample]:
     """Make raw samples, without keys, of rows."""
-    parts: list[tuple[str, list[Cell], list[Cell] | None]] = []  # of files, with their paths
+    parts: list[_Part] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if is_file(column.type):
             data, paths = map(cells_of, file_parts(column))
@@ -364,13 +362,7 @@ def decode(
             yield error
 
 
-def _sample(
-    parts: list[tuple[str, list[Cell], list[Cell] | None]],
-    row: int,
-    image: str | None,
-    folder: str,
-    raw: bool,
-) -> Sample:
+def _sample(parts: list[_Part], row: int, image: str | None, folder: str, raw: bool) -> Sample:
     sample = Sample("", {})
     for name, cells, paths in parts:
         value = cells[row]

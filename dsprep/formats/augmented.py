@@ -22,19 +22,13 @@ from dsprep.sample import IMAGE_EXTENSIONS
 
 SOURCE = "source-ref"
 METADATA = "-metadata"
-REFERENCE = "-ref"
-"""How the names of attributes end that tell where another file of the sample is: a mask."""
-
+REFERENCE = "-ref"  # ends the names of attributes that refer to another file of the sample: a mask
 MANIFESTS = (".manifest", ".jsonl")  # how the names of manifests end
-
-MULTILABEL = "groundtruth/image-classification-multilabel"
-"""The type of a label that lists the numbers of classes."""
-
+MULTILABEL = "groundtruth/image-classification-multilabel"  # a list of the numbers of classes
 _LARGEST = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
-
 _BOX = ("left", "top", "width", "height")
 
 
@@ -197,8 +191,6 @@ Row: TypeAlias = (
 """The path of an image, its label, the name of its class, and the paths of its other files."""
 
 _TYPE = "groundtruth/"
-_WHOLE_PIXEL = 1e-3
-"""What a coordinate may be off a whole pixel to be meant as one: 32-bit floats are, by less."""
 
 
 def format_augmented(
@@ -327,4 +319,5 @@ def _pixels(label: tuple[float, ...]) -> tuple[dict[str, Any], tuple[float, ...]
 def _pixel(value: float) -> int | float:
     """Return a coordinate in pixels: an int if it differs from one only by rounding."""
     whole = round(value)
-    return whole if abs(value - whole) < _WHOLE_PIXEL else round(value, 6)
+    # 32-bit floats are off a whole pixel by less than this.
+    return whole if abs(value - whole) < 1e-3 else round(value, 6)

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from dsprep.formats.tar import Member
 
 
-_RAW = Schema(())
-
-
 class Entry(NamedTuple):
     """One sample of a shard."""
 
@@ -100,11 +97,9 @@ class Format(ABC):
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # the ends of names that other tools give
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
-    is_tree: ClassVar[bool] = False
-    """Whether shards are joined to one tree of files when all of them are there."""
+    is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
-    equal_keys: ClassVar[str] = "kept"
-    """What becomes of samples with one key: they are ``kept`` apart, or ``merged`` by readers."""
+    equal_keys: ClassVar[str] = "kept"  # what becomes of samples of one key; or `merged`
     known_by: ClassVar[str] = "key"  # what identifies a sample in a shard: key, path or id
     class_names_in: ClassVar[str] = "companion"
     """Where names of classes are: in ``classes.txt`` beside the shards (``companion``), in each
@@ -127,7 +122,7 @@ class Format(ABC):
     @property
     def written(self) -> Schema:
         """The schema of the samples to write; one without fields for raw samples."""
-        return self.schema or _RAW
+        return self.schema or Schema(())
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them, by the names of the fields."""

@@ -26,14 +26,15 @@ import google_crc32c
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import format_augmented
 from dsprep.formats.base import Format, refuse_lists_of_bytes
-from dsprep.formats.names import (
+from dsprep.formats.values import (
     cut_stem,
     extension_of,
     harmless_part,
     harmless_path,
+    json_writer,
+    quote,
     split_extension,
 )
-from dsprep.formats.values import json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
@@ -46,27 +47,16 @@ if TYPE_CHECKING:
 
 
 METADATA = "metadata.jsonl"  # the file in a folder that tells what neither names nor images tell
-
-FILE_NAME = "file_name"
-"""The column of it that names the image; ``mask_file_name`` names another file."""
-
+FILE_NAME = "file_name"  # its column that names the image; `mask_file_name` names another file
+# What `datasets` takes for the name of a side of a split (its data_files.py).
 _SIDE = re.compile(
     r"(?:^|[-._ 0-9])(train|training|validation|valid|dev|val|test|testing|eval|evaluation)"
     r"(?:[-._ 0-9]|$)"
 )
-"""What ``datasets`` takes for the name of a side of a split (its data_files.py)."""
-
-LISTING = "files.jsonl"
-"""The listing in the directory of a unit; all other files there have numbers for names."""
-
+LISTING = "files.jsonl"  # in the directory of a unit, where all other files have numbers for names
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-
-_LONGEST_LINE = 1 << 24
-"""Bytes of a line of a listing that are read; what dsprep writes is far shorter."""
-
+_LONGEST_LINE = 1 << 24  # bytes of a line of a listing that are read; dsprep's are far shorter
 _LONGEST_ENDING = 200
-_SIZED = 4  # numbers at the head of a detection label; the last two are the image's size
-
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -82,7 +72,7 @@ class File(NamedTuple):
 class Listed(NamedTuple):
     """A sample as a listing has it, on one line of JSON."""
 
-    id: int  # its id
+    id: int
     key: str  # its key where it comes from
     label: int | tuple[float, ...] | None  # A class number or several numbers; None if it has none
     class_name: str | None  # the name of its class; None if it has none
@@ -115,13 +105,17 @@ class Listed(NamedTuple):
         try:
             values = json.loads(line.decode())
             label = values.get("label")
+            files = tuple(File(**file) for file in values["files"])
+            for file in files:
+                if [type(value) for value in file] != [str, int, int]:
+                    raise ValueError(f"{file!r:.100} tells no file")
             return cls(
                 values["id"],
                 values["key"],
                 tuple(label) if isinstance(label, list) else label,
                 values.get("class"),
                 values["stem"],
-                tuple(File(**each) for each in values["files"]),
+                files,
                 values.get("wanted"),
                 values.get("fields", ""),
                 tuple(values.get("references", {}).items()),
@@ -290,7 +284,7 @@ class Folder(Format):
 
     def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
         """Return a label whose head tells the size of the image as it is now."""
-        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED:
+        if not self.reencoded or label[:2] != (4, 5) or len(label) < 4:
             return label
         try:
             header = read_header(sample.fields.get(self.written.image or "", b""))
@@ -453,10 +447,8 @@ def _class_text(names: Sequence[str], number: int) -> str:
 def _side_directory(path: str) -> str:
     """Return the directory in a path that is called like a side, with a slash; empty if none is."""
     parts = path.split("/")[:-1]
-    for depth, part in enumerate(parts, 1):
-        if _SIDE.search(part):
-            return "/".join(parts[:depth]) + "/"
-    return ""
+    depth = next((depth for depth, part in enumerate(parts, 1) if _SIDE.search(part)), 0)
+    return "".join(f"{part}/" for part in parts[:depth])
 
 
 def _require_files(stem: str, endings: list[str]) -> None:

@@ -12,6 +12,7 @@ import base64
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -35,7 +36,7 @@ from dsprep.formats.arrow import (
 )
 from dsprep.formats.base import Entry, Format
 from dsprep.images.header import sniff
-from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.schema import (
     IMAGE,
     LABEL,
@@ -59,22 +60,11 @@ if TYPE_CHECKING:
 
 ROWS_OF_GROUP = 100
 BYTES_OF_GROUP = 16 << 20
-
-_ROWS_OF_PAGE = 8
-"""How many rows are written before a page is looked at, and ended if it has a mebibyte: a page is
-what a reader cannot take less of."""
-
-ROWS_OF_BATCH = 16
-"""How many rows are read at once: all that a dictionary of one large value can multiply."""
-
-_FOOTER = 8192
-"""Bytes of the schema and what else a file has once, less the names of columns and classes."""
-
+ROWS_OF_BATCH = 16  # that are read at once: all that a dictionary of one large value can multiply
 _ROW = 96  # bytes that a row takes besides its values, its share of its group's head included
+_LARGEST_BYTES = (1 << 31) - (1 << 20)  # a page has a size of 31 bits, and a value lies in a page
 
-_LARGEST_BYTES = (1 << 31) - (1 << 20)
-"""The size of a page of Parquet is a number of 31 bits, and a value lies in one page."""
-
+# Arrow's types that hold any value of a Python type
 _SURE = {
     **dict.fromkeys(("string", "large_string"), str),
     **dict.fromkeys(("binary", "large_binary"), bytes),
@@ -82,7 +72,6 @@ _SURE = {
     "int64": int,
     "bool": bool,
 }
-"""Arrow's types that hold any value of a Python type."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +156,13 @@ class Parquet(Format):
                     value = value.decode() if is_held else json.loads(value)
                 except UnicodeDecodeError:
                     raise BadSample(f"the field {name!r} is JSON that is not UTF-8") from None
-            if not is_held:
-                _require_held(name, value, column)
+            try:
+                if not is_held:
+                    _array([value], column)
+            except (arrow().ArrowException, TypeError, ValueError, OverflowError):
+                raise BadSample(
+                    f"the field {name!r} is {shown(value)}, which a column of {column} cannot hold"
+                ) from None
             cells.append(value)
         try:
             return cells, sum(map(_size, cells)) + _ROW
@@ -182,7 +176,8 @@ class Parquet(Format):
         schema = self.arrow_schema
         names = sum(len(name.encode()) for name in schema.names)
         noted = sum(map(len, (schema.metadata or {}).values()))
-        return target - _FOOTER - 8 * names - 3 * noted - 200 * len(schema)
+        # 8192 bytes for what else a file has once
+        return target - 8192 - 8 * names - 3 * noted - 200 * len(schema)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         total = rows["image"] + rows["path"].str.len_bytes().cast(int) + _ROW
@@ -197,7 +192,11 @@ class Parquet(Format):
         position = 0
         try:
             with open_parquet(stream.path) as file:
-                columns = columns_of(self.schema or _told_by(file.schema_arrow, stream.path))
+                if (schema := self.schema) is None:
+                    schema, _ = source_schema(file.schema_arrow, stream.path)
+                    with suppress(SourceError):  # nothing tells which field is the image
+                        schema = settled(schema, Choice(), stream.path)
+                columns = columns_of(schema)
                 names, folder = list(columns.names), os.path.dirname(stream.path)
                 for batch in file.iter_batches(ROWS_OF_BATCH, columns=names, use_threads=False):
                     plain = plain_batch(batch, columns.names)
@@ -234,24 +233,6 @@ def columns_of(schema: Schema) -> Columns:
     names = (place[0] for each in schema.fields for place in each.places)
     image = schema.image_field
     return Columns(tuple(dict.fromkeys(names)), image.places[0][0] if image else None)
-
-
-def _told_by(schema: Any, source: str) -> Schema:
-    """Return the schema that a file tells; without an image, if nothing tells which one it is."""
-    told, _ = source_schema(schema, source)
-    try:
-        return settled(told, Choice(), source)
-    except SourceError:
-        return told
-
-
-def _require_held(name: str, value: Value, kind: Any) -> None:
-    try:
-        _array([value], kind)
-    except (arrow().ArrowException, TypeError, ValueError, OverflowError):
-        raise BadSample(
-            f"the field {name!r} is {shown(value)}, which a column of {kind} cannot hold"
-        ) from None
 
 
 def _array(cells: list[Cell], kind: Any) -> Any:
@@ -306,7 +287,8 @@ class ParquetWriter:
                 self._schema,
                 compression={name: "none" if name in stored else "snappy" for name, _ in leaves},
                 use_dictionary=others,
-                write_batch_size=_ROWS_OF_PAGE,
+                # After these rows, a page ends if it has a mebibyte; readers take whole pages.
+                write_batch_size=8,
                 write_statistics=others,
             )
         except BaseException:

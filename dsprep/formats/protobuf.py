@@ -19,14 +19,11 @@ from dsprep.sample import Blobs, Floats, Ints
 if TYPE_CHECKING:
     import polars as pl
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""The wire types: groups, which are 3 and 4, are long out of use."""
-
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # the wire types; groups, 3 and 4, are out of use
 _FIXED = {"f": FIXED32, "d": FIXED64}
 _BITS = {"i": 32, "q": 64, "Q": 0}
 
-Wired: TypeAlias = tuple[int, int, bytes | int]
-"""A field of a message: its number, its wire type, and its value."""
+Wired: TypeAlias = tuple[int, int, bytes | int]  # the number of a field, its wire type, its value
 
 
 def _varint(number: int) -> bytes:
@@ -176,8 +173,6 @@ def decode_entry(data: bytes, decoders: Decoders) -> tuple[str, Any]:
 
 Feature: TypeAlias = Blobs | Floats | Ints
 
-_SHORT = 64  # bytes of an entry that many samples may share: a class, a format
-
 
 def _blobs(message: list[Wired]) -> Blobs:
     return Blobs(value for number, value in strings(message) if number == 1)
@@ -235,7 +230,7 @@ def _plain_features(data: bytes) -> dict[str, Feature] | None:
         if size >= 0x80:
             size, start = read_varint(data, at + 1)
         at = start + size
-        short = size < _SHORT
+        short = size < 64  # many samples may share it: a class, a format
         name, feature = _known_entry(data[start:at]) if short else _plain_entry(data, start, at)
         features[name] = feature
     return features if at == end else None

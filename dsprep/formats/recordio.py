@@ -58,8 +58,7 @@ class RecordIO(Format):
     readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
     """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not
     know, nor TIFF, which it knows in some compressions only."""
-    max_class: ClassVar[int] = 1 << 24
-    """Labels are 32-bit floats: they hold every whole number up to here, not every one above."""
+    max_class: ClassVar[int] = 1 << 24  # a 32-bit float holds every whole number up to here
 
     def placeholders(self, schema: Schema) -> frozenset[str]:
         return frozenset() if schema.label is not None else frozenset({"label"})
@@ -144,7 +143,16 @@ class RecordIO(Format):
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         for _, offset in stream.records():
             payload = _read_rest(stream, *read_frame(stream, _BEGIN))
-            yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
+            label, id, start = _decode_header(payload, stream, offset)
+            fields: dict[str, Value] = {}
+            if len(payload) > start:  # InsightFace's files begin with a record that is labels only
+                fields["image"] = payload[start:]
+            fields["label"] = label
+            # Nearly all headers are these two numbers and zeros.
+            is_plain = start == _HEADER.size and payload[16:24] == _NO_ID and label[0] == label[0]
+            if not is_plain and _header(label, id) != payload[:start]:
+                fields["header"] = payload[:start]
+            yield Entry(offset, stream.offset - offset, Sample(str(id), fields, id))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         for _, offset in stream.records():
@@ -249,16 +257,3 @@ def _decode_header(payload: bytes, stream: ShardStream, offset: int) -> tuple[Fl
     if start > len(payload):
         raise stream.damaged(f"a record says it has {flag} labels, but ends before", offset)
     return *_label_and_id(payload), start
-
-
-def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
-    label, id, start = _decode_header(payload, stream, offset)
-    fields: dict[str, Value] = {}
-    if len(payload) > start:  # InsightFace's files begin with a record that is labels only
-        fields["image"] = payload[start:]
-    fields["label"] = label
-    # Nearly all headers are these two numbers and zeros.
-    is_plain = start == _HEADER.size and payload[16:24] == _NO_ID and label[0] == label[0]
-    if not is_plain and _header(label, id) != payload[:start]:
-        fields["header"] = payload[:start]
-    return Sample(str(id), fields, id)

@@ -137,9 +137,16 @@ class RecordIOProtobuf(Format):
             _, length = read_frame(stream, (0,), _NEVER_SPLIT)
             data = stream.read(length + -length % 4, "a record")[:length]
             try:
-                sample = _decode(data, position)
+                features, labels, (uid, *texts) = decode_record(data)
             except ValueError as error:
                 raise stream.damaged(f"the record is not a Record: {error}", offset) from None
+            found = {_raw_name(key): value for key, value in features.items()}
+            for key, value in labels.items():
+                found[_LABEL if key == _VALUES else _LABELS + key] = value
+            found |= {name: text for name, text in zip(_TEXTS, texts, strict=True) if text}
+            if not uid or _key_of(uid) != uid:
+                found[_UID] = uid
+            sample = Sample(_key_of(uid), found, position, uid if image_kind_of(uid) else "")
             yield Entry(offset, stream.offset - offset, sample)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
@@ -193,9 +200,8 @@ class TypedBlobs(Blobs):
     content_type: str = ""
 
 
+# the field of each kind of tensor in a Value, and the code of its numbers
 _TENSORS = {"float32": (2, "f"), "float64": (3, "d"), "int32": (7, "i")}
-"""The field of each kind of tensor in a Value, and the code of its numbers."""
-
 _BYTES = 9
 _INT32 = range(-(1 << 31), 1 << 31)
 _TENSOR = (b"\x0a", b"\x12", b"\x1a")  # values, keys, shape
@@ -277,17 +283,6 @@ def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list
         elif number <= 5:
             texts[number - 3] = value.decode()
     return *maps, texts
-
-
-def _decode(data: bytes, position: int) -> Sample:
-    features, labels, (uid, *texts) = decode_record(data)
-    found = {_raw_name(key): value for key, value in features.items()}
-    for key, value in labels.items():
-        found[_LABEL if key == _VALUES else _LABELS + key] = value
-    found |= {name: text for name, text in zip(_TEXTS, texts, strict=True) if text}
-    if not uid or _key_of(uid) != uid:
-        found[_UID] = uid
-    return Sample(_key_of(uid), found, position, uid if image_kind_of(uid) else "")
 
 
 def _decode_bytes(message: list[Wired]) -> Blobs:

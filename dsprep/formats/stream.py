@@ -22,23 +22,17 @@ from dsprep.units import format_extensions
 
 _BLOCK = 1 << 20  # maximum number of bytes that are read or decompressed at once
 _PIECE = 1 << 16  # compressed bytes that are read at once
-
+# bytes read at once where only headers are wanted: some small samples, little of a large one
 _HEADERS = 1 << 14
-"""Bytes read at once where only headers are wanted: some small samples, little of a large one."""
-
-_STEP = 16 * _BLOCK
-"""Of a longer run than this, no more is asked for at once than is known to be there."""
-
+_STEP = 16 * _BLOCK  # of a longer run, no more is asked for at once than is known to be there
 _MOST_MEMORY = 1 << 29  # memory that xz may ask for; its strongest preset takes 65 MB
-
 _BOMB = 1 << 30
-_MOST_COMPRESSED = 100
 
 
 def is_bomb(size: int, packed: int) -> bool:
     """Whether a sample is made to fill the memory."""
     # Data that compresses a hundred times is no image, or is one of less than a gigabyte.
-    return size > max(_BOMB, _MOST_COMPRESSED * packed)
+    return size > max(_BOMB, 100 * packed)
 
 
 def why_no_shard(passed_over: Mapping[str, int], kept: int) -> str:
@@ -140,8 +134,13 @@ class Decompressor:
         while True:
             if self._damage is not None:
                 raise self._damage
-            if self._stream.eof and not self._begin_next():
-                return b""
+            if self._stream.eof:
+                data = self._stream.unused_data or self._source.read(_PIECE)
+                while self._padded and data and not (data := data.lstrip(b"\0")):
+                    data = self._source.read(_PIECE)
+                if not data:
+                    return b""
+                self._tail, self._stream = data, self._make()
             data = self._tail
             # zlib returns what it has not used yet; the other two keep it.
             if not data and getattr(self._stream, "needs_input", True):
@@ -161,14 +160,6 @@ class Decompressor:
             if out:
                 self._offset += len(out)
                 return out
-
-    def _begin_next(self) -> bool:
-        data = self._stream.unused_data or self._source.read(_PIECE)
-        while self._padded and data and not (data := data.lstrip(b"\0")):
-            data = self._source.read(_PIECE)
-        if data:
-            self._tail, self._stream = data, self._make()
-        return bool(data)
 
 
 # Streams

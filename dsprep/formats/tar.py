@@ -28,24 +28,21 @@ MAX_NAME = 100
 MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20  # a PAX header or long name beyond this is an attack, not a name
 
-_ADLER = 65521
 _OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
 _DECIMAL = re.compile(rb"[0-9]{1,20}")
 
 REGULAR = frozenset({b"0", b"\0", b"7"})
+# Links, devices, directories and pipes have a size at times, and no bytes.
 WITHOUT_DATA = frozenset({b"1", b"2", b"3", b"4", b"5", b"6"})
-"""Links, devices, directories and pipes: these have a size at times, and no bytes."""
-
 _LARGEST = 1 << 62  # a larger number is no size; this one still fits a signed 64-bit column
 
 _OWNER = b"%07o\0%07o\0%07o\0" % (0o644, 0, 0)
 _TIME = b"\0%011o\0" % 0
-_TAIL = b"ustar\x0000" + bytes(247)
 
 
 def _blank(kind: bytes) -> tuple[bytes, int]:
     """Return a header from its checksum's end on, and the sum of its fixed bytes."""
-    rest = b"\0 " + kind + bytes(100) + _TAIL
+    rest = b"\0 " + kind + bytes(100) + b"ustar\x0000" + bytes(247)
     # For the sum, the checksum itself counts as eight blanks.
     fixed = sum(_OWNER) + sum(_TIME) + sum(rest) - sum(b"\0 ") + sum(b" " * 8)
     return rest, fixed
@@ -224,7 +221,7 @@ def parse_header(block: bytes) -> tuple[bytes, bytes, int]:
     """Return the type, the name and the size in a header."""
     # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
     stored, blanks = _parse_checksum(block[148:156])
-    if ((adler32(block) & 0xFFFF) - 1 - blanks - stored) % _ADLER:
+    if ((adler32(block) & 0xFFFF) - 1 - blanks - stored) % 65521:
         raise BadHeader("a tar header has a wrong checksum, or it is not a tar header")
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:

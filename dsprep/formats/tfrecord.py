@@ -50,29 +50,19 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 
-_LONGEST_FORMAT_NAME = len("jpeg")
-"""Also that of ``tiff`` and ``webp``, in case the file's name does not tell the right one."""
-
-_LARGEST_DIMENSION = 5  # bytes of a width or height as a varint: PNG has 31 bits for either
-
 _Maker: TypeAlias = tuple[str | None, Callable[[Any], bytes]]
 """The field of a feature, and what makes its entry of a value; None, and of a whole sample."""
 
 # What features mean
 
+# the features that tell the name of the image's file; the first of a record counts
 PATHS = ("image/filename", "file_name", "filename")
-"""The features that tell the name of the image's file; the first of a record counts."""
-
-CLASS_NUMBER, CLASS_TEXT, CLASS_SYNSET = (
-    "image/class/label",
-    "image/class/text",
-    "image/class/synset",
-)
+CLASS_NUMBER, CLASS_TEXT = "image/class/label", "image/class/text"
+CLASS_SYNSET = "image/class/synset"
 FORMAT = "image/format"
 
+# Places that stand for several features: those of one record are told apart by their names.
 ANY_CLASS, ANY_PATH = "image/class/*", "*/filename"
-"""Places that stand for several features: those of one record are told apart by their names."""
-
 _PLACES = {CLASS_NUMBER: ANY_CLASS, CLASS_TEXT: ANY_CLASS} | dict.fromkeys(PATHS, ANY_PATH)
 _LABEL = Meaning("label", LABEL_TEXT, LABEL)
 _FACTS = {name: f"image/{name}" for name in FACTS} | {"sha256": "image/key/sha256"}
@@ -111,13 +101,12 @@ _SIZED = ("format", "height", "width")
 
 # The names are those of the programs that made them customary: dataset_utils.image_to_tfexample of
 # TF-Slim, Inception's build_image_data.py, and ImageFolder of TensorFlow Datasets.
-PRESETS: Mapping[str, Names] = {
+PRESETS: Mapping[str, Names] = {  # what `--features` takes
     "dsprep": Names(class_names=(CLASS_TEXT,)),
     "slim": Names(written=_SIZED),
     "inception": Names(class_names=(CLASS_TEXT, CLASS_SYNSET), written=_SIZED, first_class=1),
     "tfds": Names("image", "label", "labels", "label", path="file_name", facts={}, written=()),
 }
-"""What ``--features`` takes."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +128,6 @@ class TFRecord(Format):
     gzip: bool = False  # whether the shard is compressed
 
     def __post_init__(self) -> None:
-        """Refuse an unknown preset."""
         if self.preset not in PRESETS:
             raise OptionError(
                 f"--features {self.preset}: unknown; choose one of {', '.join(PRESETS)}"
@@ -258,7 +246,7 @@ class TFRecord(Format):
             if column.name == schema.image:
                 body = rows["image"]
             elif column.name in ("width", "height"):
-                body = _LARGEST_DIMENSION
+                body = 5  # a varint: PNG has 31 bits for either
             elif column.name != schema.label:
                 continue
             elif column.kind.is_integer and "cls" in rows.columns:
@@ -273,7 +261,8 @@ class TFRecord(Format):
             total += entry_sizes(feature, framed_sizes(body))
         total += entry_sizes(names.path, framed_sizes(_text_sizes(rows["path"])))
         if "format" in names.written and schema.image:
-            total += entry_sizes(FORMAT, framed_sizes(_LONGEST_FORMAT_NAME))
+            # The file's name may not tell the right one: tiff and webp are as long.
+            total += entry_sizes(FORMAT, framed_sizes(len("jpeg")))
         if label is not None and label.places == ((CLASS_NUMBER,),):
             longest = max((len(name.encode()) for name in label.names), default=0)
             body = framed_sizes(_text_sizes(rows["class"]) if "class" in rows.columns else longest)
@@ -429,7 +418,7 @@ def _entries(makers: list[_Maker], sample: Sample) -> bytes:
 
 def _maker(feature: str, column: Field, first: int, is_label: bool) -> Callable[[Any], bytes]:
     """Return what makes the entry of a value of a field."""
-    name, kind = column.name, column.kind
+    kind = column.kind
     if kind.is_integer:
         return lambda value: _number_entry(feature, value + first)
     if kind.is_bytes:
@@ -439,7 +428,13 @@ def _maker(feature: str, column: Field, first: int, is_label: bool) -> Callable[
     if kind.of is float or is_label:
         # Labels come from lists and tables, too, and may be what no schema has checked.
         is_exact = kind.code == "f" and not is_label
-        return lambda value: _float_entry(feature, name, value, is_exact)
+
+        def make_floats(value: Value) -> bytes:
+            values = value if type(value) is tuple else (value,)
+            values = values if is_exact else as_floats(values, f"the field {column.name!r}")
+            return encode_feature(feature, Floats(values))
+
+        return make_floats
     if kind.is_number:
         return lambda values: encode_feature(feature, Ints(_in_range(v + first) for v in values))
     if kind.of is str:
@@ -450,12 +445,6 @@ def _maker(feature: str, column: Field, first: int, is_label: bool) -> Callable[
 def _text_entry(feature: str, text: str) -> bytes:
     data = text.encode()
     return head_of_bytes(feature, len(data)) + data
-
-
-def _float_entry(feature: str, name: str, value: Value, is_exact: bool) -> bytes:
-    values = value if type(value) is tuple else (value,)
-    values = values if is_exact else as_floats(values, f"the field {name!r}")
-    return encode_feature(feature, Floats(values))
 
 
 def _format_entry(feature: str, image: str, field: str, sample: Sample) -> bytes:

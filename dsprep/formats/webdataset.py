@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
-from dsprep.formats.names import MAX_NAME, extension_of, field_of
-from dsprep.formats.values import json_writer, quote
+from dsprep.formats.values import MAX_NAME, extension_of, field_of, json_writer, quote
 from dsprep.images.header import sniff
 from dsprep.sample import (
     IMAGE_EXTENSIONS,
@@ -36,12 +35,10 @@ if TYPE_CHECKING:
 
     from dsprep.formats.stream import ShardStream
 
-_PLAIN_IMAGE = "*"
-"""The place of images whose extension says nothing but that: ``KEY.jpg``, ``KEY.png``."""
-
+_PLAIN_IMAGE = "*"  # the place of images whose extension says nothing but that: `KEY.jpg`
 _JSON = "json"  # the extension of the one object that holds all numbers
-
 _IMAGES = frozenset((*IMAGE_EXTENSIONS, "tga", "ico", "dib", "pcx", "psd", "dds", "jpf"))
+# the types of values by the last part of the extension, the other ones that decoders know
 _TYPES = {
     **dict.fromkeys(("txt", "text", "transcript"), "text"),
     **dict.fromkeys(("json", "jsn"), "json"),
@@ -49,8 +46,7 @@ _TYPES = {
     **dict.fromkeys(("npy", "npz", "pth", "pkl", "pickle", "pyd"), "bytes"),
     **dict.fromkeys(("mp", "msg", "cbor", "ten", "tb", UNKNOWN_IMAGE), "bytes"),
 }
-"""The types of values by the last part of the extension, the other ones that decoders know."""
-
+# what some extensions mean; the others mean fields of their own names
 _NAMED = {
     _PLAIN_IMAGE: Meaning("image", "image", IMAGE),
     "cls": Meaning("label", LABEL_TEXT, LABEL),
@@ -58,17 +54,9 @@ _NAMED = {
     **dict.fromkeys(("txt", "text", "transcript"), Meaning("text", "text")),
     **dict.fromkeys(("json", "jsn"), Meaning("json", "json")),
 }
-"""What some extensions mean; the others mean fields of their own names."""
-
-_NAMED_TYPES = frozenset({"image", "text", "json", "class"})
-"""The types of fields that are named without their extension: ``KEY.mask.png`` is ``mask``."""
 
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
 _PASSED_OVER = re.compile(r"__[^/]*__($|/)")
-_LONGEST_KIND = "webp"
-_LONGEST_NUMBER = 25
-_LARGEST_DIMENSIONS = len('"width":2147483647,"height":2147483647,')
-
 
 _Member: TypeAlias = tuple[str, bytes, Mapping[str | None, bytes], Callable[[Value], bytes] | None]
 """A member that samples have: the field; its extension, or that of each kind of image; and what
@@ -89,8 +77,13 @@ class WebDataset(Format):
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
 
-    def place_of(self, raw: str) -> str:
-        return _place_of(raw)
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def place_of(raw: str) -> str:
+        stem, dot, last = raw.rpartition(".")
+        if last not in _IMAGES or (dot and not stem):
+            return raw
+        return stem + dot + _PLAIN_IMAGE
 
     def meaning(self, place: str) -> Meaning:
         return _meaning(place)
@@ -237,19 +230,20 @@ class WebDataset(Format):
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
         image = self.written.image_field
         extension = image.places[0][0] if image else _PLAIN_IMAGE
-        total = _member_weights(key, extension.replace("*", _LONGEST_KIND), rows["image"])
+        total = _member_weights(key, extension.replace("*", "webp"), rows["image"])
         label = self.written.label_field
         place = label.places[0] if label else ("cls" if "cls" in rows.columns else "label.json",)
         if "cls" in rows.columns:
             text = rows["cls"].cast(str).str.len_bytes().cast(int)
             text += len(".0") * (place != ("cls",))
         elif "label" in rows.columns:
-            text = rows["label"].list.len().cast(int) * _LONGEST_NUMBER + len("[]")
+            text = rows["label"].list.len().cast(int) * 25 + len("[]")
         if "cls" in rows.columns or "label" in rows.columns:
             text += sum(len(quote(name)) + len("{:}") for name in place[1:])
             total += _member_weights(key, place[0], text).fill_null(0)
         if self.metadata:
-            text = _json_sizes(rows["path"]) + _LARGEST_DIMENSIONS + len('{"filename":}')
+            facts = '{"filename":,"width":2147483647,"height":2147483647}'
+            text = _json_sizes(rows["path"]) + len(facts)
             if "class" in rows.columns:
                 text += (_json_sizes(rows["class"]) + len('"class":,')).fill_null(0)
             total += _member_weights(key, _JSON, text)
@@ -287,14 +281,6 @@ class WebDataset(Format):
 
 
 @lru_cache(maxsize=4096)
-def _place_of(raw: str) -> str:
-    stem, dot, last = raw.rpartition(".")
-    if last not in _IMAGES or (dot and not stem):
-        return raw
-    return stem + dot + _PLAIN_IMAGE
-
-
-@lru_cache(maxsize=4096)
 def _meaning(place: str) -> Meaning:
     known = _NAMED.get(place) or (_NAMED[_PLAIN_IMAGE] if place in _IMAGES else None)
     if known is not None:
@@ -302,7 +288,8 @@ def _meaning(place: str) -> Meaning:
     stem, _, last = place.rpartition(".")
     kind = "image" if last in _IMAGES or last == _PLAIN_IMAGE else _TYPES.get(last)
     kind = "class" if last == "cls" else kind
-    if stem and (kind in _NAMED_TYPES or last == UNKNOWN_IMAGE):
+    # These types of fields are named without their extension: `KEY.mask.png` is `mask`.
+    if stem and (kind in ("image", "text", "json", "class") or last == UNKNOWN_IMAGE):
         return Meaning(field_of(stem), kind)
     return Meaning(field_of(place), kind)
 

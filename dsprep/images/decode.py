@@ -27,14 +27,9 @@ if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
     from PIL.JpegImagePlugin import JpegImageFile
 
-_EXIF_ORIENTATION = 0x0112
-
+# Pillow's own limit, twice its `MAX_IMAGE_PIXELS`: above it a training job that opens images with
+# Pillow fails. Decoded, an image of this size takes 0.7 GB.
 DEFAULT_MAX_PIXELS = 178_956_970
-"""Images with more pixels are refused before they are decoded.
-
-Pillow's own limit, twice its ``MAX_IMAGE_PIXELS``: above it a training job that opens images with
-Pillow fails. Decoded, an image of this size takes 0.7 GB.
-"""
 
 
 def make_check(
@@ -86,7 +81,12 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
     except Image.DecompressionBombError:
         raise BadImage(f"it has more pixels than --max-pixels {max_pixels}") from None
     except Exception as error:  # on hostile bytes Pillow's plugins raise nearly anything
-        raise BadImage(f"{what}: {_reason(error)}") from None
+        reason = re.sub(r"<.*?>", "", str(error)).strip()
+        if isinstance(error, MemoryError):
+            reason = "not enough memory"
+        elif not reason or not isinstance(error, OSError | SyntaxError | ValueError):
+            reason = f"damaged ({type(error).__name__})"  # which says more
+        raise BadImage(f"{what}: {reason}") from None
     finally:
         Image.MAX_IMAGE_PIXELS = limit
 
@@ -124,7 +124,7 @@ def orientation_of(image: ImageFile) -> int:
     if image.format == "PNG":  # where it may come after the pixels
         image.load()
     try:
-        orientation: object = image.getexif().get(_EXIF_ORIENTATION)
+        orientation: object = image.getexif().get(0x0112)
     except Exception:  # damaged EXIF data does no harm to the image
         return 1
     return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
@@ -164,13 +164,3 @@ def _opener(kind: str) -> type[ImageFile]:
     name = PLUGINS[kind]
     opener: type[ImageFile] = getattr(import_module(f"PIL.{name}ImagePlugin"), f"{name}ImageFile")
     return opener
-
-
-def _reason(error: Exception) -> str:
-    """Return what Pillow says was wrong, or the type of the error if that says more."""
-    if isinstance(error, MemoryError):
-        return "not enough memory"
-    text = re.sub(r"<.*?>", "", str(error)).strip()
-    if isinstance(error, OSError | SyntaxError | ValueError) and text:
-        return text
-    return f"damaged ({type(error).__name__})"

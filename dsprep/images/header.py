@@ -23,13 +23,14 @@ from dsprep.errors import BadImage
 class ImageHeader(NamedTuple):
     """What the first bytes of an image say."""
 
-    kind: str  # A key of `NAMES`
+    kind: str  # a key of `NAMES`
     width: int  # in pixels, as stored: an EXIF orientation is not applied
     height: int  # in pixels, as stored
 
 
 _JP2_SIGNATURE = b"\0\0\0\x0cjP  \r\n\x87\n"
 _JP2_CODESTREAM = b"\xff\x4f\xff\x51"
+# the kinds whose first bytes are always the same, the most frequent first
 _STARTS: tuple[tuple[str, bytes | tuple[bytes, ...]], ...] = (
     ("jpg", b"\xff\xd8\xff"),
     ("png", b"\x89PNG\r\n\x1a\n"),
@@ -38,7 +39,6 @@ _STARTS: tuple[tuple[str, bytes | tuple[bytes, ...]], ...] = (
     ("bmp", b"BM"),
     ("jp2", (_JP2_SIGNATURE, _JP2_CODESTREAM)),
 )
-"""The kinds whose first bytes are always the same, the most frequent first."""
 
 
 def sniff(data: bytes) -> str | None:
@@ -97,8 +97,7 @@ def require_checksums(data: bytes, header: ImageHeader) -> None:
 
 
 NOT_DECODED = "which dsprep does not decode: convert it to JPEG or PNG first"
-
-_OTHERS = {
+_OTHERS = {  # how images begin that dsprep does not decode
     b"\xff\x0a": "JPEG XL",
     b"\0\0\0\x0cJXL \r\n\x87\n": "JPEG XL",
     b"8BPS": "a Photoshop file",
@@ -107,7 +106,6 @@ _OTHERS = {
     b"qoif": "QOI",
     b"DDS ": "DDS",
 }
-"""How images begin that dsprep does not decode."""
 
 
 def _what_else(data: bytes) -> str:
@@ -134,9 +132,8 @@ def _what_else(data: bytes) -> str:
 # JPEG: segments of marker, length (which counts itself) and data; then scans; then an end marker.
 # A frame header says the size. Decoders know those for baseline, extended and progressive JPEG, and
 # the last two with arithmetic coding; the others are lossless and hierarchical JPEG.
-_JPEG_FRAMES = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
 _JPEG_OTHER_FRAMES = frozenset({0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF})
-_JPEG_ALL_FRAMES = _JPEG_FRAMES | _JPEG_OTHER_FRAMES
+_JPEG_ALL_FRAMES = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA}) | _JPEG_OTHER_FRAMES
 _JPEG_SCAN = frozenset({0xDA})
 _JPEG_SCAN_OR_END = frozenset({0xDA, 0xD9})
 _JPEG_WITHOUT_LENGTH = frozenset({0x00, 0x01, *range(0xD0, 0xD9)})
@@ -219,7 +216,6 @@ def _png_missing(data: bytes) -> str | None:
 # GIF: the size of the screen that frames are drawn on and its color table; blocks; a semicolon. A
 # block is an extension, or a frame with its color table and pixels; either ends in pieces of up to
 # 255 bytes, each behind its length, the last one empty.
-_GIF_SIZE = struct.Struct("<HH")
 _GIF_SCREEN_FLAGS, _GIF_SCREEN_END = 10, 13
 _GIF_FRAME_FLAGS, _GIF_FRAME_END = 9, 10  # from the comma on
 _GIF_FRAME, _GIF_TRAILER = b",;"
@@ -281,7 +277,6 @@ def _webp_missing(data: bytes) -> str | None:
 # BMP: file header, information header (the oldest has 12 bytes and 16-bit sizes), pixels. A
 # negative height means that the first row is the top one.
 _BMP_HEADERS = frozenset({12, 16, 40, 52, 56, 64, 108, 124})
-_BMP_WITHOUT_COMPRESSION = frozenset({0, 3, 6})
 
 
 def _bmp_size(data: bytes) -> tuple[int, int]:
@@ -298,7 +293,7 @@ def _bmp_missing(data: bytes) -> str | None:
     width, height = _bmp_size(data)
     (bits,) = struct.unpack_from("<H", data, 24 if header == 12 else 28)
     compression, packed = (0, 0) if header < 40 else struct.unpack_from("<II", data, 30)
-    if compression in _BMP_WITHOUT_COMPRESSION:
+    if compression in (0, 3, 6):  # none
         packed = (width * bits + 31) // 32 * 4 * height
     return _fewer_bytes(data, start + packed)
 
@@ -308,7 +303,6 @@ def _bmp_missing(data: bytes) -> str | None:
 _TIFF_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _TIFF_INTEGERS = {1: "B", 3: "H", 4: "I"}
 _TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
-_TIFF_PIECES = ((273, 279), (324, 325))  # where they are and how many bytes: of strips, of tiles
 
 
 def _tiff_integers(data: bytes) -> tuple[dict[int, tuple[str, int, int]], int]:
@@ -339,7 +333,8 @@ def _tiff_size(data: bytes) -> tuple[int, int]:
 
 def _tiff_missing(data: bytes) -> str | None:
     found, end = _tiff_integers(data)
-    for tags in _TIFF_PIECES:
+    # where they are and how many bytes: of strips, of tiles
+    for tags in ((273, 279), (324, 325)):
         if end <= len(data) and found.keys() >= set(tags):
             pieces = [found[tag] for tag in tags]
             columns = (struct.unpack_from(form % count, data, at) for form, count, at in pieces)
@@ -405,7 +400,6 @@ def _avif_missing(data: bytes) -> str | None:
 
 # JPEG 2000: a codestream, mostly in a box "jp2c". Its second marker has the place of the image on a
 # grid: right, bottom, left and top. No other bytes can be like its last marker.
-_JP2_SIZES = struct.Struct(">IIII")
 
 
 def _jp2_codestream(data: bytes) -> int:
@@ -418,7 +412,7 @@ def _jp2_codestream(data: bytes) -> int:
 
 
 def _jp2_size(data: bytes) -> tuple[int, int]:
-    right, bottom, left, top = _JP2_SIZES.unpack_from(data, _jp2_codestream(data) + 8)
+    right, bottom, left, top = struct.unpack_from(">IIII", data, _jp2_codestream(data) + 8)
     return right - left, bottom - top
 
 
@@ -469,7 +463,7 @@ _KINDS = {
     "jpg": _Kind("JPEG", "Jpeg", _jpeg_size, _jpeg_missing),
     "png": _Kind("PNG", "Png", _png_size, _png_missing),
     "webp": _Kind("WebP", "WebP", _webp_size, _webp_missing),
-    "gif": _Kind("GIF", "Gif", lambda data: _GIF_SIZE.unpack_from(data, 6), _gif_missing),
+    "gif": _Kind("GIF", "Gif", lambda data: struct.unpack_from("<HH", data, 6), _gif_missing),
     "bmp": _Kind("BMP", "Bmp", _bmp_size, _bmp_missing),
     "tif": _Kind("TIFF", "Tiff", _tiff_size, _tiff_missing),
     "avif": _Kind("AVIF", "Avif", _avif_size, _avif_missing),
@@ -480,7 +474,4 @@ _KINDS = {
 }
 
 NAMES = {kind: each.name for kind, each in _KINDS.items()}
-"""The kinds of image that dsprep knows, and what people call them."""
-
 PLUGINS = {kind: each.plugin for kind, each in _KINDS.items()}
-"""What the names of Pillow's modules and classes for each kind begin with."""

@@ -51,9 +51,6 @@ _ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
 ENCODINGS = ("keep", "jpeg", "png", "webp")
 COLORS = ("keep", "rgb", "gray")
 FILTERS = ("auto", "bilinear", "hamming", "bicubic", "lanczos")
-
-DEFAULT_QUALITY = 90
-
 _KINDS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
 
 
@@ -74,32 +71,27 @@ class Transform:
 
     An animation becomes its first frame, unless it keeps its bytes.
 
-    Attributes:
-        resize: A number is the length of the shorter edge, and the longer one follows, rounded
-            down (as im2rec does). A size is the size itself; the aspect ratio is not kept. Nothing
-            is enlarged: an image whose shorter edge is below the number keeps its size, and where
-            the size is longer than the image's edge, that edge stays.
-        crop: Then cut this size out of the center; an edge that is shorter stays.
-        enlarge: Let ``resize`` enlarge, too.
-        encode: ``jpeg``, ``png`` or ``webp``: encode every image so. ``keep``: encode only what has
-            to change, as what it was, or as PNG if that is not JPEG, PNG or WebP.
-        quality: JPEG and WebP quality, 1 to 100; 90 by default, and None where no image can become
-            either. JPEG's colors are halved in both directions (4:2:0) at
-            any quality, as im2rec's are.
-        color: ``rgb`` and ``gray`` convert, and put transparent images on white. ``keep`` leaves
-            gray images gray and, unless they become JPEG, transparent ones transparent.
-        filter: The resampling filter. ``auto`` is bicubic, and lanczos from half the size down.
-
     Raises:
         OptionError: If an attribute has a value that it cannot have.
     """
 
+    # a number is the length of the shorter edge, and the longer one follows, rounded down (as
+    # im2rec does). A size is the size itself; the aspect ratio is not kept. Nothing is enlarged: an
+    # image whose shorter edge is below the number keeps its size, and where the size is longer than
+    # the image's edge, that edge stays.
     resize: int | Size | None = None
-    crop: Size | None = None
-    enlarge: bool = False
+    crop: Size | None = None  # then cut this size out of the center; an edge that is shorter stays
+    enlarge: bool = False  # let `resize` enlarge, too
+    # `jpeg`, `png` or `webp`: encode every image so. `keep`: encode only what has to change, as
+    # what it was, or as PNG if that is not JPEG, PNG or WebP.
     encode: str = "keep"
+    # JPEG and WebP quality, 1 to 100; 90 by default, and None where no image can become either.
+    # JPEG's colors are halved in both directions (4:2:0) at any quality, as im2rec's are.
     quality: int | None = None
+    # `rgb` and `gray` convert, and put transparent images on white. `keep` leaves gray images gray
+    # and, unless they become JPEG, transparent ones transparent.
     color: str = "keep"
+    # the resampling filter. `auto` is bicubic, and lanczos from half the size down.
     filter: str = "auto"
 
     def __post_init__(self) -> None:
@@ -117,7 +109,7 @@ class Transform:
                 raise OptionError(f"--{name} {value}: it can be {', '.join(choices)}")
         require_effect("", given_options(vars(self)))
         if self.quality is None and not self.is_copy and self.encode != "png":
-            object.__setattr__(self, "quality", DEFAULT_QUALITY)
+            object.__setattr__(self, "quality", 90)
 
     def to_json(self) -> dict[str, Any]:
         names = ("resize", "crop", "enlarge", "encode", "quality", "color", "filter")
@@ -151,7 +143,6 @@ class Transform:
 
     @property
     def moving_option(self) -> str:
-        """The option that changes the geometry."""
         return "--crop" if self.resize is None else "--resize"
 
     def apply(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
@@ -307,7 +298,13 @@ def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     if image.mode == "F":
         raise BadImage("floating-point pixels have no defined range to scale to 8 bits")
     if image.mode.startswith("I"):
-        image = _eight_bits(image)
+        # Gray of 16 bits is scaled to 8; Pillow's own conversion would clip it.
+        image = image.convert("I")
+        low, high = cast(tuple[int, int], image.getextrema())
+        if low < 0 or high > 0xFFFF:
+            raise BadImage("32-bit pixels have no defined range to scale to 8 bits")
+        image = image.point(lambda level: level * (1 / 257) + 0.5).convert("L")
+        image.info.pop("transparency", None)  # a level of 16 bits
     gray = image.mode in _GRAY
     if image.mode in _ALPHA or "transparency" in image.info:
         image = image.convert("LA" if gray else "RGBA")
@@ -320,17 +317,6 @@ def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     if image.mode in _ALPHA:
         wanted = {"RGB": "RGBA", "L": "LA"}[wanted]
     return image if image.mode == wanted else image.convert(wanted)
-
-
-def _eight_bits(image: Image) -> Image:
-    """Scale gray of 16 bits to 8; Pillow's own conversion would clip it."""
-    wide = image.convert("I")
-    low, high = cast(tuple[int, int], wide.getextrema())
-    if low < 0 or high > 0xFFFF:
-        raise BadImage("32-bit pixels have no defined range to scale to 8 bits")
-    gray = wide.point(lambda level: level * (1 / 257) + 0.5).convert("L")
-    gray.info.pop("transparency", None)  # a level of 16 bits
-    return gray
 
 
 def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: str) -> Image:
@@ -368,6 +354,7 @@ def _channels(image: Encoded) -> int | None:
         return None
 
 
+# what makes each of :data:`dsprep.schema.FACTS`; None if the image does not tell it
 FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "width": lambda image: image.width or None,
     "height": lambda image: image.height or None,
@@ -376,4 +363,3 @@ FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "format": lambda image: FORMAT_NAMES.get(image.kind),
     "sha256": lambda image: hashlib.sha256(image.data).hexdigest(),
 }
-"""What makes each of :data:`dsprep.schema.FACTS`; None if the image does not tell it."""

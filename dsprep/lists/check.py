@@ -117,7 +117,14 @@ def check_rows(
             lambda row: f"{format_count(row['count'], 'label')}, where most lines have {width}",
         )
     if for_detection and classes is not None:
-        yield from _unknown_objects(rows, classes)
+        rows, count, number = rows.filter(is_detection()), len(classes), pl.col("cls")
+        wrong = objects_of(rows).filter(~((number % 1 == 0) & number.is_between(0, count - 1)))
+        wrong = wrong.unique("row", keep="first", maintain_order=True)
+        yield from _faults(
+            "not-a-class",
+            wrong.with_columns(rows["line"].gather(wrong["row"])),
+            f"an object of the class {{cls:g}}, which is none of the {count}",
+        )
     elif not for_detection and _mostly(rows, label_count() == 1):
         yield from _wrong_classes(rows, classes, numbered)
 
@@ -203,18 +210,6 @@ def _wrong_classes(
     yield from _faults("gap", gaps.filter(alone), f"{gap} {{last}}")
     wide = gaps.filter(pl.col("below") < pl.col("last"))
     yield from _faults("gap", wide, f"{gap}es {{below}} to {{last}}")
-
-
-def _unknown_objects(rows: pl.DataFrame, classes: Sequence[str]) -> Iterator[Fault]:
-    rows = rows.filter(is_detection())
-    count, number = len(classes), pl.col("cls")
-    wrong = objects_of(rows).filter(~((number % 1 == 0) & number.is_between(0, count - 1)))
-    wrong = wrong.unique("row", keep="first", maintain_order=True)
-    yield from _faults(
-        "not-a-class",
-        wrong.with_columns(rows["line"].gather(wrong["row"])),
-        f"an object of the class {{cls:g}}, which is none of the {count}",
-    )
 
 
 # Readers

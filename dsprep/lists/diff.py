@@ -40,8 +40,6 @@ where these are not known."""
 
 _ROW = pl.concat_str(*ROWS, separator="\t")
 _NEW = [f"new_{name}" for name in ROWS]
-_EACH = pl.lit(True)
-_PATCH_LINE = r"^[-+<>^]\t."
 _NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
 
 
@@ -265,7 +263,7 @@ def parse_patch(text: str, source: str) -> Diff:
     lines = split_lines(text).with_columns(row.str.strip_chars_end())
     lines = lines.filter(~row.str.starts_with("#"))
     problem = "not a line of a diff: these begin with -, +, <, >, ^ or #"
-    refuse(source, lines, ~row.str.contains(_PATCH_LINE), problem.format_map)
+    refuse(source, lines, ~row.str.contains(r"^[-+<>^]\t."), problem.format_map)
     lines = lines.select("line", kind=row.str.head(1), raw=row.str.slice(2))
     alone = ((kind == "<") & (kind.shift(-1) != ">").fill_null(True)) | (
         (kind == ">") & (kind.shift(1) != "<").fill_null(True)
@@ -303,8 +301,8 @@ def _parse_lines(lines: pl.DataFrame, source: str) -> pl.DataFrame:
 def patch_rows(rows: pl.DataFrame, patch: Diff, source: str) -> pl.DataFrame:
     """Apply a patch that was read; refuse one that was made for another list."""
 
-    def refuse_any(lines: pl.DataFrame, problem: str, wrong: pl.Expr = _EACH) -> None:
-        refuse(source, lines.sort("line"), wrong, problem.format_map)
+    def refuse_any(lines: pl.DataFrame, problem: str, wrong: pl.Expr | bool = True) -> None:
+        refuse(source, lines.sort("line").filter(wrong), pl.lit(True), problem.format_map)
 
     removed, changed, added, moved = patch.removed, patch.changed, patch.added, patch.reordered
     old = pl.concat([removed, changed.select("line", *ROWS)])

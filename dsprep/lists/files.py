@@ -31,10 +31,16 @@ _FILES_PER_CALL = 1000
 
 def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
     """Find the rows whose files are missing or empty; of objects, with one listing."""
-    size_of: Callable[[bytes], int]
     with ExitStack() as stack:
         if is_s3(root):
-            size_of = partial(_object_size, object_sizes(root))
+            sizes = object_sizes(root)
+
+            def size_of(path: bytes) -> int:
+                size = sizes.get(os.path.normpath(path.decode()))
+                if size is None:
+                    raise FileNotFoundError(None, "there is no such object")
+                return size
+
         else:
             try:
                 directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
@@ -43,7 +49,13 @@ def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
                     f"{root}: cannot be read as a directory: {error.strerror}"
                 ) from None
             stack.callback(os.close, directory)
-            size_of = partial(_file_size, directory)
+
+            def size_of(path: bytes) -> int:
+                status = os.stat(path, dir_fd=directory)
+                if not S_ISREG(status.st_mode):
+                    raise IsADirectoryError
+                return status.st_size
+
         pieces = rows.select("line", pl.col("path").cast(pl.Binary)).iter_slices(_FILES_PER_CALL)
         began = time.perf_counter()
         for piece in islice(pieces, 1):
@@ -67,20 +79,6 @@ def _look_up(size_of: Callable[[bytes], int], rows: pl.DataFrame) -> list[Fault]
         except OSError as error:
             faults.append(Fault(line, "missing", f"{path.decode()!r}: {error.strerror}"))
     return faults
-
-
-def _object_size(sizes: dict[str, int], path: bytes) -> int:
-    size = sizes.get(os.path.normpath(path.decode()))
-    if size is None:
-        raise FileNotFoundError(None, "there is no such object")
-    return size
-
-
-def _file_size(directory: int, path: bytes) -> int:
-    status = os.stat(path, dir_fd=directory)
-    if not S_ISREG(status.st_mode):
-        raise IsADirectoryError
-    return status.st_size
 
 
 def compare_contents(

@@ -71,8 +71,15 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     # id ours gave to another row gets the next free one. The order is that of the side which
     # changed it, ours if both did; rows that only the other side has stand at the end.
     tables = {"base": base, "ours": ours, "theirs": theirs}
-    pairs = {side: _pair(base, tables[side]) for side in _SIDES}
-    order = next((side for side in _SIDES if _has_changed_order(pairs[side])), None)
+    pairs: dict[Side, pl.DataFrame] = {}
+    order: Side | None = None
+    for side in _SIDES:
+        found = match_rows(base, tables[side])
+        labels = base["label"].gather(found["a"]), tables[side]["label"].gather(found["b"])
+        pairs[side] = found.with_columns(same=found["alike"] & (labels[0] == labels[1]))
+        has_new_before_old = found.height > 0 and found["b"][-1] != found.height - 1
+        if order is None and (not found["a"].is_sorted() or has_new_before_old):
+            order = side
     items = _items(tables, pairs)
     rows = items.filter(~pl.col("same"))
     rows = rows.with_columns(
@@ -90,14 +97,13 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     same = items.filter("same").select(place, "ours")
     agreed = rows.filter(pl.col("what").is_null() & pl.col("ours_path").is_not_null())
     contested = rows.filter(pl.col("what").is_not_null())
-    fields = [
-        # As the sides had them: candidates differ only in what the conflict is about.
-        [table[name].gather(contested[key]).to_list() for name in ROWS]
-        for key, table in tables.items()
-    ]
+    # As the sides had them: candidates differ only in what the conflict is about.
     sides = [
-        [None if row[0] is None else row for row in zip(*columns, strict=True)]
-        for columns in fields
+        [
+            None if row[0] is None else row
+            for row in table.select(pl.col(*ROWS).gather(contested[key])).iter_rows()
+        ]
+        for key, table in tables.items()
     ]
     return Merged(
         agreed=pl.concat(
@@ -134,12 +140,6 @@ def format_merged(merged: Merged) -> str:
     return join_lines(lines.sort("place")["line"])
 
 
-def _has_changed_order(pairs: pl.DataFrame) -> bool:
-    """Whether a side has old rows in another order, or new ones before old ones."""
-    in_order = pairs["a"].is_sorted()
-    return not in_order or (pairs.height > 0 and pairs["b"][-1] != pairs.height - 1)
-
-
 def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> pl.DataFrame:
     """List all samples by the row number that each has in the three lists, null for none."""
     # `same` says that they are the same in all.
@@ -155,13 +155,6 @@ def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> 
         others = pl.int_range(rows, dtype=pl.Int64, eager=True).filter(unpaired(rows, found["b"]))
         new.append(others.to_frame(side).with_columns(same=pl.lit(False)))
     return pl.concat([items.with_columns(same=same), *new], how="diagonal")
-
-
-def _pair(base: pl.DataFrame, side: pl.DataFrame) -> pl.DataFrame:
-    """Pair the rows of a side with those of the base; ``same`` says that one did not change."""
-    pairs = match_rows(base, side)
-    labels = base["label"].gather(pairs["a"]), side["label"].gather(pairs["b"])
-    return pairs.with_columns(same=pairs["alike"] & (labels[0] == labels[1]))
 
 
 def _count_edits(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> Edits:

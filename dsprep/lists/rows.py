@@ -64,7 +64,20 @@ def rows_of_lines(lines: pl.DataFrame, source: str, duplicates: str | None = Non
     rows = pl.concat(pieces)
     if rows.is_empty():
         raise SourceError(f"{source}: names no files")
-    _refuse_ragged_labels(rows, source)
+    counted = rows.with_columns(count=label_count())
+    if counted["count"].n_unique() > 1:  # only detection labels may differ in length
+        usual = counted["count"][0]
+        for_detection = any_objects(rows) and rows.head(1).select(is_detection()).item()
+        refuse(
+            source,
+            counted,
+            ~is_detection() if for_detection else pl.col("count") != usual,
+            lambda row: (
+                f"{row['count']} labels, where the first line has {usual}: only detection labels "
+                "may differ in length (A, B, A - 2 more values, then B values for each object, if "
+                "there are any; A is at least 2 and B at least 5)"
+            ),
+        )
     _refuse_repeated_ids(rows, source, duplicates)
     refuse(source, rows, leads_outside(pl.col("path")), OUTSIDE.format_map)
     return rows
@@ -169,25 +182,6 @@ def _refuse_repeated_ids(rows: pl.DataFrame, source: str, duplicates: str | None
         lambda row: (
             REPEATED.format_map(row)
             + (advice if duplicates and row["path"] == row["first_path"] else "")
-        ),
-    )
-
-
-def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
-    """Let only detection labels differ in length."""
-    rows = rows.with_columns(count=label_count())
-    if rows["count"].n_unique() < 2:
-        return
-    usual = rows["count"][0]
-    for_detection = any_objects(rows) and rows.head(1).select(is_detection()).item()
-    refuse(
-        source,
-        rows,
-        ~is_detection() if for_detection else pl.col("count") != usual,
-        lambda row: (
-            f"{row['count']} labels, where the first line has {usual}: only detection labels may "
-            "differ in length (A, B, A - 2 more values, then B values for each object, if there "
-            "are any; A is at least 2 and B at least 5)"
         ),
     )
 

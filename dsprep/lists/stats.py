@@ -18,7 +18,6 @@ import polars as pl
 from dsprep.errors import OptionError
 from dsprep.lists.rows import all_detection, class_numbers, label_count, objects_of
 
-_UNUSED_BITS = 11
 _NAMES = pl.Schema({"number": pl.Int64(), "name": pl.String()})
 
 
@@ -128,7 +127,7 @@ def hash_unit(texts: pl.Series, seed: int, purpose: str = "") -> pl.Series:
 
     found = pl.Series(texts.name, map(digest, texts.cast(pl.Binary).to_list()), pl.Binary)
     numbers = found.bin.reinterpret(dtype=pl.UInt64, endianness="little")
-    units: pl.Series = (numbers // 2**_UNUSED_BITS).cast(pl.Float64) / 2**53
+    units: pl.Series = (numbers // 2**11).cast(pl.Float64) / 2**53
     return units
 
 

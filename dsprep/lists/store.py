@@ -221,10 +221,15 @@ def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> Non
     partials = {name: _partial(real, name) for name in files}
     try:
         for name, partial in partials.items():
-            with destination_errors(real.with_name(name)):
+            final = real.with_name(name)
+            with destination_errors(final):
                 partial.unlink(missing_ok=True)  # also a link or a pipe that somebody put there
                 partial.write_bytes(files[name])
-                _keep_mode(partial, real.with_name(name))
+                if final.exists():  # the same users can read and write the new file
+                    status = final.stat()
+                    partial.chmod(S_IMODE(status.st_mode))
+                    with suppress(OSError):  # only root gives files away
+                        os.chown(partial, status.st_uid, status.st_gid)
             if command:
                 with suppress(AttributeError, OSError):  # not all file systems have attributes
                     os.setxattr(partial, _MARK, mark.encode())
@@ -271,15 +276,6 @@ def _finish(real: Path) -> None:
 
 def _partial(real: Path, name: str) -> Path:
     return real.with_name(f".{real.name}.{name}.partial")
-
-
-def _keep_mode(partial: Path, final: Path) -> None:
-    """Let those read and write a new file who could with the old one."""
-    if final.exists():
-        status = final.stat()
-        partial.chmod(S_IMODE(status.st_mode))
-        with suppress(OSError):  # only root gives files away
-            os.chown(partial, status.st_uid, status.st_gid)
 
 
 def command_text(*words: object) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
-from dsprep.formats.names import extension_of
+from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.cut import PlannedShard, plan_shards
 from dsprep.plan.job import Job, resolve_defaults

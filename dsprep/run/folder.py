@@ -102,7 +102,18 @@ def finish_folder(plan: Plan, state: RunState) -> int:
                     sample = sample._replace(files=(*sample.files, *metadata))
                 file.write(sample.to_json())
         publish(partial, listing)
-        _publish_tree(tree, folder_of(destination))
+        final = folder_of(destination)
+        with destination_errors(final):
+            _flush(tree)
+            try:
+                os.rename(tree, final)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+                what = "holds files already" if final.is_dir() else "is there and is no directory"
+                what = "is a link" if final.is_symlink() else what
+                raise DestinationError(f"{final}: {what}; choose another destination") from None
+            sync_directory(final.parent)
     return sum(file.bytes for file in _files(listing))
 
 
@@ -146,20 +157,6 @@ def _format_list(samples: Iterable[Listed]) -> str:
     ]
     ids, labels, paths = zip(*rows, strict=True) if rows else ((), (), ())
     return format_lst(ids if len(set(ids)) == len(ids) else range(len(ids)), labels, paths)
-
-
-def _publish_tree(tree: Path, final: Path) -> None:
-    with destination_errors(final):
-        _flush(tree)
-        try:
-            os.rename(tree, final)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise
-            what = "holds files already" if final.is_dir() else "is there and is no directory"
-            what = "is a link" if final.is_symlink() else what
-            raise DestinationError(f"{final}: {what}; choose another destination") from None
-        sync_directory(final.parent)
 
 
 def _flush(tree: Path) -> None:

@@ -83,7 +83,6 @@ class Written:
         return whole
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a receipt says."""
         rejects = [(each.path, each.reason, type(each) is MisfitReject) for each in self.rejects]
         values = {name: getattr(self, name) for name in _PLAIN}
         return values | {"files": [file.to_json() for file in self.files], "rejects": rejects}
@@ -376,7 +375,6 @@ class Hold:
     """The right to write to a target, which one run at a time has: a lock and, on S3, a lease."""
 
     def __init__(self, work: Path, guarded: Path | str, lease: Lease | None = None) -> None:
-        """Take the lock of a hidden directory."""
         with destination_errors(work.parent):
             above = (work.parent, *work.parent.parents)
             self._made = [path for path in above if not path.exists()]

@@ -50,7 +50,6 @@ class Type(NamedTuple):
 
     @property
     def is_label(self) -> bool:
-        """Whether a label may be of this type."""
         return self.is_number or self.name == "text"
 
     @property
@@ -88,20 +87,19 @@ def to_text(value: Value) -> str | None:
 
 
 def _to_json(value: Value) -> bytes | None:
+    def in_base_64(value: Value) -> str:
+        if not isinstance(value, bytes):
+            raise ValueError
+        return base64.b64encode(value).decode()
+
     if isinstance(value, dict | list) or (isinstance(value, tuple) and type(value) is not Blobs):
         return json.dumps(
-            value, ensure_ascii=False, separators=(",", ":"), default=_in_base_64
+            value, ensure_ascii=False, separators=(",", ":"), default=in_base_64
         ).encode()
     data = _to_bytes(value)
     if data is not None:
         json.loads(data)
     return data
-
-
-def _in_base_64(value: Value) -> str:
-    if not isinstance(value, bytes):
-        raise ValueError
-    return base64.b64encode(value).decode()
 
 
 def _to_number(value: Value) -> int | float | None:
@@ -191,7 +189,6 @@ _SCALARS = (
     Type("json", "JSON", _to_json, bytes, "string"),
     Type("bytes", "bytes", _to_bytes, bytes, "binary"),
 )
-_ITEMS = ("int", "float32", "float64", "text", "bytes")
 TYPES: Mapping[str, Type] = {each.name: each for each in _SCALARS} | {
     f"list<{each.name}>": each._replace(
         name=f"list<{each.name}>",
@@ -200,9 +197,8 @@ TYPES: Mapping[str, Type] = {each.name: each for each in _SCALARS} | {
         is_list=True,
     )
     for each in _SCALARS
-    if each.name in _ITEMS
+    if each.name in ("int", "float32", "float64", "text", "bytes")
 }
-"""Every type by its name."""
 
 _WIDER = {
     frozenset({"class", "int"}): "class",
@@ -250,20 +246,18 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
     return text
 
 
+# where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it
 Place: TypeAlias = tuple[str, ...]
-"""Where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it."""
-
 IMAGE, LABEL = "image", "label"  # the roles, and what users may call the fields that have them
-
+# fields that follow from the image: made again after a transform, else carried where they fit
 FACTS = frozenset({"width", "height", "channels", "colorspace", "format", "sha256"})
-"""Fields that follow from the image: made again after a transform, else carried where they fit."""
 
 
 @dataclass(frozen=True)
 class Field:
     """A field of a data set."""
 
-    name: str  # its name
+    name: str
     type: str  # one of :data:`TYPES`
     missing: bool = False  # whether samples may lack it
     names: tuple[str, ...] = ()  # the names of its classes, by number; empty if they have none
@@ -274,11 +268,9 @@ class Field:
 
     @property
     def kind(self) -> Type:
-        """Its type."""
         return TYPES[self.type]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the field as JSON has it."""
         places = [list(place) for place in self.places]
         values: dict[str, Any] = {"name": self.name, "type": self.type, "missing": self.missing}
         values |= {"names": list(self.names), "places": places}
@@ -296,27 +288,22 @@ class Schema:
 
     @cached_property
     def by_name(self) -> Mapping[str, Field]:
-        """The fields by name."""
         return {each.name: each for each in self.fields}
 
     @cached_property
     def by_place(self) -> Mapping[Place, Field]:
-        """The fields by place."""
         return {place: each for each in self.fields for place in each.places}
 
     @property
     def label_field(self) -> Field | None:
-        """The label."""
         return self.by_name[self.label] if self.label else None
 
     @property
     def image_field(self) -> Field | None:
-        """The image."""
         return self.by_name[self.image] if self.image else None
 
     @property
     def others(self) -> Iterator[Field]:
-        """The fields that are neither the image nor the label."""
         return (each for each in self.fields if each.name not in (self.image, self.label))
 
     def named(self, name: str) -> Field | None:

@@ -54,7 +54,6 @@ class Reading:
         return frozenset(each.name for each in self.schema.fields if not each.missing)
 
     def __call__(self, sample: Sample) -> Sample:
-        """Make a sample of the schema."""
         known = self._plain
         fields: dict[str, Value] = {}
         image = None

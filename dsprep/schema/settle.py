@@ -25,26 +25,21 @@ from dsprep.schema.fields import (
 )
 from dsprep.units import format_count, format_some, quoted
 
+# conventional names of the image among several, and of the label, the likeliest first
 IMAGE_NAMES = (
     *("image", "img", "picture", "photo", "jpg", "jpeg", "png", "webp", "bytes", "image_raw"),
     *("rgb", "0"),
 )
-"""Conventional names of the image among several, the likeliest first."""
-
 LABEL_NAMES = (
     *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
     *("target", "category", "category_id", "y"),
 )
-"""Conventional names of the label, the likeliest first."""
-
 LABEL_TYPES = ("class", "multi", "float", "text")  # what `--label-type` takes
 
+# in a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name
 LABEL_TEXT = "label text"
-"""In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
-
+# in a :class:`Meaning`: floats may hold the label, which is a class if it is one whole number
 LABEL_FLOATS = "label floats"
-"""In a :class:`Meaning`: floats may hold the label, which is a class if it is one whole number."""
-
 _SHOWN = 60
 
 
@@ -243,7 +238,6 @@ class Choice:
     unlabeled: bool = False  # whether no field is the label, as the schema says
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
         if both := set(self.only) & set(self.drop):
             raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
         if len(set(self.rename.values())) < len(self.rename):
@@ -337,14 +331,13 @@ def settle(
         schema.fields, key=lambda each: (schema.image, schema.label, each.name).index(each.name)
     )
     schema = replace(schema, fields=tuple(roles_first))
-    notes = []
-    if is_given and ignored:
-        notes.append(f"left out, because --schema does not name it: {format_some(sorted(ignored))}")
+    note = f"left out, because --schema does not name it: {format_some(sorted(ignored))}"
+    notes = (note,) if is_given and ignored else ()
     counts = {
         each.name: max((seen[place].count for place in each.places if place in seen), default=0)
         for each in schema.fields
     }
-    return Settled(schema, frozenset(ignored), tuple(notes), counts, observed.samples)
+    return Settled(schema, frozenset(ignored), notes, counts, observed.samples)
 
 
 def _joined(seen: Seen, place: Place, source: str) -> str | None:

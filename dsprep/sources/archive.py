@@ -20,8 +20,10 @@ from dsprep.sources.archive_reader import (
     CompressedTarReader,
     Link,
     Listing,
+    ZipReader,
+    find_end,
+    list_zip,
 )
-from dsprep.sources.zip import ZipReader, find_end, list_zip
 from dsprep.storage.files import exists, facts, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
@@ -103,8 +105,8 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
     try:
         state = facts(file)
         if kind == "zip":
-            listing, reader = list_zip(ZipReader(file, *state), most)
-            return Archive(file, below, listing, reader)
+            reader = ZipReader(file, *state)
+            return Archive(file, below, list_zip(reader, most), reader)
         listing = Listing()
         with ShardStream.of_headers(file, is_shard=False) as stream:
             _list_tar(stream, listing, state.size, most)

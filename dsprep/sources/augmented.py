@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,7 +19,7 @@ from dsprep.formats.augmented import Annotated, parse_augmented
 from dsprep.lists.rows import leads_outside, plain_paths
 from dsprep.sources.classes import Known, labels_from_numbers, number_classes
 from dsprep.sources.files import list_files
-from dsprep.sources.match import chosen, match_files
+from dsprep.sources.match import choose
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import common_path, is_dir
 from dsprep.storage.location import is_s3
@@ -33,9 +34,7 @@ _LONGEST_URL = len("s3://") + 63 + 1 + 1024  # scheme, bucket, slash and key
 _OBJECT_HEAD, _OBJECT = 4, 5  # numbers of a detection label before the objects, and for each
 
 
-def read_augmented(
-    source: Source, classes: tuple[str, ...] | None, run_all: RunAll = map
-) -> tuple[Catalog, list[Finding]]:
+def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a manifest."""
     # It names images by a path below the root, relative or absolute, also as `file://`; or by an S3
     # URL, whose end is a path below the root: the bucket and as few directories as possible are cut
@@ -44,8 +43,15 @@ def read_augmented(
     lines = list(parse_augmented(read_text(path), path))
     if not lines:
         raise SourceError(f"{path}: names no images")
-    classes = _classes(lines, classes, path)
-    root = source.root if source.list_file else _images_of(path, lines)
+    classes = _classes(lines, source.class_names(), path)
+    root = source.root
+    if not source.list_file and is_s3(path) and all(is_s3(line.ref) for line in lines):
+        root = common_path([line.ref for line in lines])
+        if not is_s3(root):
+            raise SourceError(f"{path}: names images of several buckets; bring them into one")
+    elif not source.list_file:
+        beside = os.path.splitext(path)[0]
+        root = beside if is_dir(beside) else os.path.dirname(path) or "."
     files = list_files(scan_below(root, source.suffixes, run_all))
     paths = _paths(lines, root, set(files.table["path"].to_list()), path)
     rows = pl.DataFrame({"line": [line.line for line in lines], "path": paths})
@@ -53,25 +59,14 @@ def read_augmented(
     refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
     rows = rows.with_columns(plain_paths(rows["path"]).alias("file"))
     rows = rows.with_columns(_labels(lines, classes, path)).with_row_index("index")
-    rows, findings = match_files(rows, files, root, path, source.duplicates)
+    source = replace(source, root=root, list_file=path, labels=None)
+    catalog, findings = choose(rows, files, source, classes, paths="file")
     others = Counter(name for line in lines for name in line.others)
     findings += [
         Finding("unlisted", name, f"{format_count(count, 'reference')} to files that are not read")
         for name, count in sorted(others.items())
     ]
-    rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
-    return chosen(rows, files, root, classes), findings
-
-
-def _images_of(manifest: str, lines: Sequence[Annotated]) -> str:
-    """Return the directory of a manifest's images if the user does not name it."""
-    if is_s3(manifest) and all(is_s3(line.ref) for line in lines):
-        common = common_path([line.ref for line in lines])
-        if not is_s3(common):
-            raise SourceError(f"{manifest}: names images of several buckets; bring them into one")
-        return common
-    beside = os.path.splitext(manifest)[0]
-    return beside if is_dir(beside) else os.path.dirname(manifest) or "."
+    return catalog, findings
 
 
 def _labels(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.errors import OptionError, SourceError, UnknownClass
+from dsprep.errors import SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.sources.names import SPLITS
 from dsprep.storage.local import LARGEST
@@ -96,9 +96,10 @@ def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) ->
 
 
 def classes_of_directories(
-    paths: pl.Series, root: str, classes: tuple[str, ...] | None
-) -> tuple[pl.Series | None, tuple[str, ...] | None]:
-    """Number the directories that images lie in."""
+    paths: pl.Series, root: str, known: Known, top: str = ""
+) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
+    """Number the directories that images lie in, below ``top`` in the root, with notes on them."""
+    classes = known.classes
     directories = paths.str.replace(r"/?[^/]*$", "")
     in_root = paths.filter(directories == "")
     if len(in_root) == len(paths):
@@ -107,19 +108,21 @@ def classes_of_directories(
                 f"{root}: its images lie in no directory and so have no class, "
                 f"but a list of {len(classes)} classes was given"
             )
-        return None, None
+        return None, None, []
     if not in_root.is_empty():
         raise SourceError(
             f"{root}: {len(in_root)} of {len(paths)} images lie in no directory and so have no "
             f"class, {in_root[0]!r} among them: move them into the directory of their "
             "class or out of the folder, or give the labels in a list"
         )
-    found = number_classes(directories.unique(), root)
-    classes = found if classes is None else classes
+    found = number_classes(directories.unique(), root, known.order)
+    if classes is None:
+        classes = found
+    notes = [*notes_on_directories(classes, os.path.join(root, top)), *notes_on_order(known, found)]
     if unknown := sorted(set(found).difference(classes)):
         raise unknown_classes(root, unknown, classes)
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
-    return numbers.alias("cls"), classes
+    return numbers.alias("cls"), classes, notes
 
 
 def natural_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -161,23 +164,10 @@ def has_flags(catalog: Catalog) -> bool:
     return bool(catalog.table.select(are_flags.all()).item())
 
 
-def in_order(catalog: Catalog, order: str | None) -> tuple[Catalog, list[Finding]]:
-    """Number the classes of a catalog by their names."""
-    classes = catalog.classes or ()
+def notes_on_order(known: Known, classes: Sequence[str]) -> list[Finding]:
+    """Return a note if these classes are numbered in plain order, and the natural one differs."""
     natural = natural_order(classes)
-    if order == "natural" and natural != classes:
-        if catalog.label_column == "label" and not has_flags(catalog):
-            raise OptionError(
-                "--class-order natural: the labels hold class numbers already; leave it out"
-            )
-        return renumbered(catalog, natural), []
-    return catalog, notes_on_order(classes) if order is None else []
-
-
-def notes_on_order(classes: Sequence[str]) -> list[Finding]:
-    """Return a note if plain sorted order, which numbers these classes, is not the natural one."""
-    natural = natural_order(classes)
-    if natural == tuple(classes):
+    if known.classes is not None or known.order is not None or natural == tuple(classes):
         return []
     first = next(at for at, name in enumerate(classes) if name != natural[at])
     start = max(0, first - 2)
@@ -195,7 +185,7 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
     root = root.rstrip("/")
     if splits := _called(classes, SPLITS):
         names = format_some([f"{split}/" for split in splits])
-        if _lie_together(splits):
+        if len(set(map(os.path.dirname, splits))) == 1:
             advice = f"to read one split, name it as the source: dsprep pack {root}/{splits[0]}"
             advice += "".join(f", or {root}/{split}" for split in splits[1:])
         else:
@@ -203,7 +193,7 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
         detail = f"{names} look like splits, and are part of the names of classes here"
         yield Finding("note", "", f"{detail}; {advice}")
     kinds = _called(classes, _FILE_KINDS)
-    if kinds and _lie_together(kinds):
+    if kinds and len(set(map(os.path.dirname, kinds))) == 1:
         names = format_some([f"{kind}/" for kind in kinds])
         detail = (
             f"{names}: called like a kind of file, and part of the names of classes here; if "
@@ -212,10 +202,6 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
             f"--pair 'image={kinds[0]}/*.jpg' --pair 'mask.png={[*kinds, 'masks'][1]}/*.png'"
         )
         yield Finding("note", "", detail)
-
-
-def _lie_together(paths: Sequence[str]) -> bool:
-    return len(set(map(os.path.dirname, paths))) == 1
 
 
 def _called(classes: Sequence[str], meanings: Mapping[str, str]) -> list[str]:

@@ -207,11 +207,7 @@ def read_described(
     columns: list[tuple[tuple[str, str], ...] | None] = []
     rows = 0
     for number, name in enumerate(files):
-        try:
-            data = read_bytes(os.path.join(root, name), LARGEST_TABLE)
-        except OSError as error:
-            message = f"{os.path.join(root, name)}: cannot be read ({error.strerror})"
-            raise SourceError(message) from None
+        data = read_bytes(os.path.join(root, name), LARGEST_TABLE)
         columns.append(_columns(data, name) if name.endswith(".csv") else None)
         for line, offset, size, values in _lines(data, name, columns[-1]):
             try:
@@ -280,12 +276,10 @@ def _lines(
     for number, line in enumerate(io.BytesIO(data), 1):
         if line.strip(b"\xef\xbb\xbf \t\r\n"):
             try:
-                values = json.loads(line.decode("utf-8-sig"))
+                yield number, offset, len(line), _parse_line(line, None)
             except (ValueError, RecursionError):
-                values = None
-            if not isinstance(values, dict):
-                raise SourceError(f"{name}:{number}: is not a JSON object, as every line must be")
-            yield number, offset, len(line), values
+                message = f"{name}:{number}: is not a JSON object, as every line must be"
+                raise SourceError(message) from None
         offset += len(line)
 
 

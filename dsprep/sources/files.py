@@ -19,9 +19,8 @@ from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
 from dsprep.sample import OTHER_IMAGES
 from dsprep.sources.archive import Archive, is_archive, open_archive
-from dsprep.sources.archive_reader import Listing
+from dsprep.sources.archive_reader import Listing, ZipReader
 from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
-from dsprep.sources.zip import ZipReader
 from dsprep.storage.files import exists, is_dir
 from dsprep.text import decode_text, read_text
 from dsprep.units import extension_in
@@ -132,25 +131,21 @@ def images_of(archive: Archive, source: Source) -> Files:
     files = files_of(archive, source.suffixes)
     if files.table.is_empty() and archive.listing.damage:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
-    is_tar = not isinstance(archive.reader, ZipReader)
-    if source.kind is None and not source.chooses and is_tar and _has_parts(files):
+    if source.kind or source.chooses or isinstance(archive.reader, ZipReader):
+        return files
+    # Half of the images of a tar, or more, have labels or texts beside them.
+    assert files.others is not None
+    stem = pl.col("path").str.extract(r"^(.*)\.")
+    is_part = pl.col("path").str.extract(r"\.([^./]*)$").is_in(_PARTS)
+    known = files.others.filter(is_part).select(stem=stem).unique()
+    together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
+    if together > 0 and 2 * together >= files.table.height:
         raise SourceError(
             f"{source.root}: its images have files of the same names, which are not adjacent to "
             "them: give --from parts to take those of one name for one sample, or --from images "
             "to take the images alone"
         )
     return files
-
-
-def _has_parts(files: Files) -> bool:
-    """Return whether half of the images of a tar, or more, have labels or texts beside them."""
-    assert files.others is not None
-    stem, extension = (
-        pl.col("path").str.extract(pattern) for pattern in (r"^(.*)\.", r"\.([^./]*)$")
-    )
-    known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
-    together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
-    return together > 0 and 2 * together >= files.table.height
 
 
 def read_text_beside(root: str, path: str, archive: Archive | None = None) -> str:
@@ -171,7 +166,7 @@ def read_text_beside(root: str, path: str, archive: Archive | None = None) -> st
         raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
     if listing.sizes[found[-1]] > _MOST_TEXT:
         raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, too many for a list")
-    (data,) = archive.reader.read(listing.rows(found[-1:]))
+    (data,) = archive.reader.members(listing.places(found[-1:]))
     if not isinstance(data, bytes):
         raise SourceError(f"{archive.path}: {path}: {data}")
     return decode_text(data, path)

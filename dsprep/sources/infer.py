@@ -52,7 +52,7 @@ and why it cannot be read, mostly nothing."""
 
 
 def with_schema(
-    catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
+    catalog: Catalog, choice: Choice, every: bool, run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
@@ -81,7 +81,7 @@ def with_schema(
     findings: list[Finding] = []
     catalog = replace(catalog, classes=classes, from_rows=from_rows).with_settled(settled)
     if catalog.reader.reads_samples:
-        catalog = _with_classes(catalog, choice, every, order, run_all, findings)
+        catalog = _with_classes(catalog, choice, every, run_all, findings)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
     return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
 
@@ -90,9 +90,14 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
     observed = Observed()
     if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
-        if pixels := _pixels(catalog, observed, run_all):
-            catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
-            observed = _look(catalog, choice, run_all)
+        # Without an image, raw bytes may be one.
+        kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
+        may_be = any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES)
+        if may_be and not any("image" in each for each in kinds.values()):
+            task = (catalog.reader, catalog.slice(0, _FIRST).rows())
+            for pixels in filter(None, run_all(find_pixels, [task])):
+                catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
+                observed = _look(catalog, choice, run_all)
     table, declared = catalog.reader.table, catalog.schema
     unread = frozenset[str]()
     if isinstance(table, Format) and declared is not None and declared.format:
@@ -135,25 +140,8 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
     return found
 
 
-def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> Pixels | None:
-    """Find the image among raw bytes, if no field is an image."""
-    kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
-    if any("image" in each for each in kinds.values()):
-        return None
-    if not any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES):
-        return None
-    (found,) = run_all(find_pixels, [(catalog.reader, catalog.slice(0, _FIRST).rows())])
-    pixels: Pixels | None = found
-    return pixels
-
-
 def _with_classes(
-    catalog: Catalog,
-    choice: Choice,
-    every: bool,
-    order: str | None,
-    run_all: RunAll,
-    findings: list[Finding],
+    catalog: Catalog, choice: Choice, every: bool, run_all: RunAll, findings: list[Finding]
 ) -> Catalog:
     """Return the catalog with the classes of its label, and with all labels if they are wanted."""
     assert catalog.settled is not None
@@ -173,7 +161,7 @@ def _with_classes(
         names = {str(label) for _, label, _, _ in gathered if label is not None}
         # Numbers in texts are class numbers: sorted as names, they would be others.
         if not (names and all(map(_NUMBER.fullmatch, names))):
-            classes = catalog.classes or number_classes(names, catalog.root, order)
+            classes = catalog.classes or number_classes(names, catalog.root)
             catalog = replace(catalog, classes=classes or None)
     if is_named:
         label = replace(label, type="class")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -21,23 +22,37 @@ from dsprep.storage.files import results
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
 
+if TYPE_CHECKING:
+    from dsprep.sources.reading import Source
+
 _FILE = "in file"  # the catalog's column `file`, while `file` is the name in a list
 
 
-def match_files(
+def choose(
     rows: pl.DataFrame,
     files: Files,
-    root: str,
-    source: str,
-    duplicates: str | None = None,
+    chosen_by: Source,
+    classes: tuple[str, ...] | None,
+    *,
+    paths: str = "path",
     advice: str = "",
-) -> tuple[pl.DataFrame, list[Finding]]:
-    """Give every listed sample its file, and report what is left over on either side."""
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of the samples that a list or a table names, and report what is left."""
+    # `paths` is the column of rows that becomes the catalog's paths.
+    root, source = chosen_by.root, chosen_by.list_file or chosen_by.labels or ""
     if files.samples is not None:
         rows = rows.with_columns(file=find_samples(rows, files, files.samples, source))
     matched = _join(rows, files.table)
     unknown = matched.filter(pl.col("size").is_null())["file"]
-    elsewhere = _look_up(root, files, unknown.unique(maintain_order=True))
+    # A scan leaves out files that are hidden or have another extension.
+    unknown = unknown.unique(maintain_order=True)
+    if files.others is not None:
+        elsewhere = files.others.filter(pl.col("path").is_in(unknown.implode()))
+    else:
+        calls = ((0, partial(facts_at, os.path.join(root, path))) for path in unknown)
+        known = zip(unknown, results(root, calls), strict=True)
+        there = [(path, *facts) for path, facts in known if facts]
+        elsewhere = pl.DataFrame(there, FILES, orient="row")
     if not elsewhere.is_empty():
         matched = _join(rows, pl.concat([files.table, elsewhere]))
     missing = matched.filter(pl.col("size").is_null())
@@ -58,7 +73,7 @@ def match_files(
     missing = missing.filter(~pl.col("file").is_in([*undecoded]))
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
     named |= {lost.path for lost in undecoded.values()}
-    found, repeated = settle_duplicates(found, "place", source, duplicates, advice)
+    found, repeated = settle_duplicates(found, "place", source, chosen_by.duplicates, advice)
     listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
     unlisted = files.table.filter(~listed)["path"].sort()
     # Findings reach the reports beside the shards, which name no path of this machine.
@@ -68,7 +83,8 @@ def match_files(
     for at, other in enumerate(others):  # a file that no row names is not lost
         if other.kind in REJECT_KINDS and other.kind != "damaged":
             others[at] = other._replace(kind="unlisted")
-    return found, [
+    rows = found.with_columns(pl.col("index").cast(pl.Int64), path=paths)
+    return _catalog_of(rows, files, root, classes, has_ids=chosen_by.labels is None), [
         *(
             Finding(kind, path, f"{name}:{line}")
             for path, line in missing.select("path", "line").iter_rows()
@@ -90,26 +106,13 @@ def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     return rows.hstack(joined.drop("file").collect())
 
 
-def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
-    """Find files that a scan leaves out because they are hidden or have another extension."""
-    if files.others is not None:
-        return files.others.filter(pl.col("path").is_in(paths.implode()))
-    calls = ((0, partial(facts_at, os.path.join(root, path))) for path in paths)
-    found = zip(paths, results(root, calls), strict=True)
-    return pl.DataFrame([(path, *known) for path, known in found if known], FILES, orient="row")
-
-
-def chosen(
-    rows: pl.DataFrame,
-    files: Files,
-    root: str,
-    classes: tuple[str, ...] | None,
-    has_ids: bool = True,
+def _catalog_of(
+    rows: pl.DataFrame, files: Files, root: str, classes: tuple[str, ...] | None, has_ids: bool
 ) -> Catalog:
-    """Make the catalog of the samples that a list names, in its order, with its ids and labels."""
-    # `has_ids` tells a list, which has ids, from a table. Whole samples keep their own labels if
-    # these are the same, with the same class names; or if no sample has a label, and a list without
-    # class names has only zeros, as lists of samples without labels have.
+    """Make the catalog of rows that were found, in their order, with their ids and labels."""
+    # A list has ids, a table none. Whole samples keep their own labels if these are the same, with
+    # the same class names; or if no sample has a label, and a list without class names has only
+    # zeros, as lists of samples without labels have.
     labels = [rows[name] for name in LABEL_COLUMNS if name in rows.columns]
     if files.samples is None:
         places = [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]

@@ -11,7 +11,7 @@ from math import prod
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
 from dsprep.sample import image_kind_of
-from dsprep.storage.files import entries, exists, find_files, is_dir
+from dsprep.storage.files import absent, entries, exists, find_files, is_dir
 from dsprep.units import format_some
 
 # Names of splits, in lower case, and the split that each means.
@@ -66,6 +66,20 @@ def expand(pattern: str) -> list[str]:
     if not any(found):
         raise SourceError(f"{pattern}: there are no such files")
     return list(dict.fromkeys(chain.from_iterable(found)))
+
+
+def require_there(files: Sequence[str], name: str) -> None:
+    """Refuse a name of shards if some of them are missing."""
+    if missing := absent(files):
+        raise SourceError(f"{missing[0]}: there is no such shard ({name})")
+
+
+def by_directory(files: Sequence[str]) -> list[list[str]]:
+    """Return files by the directory in which they lie."""
+    directories: dict[str, list[str]] = {}
+    for path in files:
+        directories.setdefault(os.path.dirname(path), []).append(path)
+    return list(directories.values())
 
 
 def split_of(path: str) -> str:

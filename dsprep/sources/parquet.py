@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+from dsprep.dataset.manifest import manifest_of
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow import (
@@ -31,7 +32,6 @@ from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import label_lists, number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
-from dsprep.sources.shardset import recorded_schema
 from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
@@ -44,7 +44,6 @@ def read_parquet(
     classes: tuple[str, ...] | None,
     *,
     choice: Choice = _NO_CHOICE,
-    order: str | None = None,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
@@ -89,7 +88,7 @@ def read_parquet(
         schema=COLUMNS | PLACE_COLUMNS,
     )
     if label is not None:
-        numbered, series = _number(label, classes, joined("labels"), order, choice, root)
+        numbered, series = _number(label, classes, joined("labels"), choice, root)
         if series is not None:
             table = table.with_columns(series)
         if label.names and (numbered.names != label.names or numbered.type == "text"):
@@ -99,7 +98,9 @@ def read_parquet(
         if numbered != label:
             own = replace(own, type=numbered.type, names=numbered.names)
         declared = declared.with_field(own)
-    declared, more = _completed(declared, recorded_schema(paths), set(columns.names), indexed)
+    recorded = manifest_of(paths)
+    known = recorded[1].schema if recorded else None
+    declared, more = _completed(declared, known, set(columns.names), indexed)
     findings += [Finding("note", "", note) for note in notes + more]
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
@@ -214,7 +215,6 @@ def _number(
     label: Field,
     classes: tuple[str, ...] | None,
     labels: Sequence[Any],
-    order: str | None,
     choice: Choice,
     root: str,
 ) -> tuple[Field, pl.Series | None]:
@@ -226,7 +226,7 @@ def _number(
         known = {each for each in labels if each is not None}
         if not all(isinstance(each, str) for each in known):
             raise SourceError(f"{root}: {column} is not UTF-8")
-        label = replace(label, type="class", names=classes or number_classes(known, root, order))
+        label = replace(label, type="class", names=classes or number_classes(known, root))
     elif label.type == "class":
         if classes and label.names:  # the numbers are those of other classes
             own = dict(enumerate(label.names))

@@ -10,28 +10,26 @@ import re
 import shlex
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, combinations
+from itertools import combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.errors import BadSample, OptionError, SourceError
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
-from dsprep.formats.webdataset import WebDataset
-from dsprep.images.header import sniff
-from dsprep.rows import Reader, Rows
-from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, image_kind_of, key_of
-from dsprep.sources.archive_reader import ArchiveReader
-from dsprep.sources.scan import RunAll, SampleReader, facts_at, read_files, scan_below
-from dsprep.storage.store import Facts
+from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
+from dsprep.sources.archive import is_archive, open_archive
+from dsprep.sources.classes import Known, classes_of_directories
+from dsprep.sources.files import Files, files_of, list_files
+from dsprep.sources.scan import ArchivedParts, Part, PartReader, RunAll, scan_below, stem_of
+from dsprep.storage.files import is_dir
+from dsprep.units import extension_in
 
 if TYPE_CHECKING:
-    import polars as pl
+    from dsprep.sources.reading import Source
 
-    from dsprep.catalog import Catalog
-    from dsprep.sources.files import Files
-
-_TABLE = WebDataset()  # files mean what the members of a WebDataset shard mean
 _MOST_SUFFIXES = 256  # a worker looks for each of them, for every sample
 _SHOWN = 5  # parts that a message suggests to name
 _SUFFIX = (
@@ -42,134 +40,45 @@ _KINDS = {"not-an-image": "no-part"}  # of findings in archives
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
 
 
-# Reading
-
-
-class Part(NamedTuple):
-    """Where the files of a part lie, around the stem that all parts of a sample share."""
-
-    field: str  # the field that it becomes; for the image, the one that its extension promises
-    before: str  # the path of its file, up to the stem
-    after: str  # and after it
-    is_image: bool = False  # whether it is the image, which gets its name from its bytes
-
-
-@dataclass(frozen=True)
-class PartReader(SampleReader):
-    """Reads samples that are several files."""
-
-    table: ClassVar = _TABLE
-    parts: tuple[Part, ...]  # of several for one field, the first that exists is taken
-    # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
-    # None if they have some, and stems end at the first dot of the names
-    extension: str | None = None
-
-    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
-        has_all = self.extension is not None
-        stem = path.removesuffix(self.extension or "") if has_all else stem_of(path)
-        files: dict[str, tuple[str, Facts]] = {}
-        for field, before, after, _ in self.parts:
-            name = f"{self.root}/{before}{stem}{after}"
-            if field not in files and (found := facts_at(name)) is not None:
-                files[field] = name, found
-            elif has_all:
-                raise BadSample(f"its part {field} is not on the disk any more")
-        if not files:
-            raise BadSample("is not on the disk any more")
-        members = read_files(files, size)
-        image = next((part.field for part in self.parts if part.is_image), None)
-        if image is not None and (kind := sniff(members[image])) and kind not in members:
-            members = {kind if field == image else field: members[field] for field in members}
-        return _sample(path, members)
-
-
-def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
-    return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
-
-
-@dataclass(frozen=True)
-class ArchivedParts(Reader):
-    """Reads samples of several members of an archive; a row's offset is the sample's number."""
-
-    reads_samples: ClassVar[bool] = True
-    table: ClassVar = _TABLE
-    archive: ArchiveReader  # reads members
-    names: tuple[str, ...]  # what members are called
-    starts: array[int]  # the number of the first member of each sample, and the number of members
-    kinds: array[int]  # which of the names each member has
-    offsets: array[int]  # where each lies, as the archive's reader wants it
-    sizes: array[int]  # the bytes of each
-    stored: array[int]  # how many bytes each takes in the archive
-
-    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        assert rows.offsets is not None
-        runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
-        members = list(chain.from_iterable(runs))
-        columns = (self.sizes, self.offsets, self.stored)
-        sizes, offsets, stored = ([column[at] for at in members] for column in columns)
-        names = [self.names[self.kinds[at]] for at in members]
-        found = self.archive.read(Rows(members, names, sizes, None, None, offsets, stored))
-        for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
-            parts = {self.names[self.kinds[at]]: next(found) for at in run}
-            bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
-            yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
-
-    def spools(self) -> Sequence[int]:
-        return self.archive.spools()
-
-    def write_spool(self, number: int, path: str) -> None:
-        self.archive.write_spool(number, path)
-
-    def spooled(self, directory: str) -> ArchivedParts:
-        archive = self.archive.spooled(directory)
-        assert isinstance(archive, ArchiveReader)
-        return replace(self, archive=archive)
-
-
-def stem_of(path: str) -> str:
-    """Return a path up to the first dot of its base name, which is WebDataset's key."""
-    directory, slash, name = path.rpartition("/")
-    return directory + slash + name.partition(".")[0]
-
-
-# Scanning
-
-
 def read_parts(
-    root: str,
-    *,
-    pairs: Mapping[str, str] | None,
-    classes: tuple[str, ...] | None,
-    downloaded: bool = False,
-    run_all: RunAll = map,
+    source: Source, run_all: RunAll = map, downloaded: bool = False
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a folder whose samples are several files each."""
+    """Make the catalog of a directory or an archive whose samples are several files each."""
     # A row's path is the stem that a sample's files share and the extension of its image; without
     # an image, the stem alone. Its size is that of all its files together, so that the digest
     # changes when one is added, removed or changes size. `downloaded` is a folder that img2dataset
     # wrote.
-    import polars as pl
-
-    from dsprep.sources.files import list_files
-
-    patterns = None if pairs is None else _parse_pairs(pairs)
-    files = list_files(scan_below(root, None, run_all))
-    if downloaded:  # its own tables lie in the root
+    root, known = source.root, Known(source.class_names(), None, source.class_order)
+    if is_dir(root):
+        patterns = _parse_pairs(source.pairs or {})
+        files = list_files(scan_below(root, None, run_all))
+        if patterns:
+            return _read_pairs(root, files, patterns, known.classes)
+        if not downloaded:
+            return _read_stems(root, files, known)
+        # Its own tables lie in the root, and its directories are no classes.
         files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
-    if patterns is None:
-        return read_stems(root, files, classes, not downloaded)
-    return _read_pairs(root, files, patterns, classes)
+        catalog, findings = _read_stems(root, files, known, by_directory=False)
+        note = (
+            "files that share a name are one sample, as img2dataset writes them: its tables are "
+            "passed over; --from images takes the images alone"
+        )
+        return catalog, [Finding("note", "", note), *findings]
+    if source.pairs or not is_archive(root):
+        raise SourceError(
+            f"{root}: is not a directory, which --pair goes with, as --from parts does with a "
+            "directory or an archive"
+        )
+    archive = open_archive(root)
+    extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
+    return _read_stems(archive.path, files_of(archive, extensions).below_top(), known)
 
 
-def read_stems(
-    root: str, files: Files, classes: tuple[str, ...] | None, by_directory: bool = True
+def _read_stems(
+    root: str, files: Files, known: Known, by_directory: bool = True
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
-    import polars as pl
-
-    from dsprep.catalog import Catalog
-    from dsprep.sources.classes import notes_on_directories
-
+    classes = known.classes
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
     named = files.table.lazy().with_columns(suffix).collect(engine="streaming")
     findings = [
@@ -192,8 +101,17 @@ def read_stems(
     _require_together(parts, root)
     samples, numbers = _samples(parts), None
     if by_directory and not (fields["field"] == "cls").any():
-        samples, numbers, classes = _with_classes(samples, root, classes)
-        findings += notes_on_directories(classes or (), root)
+        # Images have the classes of their directories, as in a folder of images.
+        has_image = samples["images"] > 0
+        imaged = samples.filter(has_image if has_image.any() else ~has_image)
+        numbers, classes, notes = classes_of_directories(imaged["path"], root, known)
+        findings += notes
+        if numbers is not None:
+            directory = pl.col("key").str.replace(_NAME, "").alias("directory")
+            own = imaged.select(directory, numbers).unique("directory")
+            samples = samples.with_columns(directory)
+            samples = samples.join(own, on="directory", maintain_order="left")
+            numbers = samples["cls"]
         has_class = pl.col("sample").is_in(samples["sample"].implode())
         findings += [
             Finding("no-part", path, "of no image, nor in the directory of a class")
@@ -205,7 +123,7 @@ def read_stems(
         for path, field in again.iter_rows()
     ]
     others = files.findings
-    if files.reader is not None:  # in a folder, this kind is that of no regular file
+    if files.archive is not None:  # in a folder, this kind is that of no regular file
         others = [found._replace(kind=_KINDS.get(found.kind, found.kind)) for found in others]
     findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
@@ -213,19 +131,16 @@ def read_stems(
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
     if numbers is not None:
         table = table.with_columns(numbers)
-    if files.reader is None:
+    if files.archive is None:
         endings = used.select("field", "suffix").iter_rows()
-        own = tuple(Part(field, "", f".{suffix}") for field, suffix in endings)
-        return Catalog(table, root, classes, PartReader(root, own)), findings
-    assert isinstance(files.reader, ArchiveReader)
+        places = tuple(Part(field, "", f".{suffix}") for field, suffix in endings)
+        return Catalog(table, root, classes, PartReader(root, places)), findings
     names = used["field"].unique(maintain_order=True).to_list()
     counts = parts.group_by("sample", maintain_order=True).len()["len"]
     kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
     columns = (kinds, parts["offset"], parts["size"], parts["stored"])
-    reader = ArchivedParts(
-        *(files.reader, tuple(names), array("q", [0, *counts.cum_sum()])),
-        *(array("q", column) for column in columns),
-    )
+    starts, *columns_of = (array("q", column) for column in ([0, *counts.cum_sum()], *columns))
+    reader = ArchivedParts(files.archive.reader, tuple(names), starts, *columns_of)
     table = table.with_columns(file=pl.lit(0, pl.Int64), offset=pl.col("index"))
     return Catalog(table, root, classes, reader), findings
 
@@ -234,8 +149,6 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
     """Refuse samples whose files lie in different directories, as those of VOC do."""
     # `Annotations` holds parts of the images in `JPEGImages`, and is not a class, if it has no kind
     # of file that lies there, and at least half of its files are called like one of the images.
-    import polars as pl
-
     directory = pl.col("directory")
     files = parts.select("path", "key", "field", directory=pl.col("key").str.replace(_NAME, ""))
     is_image = pl.col("field").is_in(list(_IMAGE_RANKS))
@@ -294,8 +207,6 @@ def _pair_options(image: str, path: str) -> Iterator[str]:
 def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
     """Name the field that each ending of names means: ``suffix``, ``field`` and ``order``."""
     # If a sample has several files for one field, the one of the lowest `order` is taken.
-    import polars as pl
-
     if len(suffixes) > _MOST_SUFFIXES:
         first = suffixes.sort().head(3).to_list()
         raise SourceError(
@@ -312,8 +223,6 @@ def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
 
 def _samples(parts: pl.DataFrame) -> pl.DataFrame:
     """Sum parts up: ``sample``, ``key``, ``size``, ``mtime``, ``images`` (a count), ``path``."""
-    import polars as pl
-
     rank = pl.col("field").replace_strict(_IMAGE_RANKS, default=None, return_dtype=pl.Int64)
     images = (
         parts.select("sample", "path", rank=rank)
@@ -334,8 +243,6 @@ def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
     """Find the samples that lack what more than half of all samples have."""
     # The one image of a sample may be of any kind; where most samples have several, as where masks
     # are images, each kind is a part of its own.
-    import polars as pl
-
     field = pl.col("field")
     parts = parts.select("sample", "field")
     if (samples["images"] < 2).sum() * 2 >= samples.height:
@@ -352,25 +259,6 @@ def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
         rows = pl.concat(lacking).group_by("path").agg(field.str.join(", "))
         for path, names in rows.iter_rows():
             yield Finding("incomplete", path, f"lacks {names}")
-
-
-def _with_classes(
-    samples: pl.DataFrame, root: str, classes: tuple[str, ...] | None
-) -> tuple[pl.DataFrame, pl.Series | None, tuple[str, ...] | None]:
-    """Number the directories that the images lie in, as those of a folder of images."""
-    import polars as pl
-
-    from dsprep.sources.classes import classes_of_directories
-
-    has_image = samples["images"] > 0
-    imaged = samples.filter(has_image if has_image.any() else ~has_image)
-    numbers, found = classes_of_directories(imaged["path"], root, classes)
-    if numbers is None:
-        return samples, None, None
-    directory = pl.col("key").str.replace(_NAME, "").alias("directory")
-    known = imaged.select(directory, numbers).unique("directory")
-    samples = samples.with_columns(directory).join(known, on="directory", maintain_order="left")
-    return samples, samples["cls"], found
 
 
 def _of_samples(findings: Iterable[Finding], samples: pl.DataFrame) -> Iterator[Finding]:
@@ -405,8 +293,6 @@ class _Pattern(NamedTuple):
 
 
 def _parse_pairs(pairs: Mapping[str, str]) -> list[_Pattern]:
-    if not pairs:
-        raise OptionError("--pair: give each part, as in --pair image=images/*.jpg")
     patterns = [_parse_pair(name, glob) for name, glob in pairs.items()]
     for one, other in combinations(patterns, 2):
         if one.part.field == other.part.field:
@@ -450,10 +336,6 @@ def _read_pairs(
     root: str, files: Files, patterns: Sequence[_Pattern], classes: tuple[str, ...] | None
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of samples that have all the parts; those that lack one are lost."""
-    import polars as pl
-
-    from dsprep.catalog import Catalog
-
     fields = [pattern.part.field for pattern in patterns]
     if classes is not None and "cls" not in fields:
         raise OptionError(
@@ -513,8 +395,6 @@ def _matched(rows: pl.DataFrame, patterns: Sequence[_Pattern]) -> pl.DataFrame:
     """Add to each path its ``stem`` and the field of its ``part``, null if there is none."""
     # A file that matches several patterns is the part of the most specific one: `a_mask.png`
     # matches `*_mask.png` rather than `*.png`.
-    import polars as pl
-
     path, stem, part = pl.col("path"), pl.lit(None, pl.String), pl.lit(None, pl.String)
     for pattern in sorted(patterns, key=attrgetter("literal")):
         field, before, after, _ = pattern.part

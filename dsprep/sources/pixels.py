@@ -61,7 +61,6 @@ _IDX = re.compile(
     r"(?:(?P<set>.*)-)?(?P<part>train|test|t10k)-images[-.]idx3-ubyte(?:\.gz)?"
     r"|(?:(?P<single>.*)-)?images[-.]idx3-ubyte(?:\.gz)?"
 )
-_IDX_HEAD = 16  # bytes before the pixels
 _MOST_IMAGES = 10_000_000
 _MOST_PIXELS = 100_000_000
 
@@ -362,7 +361,7 @@ def _read_idx(images: Sequence[_Images]) -> list[_Labeled]:
                 )
             labels = list(b"".join(each.beside.blocks())[8:])
         in_place = not (compressed or file.member or is_s3(file.path))
-        batch = Batch(file, count, width, height, start=_IDX_HEAD, in_place=in_place)
+        batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
         found.append(_Labeled(batch, each.part, labels))
     return found
 

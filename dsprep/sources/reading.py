@@ -32,15 +32,14 @@ from dsprep.keywords import (
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
-from dsprep.sources.archive import first_names, is_archive, open_archive
+from dsprep.sources.archive import first_names, open_archive
 from dsprep.sources.names import expand, located, require_one_split
-from dsprep.sources.scan import RunAll, begin_to_import_polars, scan_below
+from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
 from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
-from dsprep.units import extension_in
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -76,6 +75,12 @@ class Source(SourceOptions, ClassOptions):
     def chooses(self) -> bool:
         """Whether a list or a table chooses the samples, and labels them."""
         return self.list_file is not None or self.labels is not None
+
+    def class_names(self) -> tuple[str, ...] | None:
+        """Read the list of classes; None if there is none."""
+        from dsprep.lists.store import read_classes
+
+        return read_classes(self.classes) if self.classes else None
 
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""
@@ -164,12 +169,17 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
     """Make the catalog of a source."""
     try:
         with asked_once():
-            catalog, findings = _read(source, run_all)
+            found = detect(source, run_all)
+            catalog, findings = found or _read_images(source, run_all)
+            if source.labels is None:  # `read_table` knows whether a table names the classes
+                is_parts = source.parts or source.kind == "parts"
+                named = catalog.classes and (not found or (is_parts and not source.chooses))
+                require_effect("", {"--class-order": source.class_order}, named=bool(named))
             from dsprep.sources.infer import with_schema  # not before polars is there
 
             if catalog.settled is None:
-                every, order = source.needs_names, source.class_order
-                catalog, notes = with_schema(catalog, source.choice, every, order, run_all)
+                every = source.needs_names
+                catalog, notes = with_schema(catalog, source.choice, every, run_all)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
         raise SourceError(
@@ -181,23 +191,6 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
         reader = catalog.reader
         require_effect("", given, image_files=not (reader.reads_samples or reader.encodes))
     return catalog, findings
-
-
-def _read(source: Source, run_all: RunAll) -> Found:
-    found = detect(source, run_all)
-    catalog, findings = _read_images(source, run_all) if found is None else found
-    if source.labels is not None:
-        return catalog, findings  # `read_table` has numbered the classes
-    is_parts = source.parts or source.kind == "parts"
-    named = found is None or (is_parts and not source.chooses)
-    given = {"--class-order": source.class_order}
-    require_effect("", given, named=bool(named and catalog.classes))
-    if not named or source.classes:
-        return catalog, findings
-    from dsprep.sources.classes import in_order  # not before polars is there
-
-    catalog, notes = in_order(catalog, source.class_order)
-    return catalog, [*findings, *notes]
 
 
 # What a source is
@@ -237,9 +230,9 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
 
-    catalog, notes = with_schema(found[0], source.choice, True, source.class_order, run_all)
+    catalog, notes = with_schema(found[0], source.choice, True, run_all)
     files = Files.of(catalog, [*found[1], *notes])
-    return read_tree(source, files=files)
+    return read_tree(source, files)
 
 
 def _located(source: Source) -> Source:
@@ -255,12 +248,6 @@ def _require_alone(source: Source) -> None:
         raise SourceError(f"{source.others[0]}: {problem}")
 
 
-def _classes(source: Source) -> tuple[str, ...] | None:
-    from dsprep.lists.store import read_classes
-
-    return read_classes(source.classes) if source.classes else None
-
-
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
     """Read SageMaker's augmented manifest, as the source or as the list of a directory."""
     if source.kind is None:
@@ -271,41 +258,17 @@ def _manifest(source: Source, run_all: RunAll) -> Found | None:
     path = source.list_file or source.root
     if source.parts or source.pairs:
         raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
-    return read_augmented(source, _classes(source), run_all)
+    return read_augmented(source, run_all)
 
 
 def _parts(source: Source, run_all: RunAll) -> Found | None:
     is_downloaded = source.kind is None and not source.chooses and _is_downloaded(source.root)
     if source.kind is None and not is_downloaded:
         return None
-    from dsprep.sources.files import files_of
-    from dsprep.sources.parts import read_parts, read_stems
+    from dsprep.sources.parts import read_parts
 
     _require_alone(source)
-    if not is_dir(source.root):
-        if source.pairs or not is_archive(source.root):
-            raise SourceError(
-                f"{source.root}: is not a directory, which --pair goes with, as --from parts does "
-                "with a directory or an archive"
-            )
-        archive = open_archive(source.root)
-        extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
-        files = files_of(archive, extensions).below_top()
-        return read_stems(archive.path, files, _classes(source))
-    catalog, findings = read_parts(
-        source.root,
-        pairs=source.pairs or None,
-        classes=_classes(source),
-        downloaded=is_downloaded,
-        run_all=run_all,
-    )
-    if is_downloaded:
-        note = (
-            "files that share a name are one sample, as img2dataset writes them: its tables are "
-            "passed over; --from images takes the images alone"
-        )
-        findings = [Finding("note", "", note), *findings]
-    return catalog, findings
+    return read_parts(source, run_all, is_downloaded)
 
 
 def _is_downloaded(directory: str) -> bool:
@@ -337,7 +300,7 @@ def _described(source: Source, run_all: RunAll) -> Found | None:
     files = metadata_below(source.root)
     if not files:
         return None
-    return read_described(source.root, files, classes=_classes(source), run_all=run_all)
+    return read_described(source.root, files, classes=source.class_names(), run_all=run_all)
 
 
 def _parquet(source: Source, run_all: RunAll) -> Found | None:
@@ -371,9 +334,7 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.parquet import read_parquet
 
     _require_finished(source, files)
-    return read_parquet(
-        files, _classes(source), choice=source.choice, order=source.class_order, run_all=run_all
-    )
+    return read_parquet(files, source.class_names(), choice=source.choice, run_all=run_all)
 
 
 def _require_finished(source: Source, files: Sequence[str]) -> None:
@@ -403,7 +364,7 @@ def _pixels(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.pixels import read_pixels
 
     paths = [path for name in named for path in expand(name)]
-    catalog = read_pixels(paths, _classes(source), may_mix=source.chooses)
+    catalog = read_pixels(paths, source.class_names(), may_mix=source.chooses)
     return None if catalog is None else (catalog, [])
 
 
@@ -431,7 +392,7 @@ def _shards(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.shards import read_shards
 
     _require_finished(source, shards.files)
-    return read_shards(shards, classes=_classes(source), run_all=run_all)
+    return read_shards(shards, classes=source.class_names(), run_all=run_all)
 
 
 def shards_of(source: Source) -> ShardSet | None:
@@ -474,17 +435,19 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
 
 def _read_images(source: Source, run_all: RunAll) -> Found:
     """Make the catalog of a tree of images, in a directory or in an archive."""
-    begin_to_import_polars()
     archive, scans = None, None
-    if not is_dir(source.root):
-        archive = open_archive(source.root)
-    elif not source.chooses:
-        scans = list(scan_below(source.root, source.suffixes, run_all))
-    from dsprep.sources.files import images_of
+    with importing_polars():
+        if not is_dir(source.root):
+            archive = open_archive(source.root)
+        elif not source.chooses:
+            scans = list(scan_below(source.root, source.suffixes, run_all))
+    from dsprep.sources.files import images_of, list_files
     from dsprep.sources.tree import read_tree
 
     files = images_of(archive, source) if archive else None
-    return read_tree(source, run_all=run_all, scans=scans, files=files)
+    if scans is not None:
+        files = list_files(scans)
+    return read_tree(source, files, run_all)
 
 
 def holds_images(directory: str, depth: int = 1) -> bool:

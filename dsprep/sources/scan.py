@@ -10,18 +10,22 @@ import os
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from itertools import repeat
+from itertools import chain, repeat
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
-from dsprep.sample import Sample
+from dsprep.sample import Sample, image_kind_of, key_of
+from dsprep.sources.archive_reader import ArchiveReader
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
@@ -37,6 +41,7 @@ Identity: TypeAlias = tuple[int, int]
 """``st_dev`` and ``st_ino``, which are a directory's own, however it was reached."""
 
 LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
+_PARTS = WebDataset()  # files of a sample mean what the members of a WebDataset shard mean
 _MOST_DIRECTORIES_PER_CALL = 16
 _CALLS_PER_LEVEL = 64
 _MOST_DIRECTORIES = 1_000_000  # links between directories can make up any number
@@ -57,11 +62,6 @@ class Scanned(NamedTuple):
     mtimes: array[int]  # when each was last changed, in ns since 1970
     directories: list[Directory]  # the directories in them
     findings: list[Finding]  # everything else
-
-    @classmethod
-    def nothing(cls) -> Self:
-        """Return lists to fill."""
-        return cls("", array("q"), array("q"), [], [])
 
 
 def scan_below(
@@ -100,7 +100,7 @@ def scan_directories(
 ) -> Scanned:
     """List some directories below a root, on a disk, in a worker."""
     root, directories, extensions = task
-    scanned, paths = Scanned.nothing(), list[str]()
+    scanned, paths = Scanned("", array("q"), array("q"), [], []), list[str]()
     for directory in directories:
         full = os.path.join(root, directory.path) if directory.path else root
         try:
@@ -182,7 +182,7 @@ def _scan_objects(
     """Sort a listing of S3 page by page: keys have no directories of their own."""
     verdicts = {"": "taken"}  # of directories
     for page in pages:
-        found, paths = Scanned.nothing(), list[str]()
+        found, paths = Scanned("", array("q"), array("q"), [], []), list[str]()
         for stored in page:
             path = stored.key[len(prefix) :]
             directory, _, name = path.rpartition("/")
@@ -227,9 +227,20 @@ def _judge(
     return verdict
 
 
-def begin_to_import_polars() -> None:
+@contextmanager
+def importing_polars() -> Iterator[None]:
     """Import polars in the background, which takes a quarter of a second."""
-    Thread(target=import_module, args=("polars",)).start()
+
+    def load() -> None:
+        with suppress(BaseException):  # it fails again where it is used
+            import_module("polars")
+
+    importing = Thread(target=load)
+    importing.start()
+    try:
+        yield
+    finally:
+        importing.join()  # while Python shuts down, the import would fail
 
 
 @dataclass(frozen=True)
@@ -240,9 +251,8 @@ class FileReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         root = self.root.rstrip("/") + "/"
-        sizes = zip(rows.paths, rows.sizes, strict=True)
-        calls = ((size, partial(_or_reject, read_file, root + path, size)) for path, size in sizes)
-        return _read_all(self.root, calls)
+        tasks = ((root + path, size) for path, size in zip(rows.paths, rows.sizes, strict=True))
+        return _read_each(self.root, read_file, tasks)
 
 
 @dataclass(frozen=True)
@@ -265,26 +275,113 @@ class SampleReader(Reader):
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
         files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
         tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
-        calls = ((row[1], partial(_or_reject, self.sample, *row)) for row in tasks)
-        for id, found in zip(rows.ids, _read_all(self.root, calls), strict=True):
+        for id, found in zip(rows.ids, _read_each(self.root, self.sample, tasks), strict=True):
             if isinstance(found, Sample):
                 found.id = id
             yield self.typed(found)
 
 
-def _read_all(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Call functions, given with the bytes that they read; several at once if the root is on S3."""
-    for found in results(root, calls):
+class Part(NamedTuple):
+    """Where the files of a part lie, around the stem that all parts of a sample share."""
+
+    field: str  # the field that it becomes; for the image, the one that its extension promises
+    before: str  # the path of its file, up to the stem
+    after: str  # and after it
+    is_image: bool = False  # whether it is the image, which gets its name from its bytes
+
+
+@dataclass(frozen=True)
+class PartReader(SampleReader):
+    """Reads samples that are several files."""
+
+    table: ClassVar = _PARTS
+    parts: tuple[Part, ...]  # of several for one field, the first that exists is taken
+    # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
+    # None if they have some, and stems end at the first dot of the names
+    extension: str | None = None
+
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        has_all = self.extension is not None
+        stem = path.removesuffix(self.extension or "") if has_all else stem_of(path)
+        files: dict[str, tuple[str, Facts]] = {}
+        for field, before, after, _ in self.parts:
+            name = f"{self.root}/{before}{stem}{after}"
+            if field not in files and (found := facts_at(name)) is not None:
+                files[field] = name, found
+            elif has_all:
+                raise BadSample(f"its part {field} is not on the disk any more")
+        if not files:
+            raise BadSample("is not on the disk any more")
+        members = read_files(files, size)
+        image = next((part.field for part in self.parts if part.is_image), None)
+        if image is not None and (kind := sniff(members[image])) and kind not in members:
+            members = {kind if field == image else field: members[field] for field in members}
+        return _sample(path, members)
+
+
+def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
+    return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
+
+
+@dataclass(frozen=True)
+class ArchivedParts(Reader):
+    """Reads samples of several members of an archive; a row's offset is the sample's number."""
+
+    reads_samples: ClassVar[bool] = True
+    table: ClassVar = _PARTS
+    archive: ArchiveReader  # reads members
+    names: tuple[str, ...]  # what members are called
+    starts: array[int]  # the number of the first member of each sample, and the number of members
+    kinds: array[int]  # which of the names each member has
+    offsets: array[int]  # where each lies, as the archive's reader wants it
+    sizes: array[int]  # the bytes of each
+    stored: array[int]  # how many bytes each takes in the archive
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        assert rows.offsets is not None
+        runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
+        members = list(chain.from_iterable(runs))
+        columns = (self.offsets, self.stored, self.sizes)
+        places = zip(*([column[at] for at in members] for column in columns), strict=True)
+        found = self.archive.members(places)
+        for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
+            parts = {self.names[self.kinds[at]]: next(found) for at in run}
+            bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
+            yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
+
+    def spools(self) -> Sequence[int]:
+        return self.archive.spools()
+
+    def write_spool(self, number: int, path: str) -> None:
+        self.archive.write_spool(number, path)
+
+    def spooled(self, directory: str) -> ArchivedParts:
+        archive = self.archive.spooled(directory)
+        assert isinstance(archive, ArchiveReader)
+        return replace(self, archive=archive)
+
+
+def stem_of(path: str) -> str:
+    """Return a path up to the first dot of its base name, which is WebDataset's key."""
+    directory, slash, name = path.rpartition("/")
+    return directory + slash + name.partition(".")[0]
+
+
+def _read_each(
+    root: str, read: Callable[..., T], tasks: Iterable[tuple[Any, ...]]
+) -> Iterator[T | BadSample]:
+    """Call a function with a path, a size, and more; several at once if the root is on S3."""
+
+    def read_one(*task: Any) -> T | BadSample:
+        try:
+            return read(*task)
+        except BadSample as error:
+            return error
+
+    for found in results(root, ((task[1], partial(read_one, *task)) for task in tasks)):
         if isinstance(found, BadSample) and not is_dir(root):
             raise SourceError(f"{root}: is gone; give the same command again when it is back")
         yield found
-
-
-def _or_reject(read: Callable[..., T], *args: Any) -> T | BadSample:
-    try:
-        return read(*args)
-    except BadSample as error:
-        return error
 
 
 def facts_at(path: str) -> Facts | None:

@@ -165,7 +165,9 @@ def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[b
         if stop - start < _BLOCK and number + 1 < run.last:
             continue
         while start < stop:
-            data = _pread(file, min(stop - start, 2 * _BLOCK), start, path)
+            data = file.pread(min(stop - start, 2 * _BLOCK), start)
+            if not data:
+                raise _shorter(path, stop)
             start += len(data)
             yield data, samples if start == stop else 0
         samples = 0
@@ -175,27 +177,21 @@ def _intact(
     run: Run, rows: Rows, file: OpenFile, path: str, layout: Format
 ) -> Iterator[tuple[bytes | BadSample, int]]:
     """Read a run sample by sample, and reject those whose checksums are wrong."""
-    assert rows.offsets is not None
-    ahead, at = b"", run.start
-    for number in range(run.first, run.last):
-        start, size = rows.offsets[number], rows.sizes[number]
-        if start + size > at + len(ahead):
-            ahead, at = ahead[start - at :], start
-            while len(ahead) < size:
-                left = max(size, min(run.stop - start, _BLOCK)) - len(ahead)
-                ahead += _pread(file, left, start + len(ahead), path)
-        encoded = ahead[start - at : start - at + size]
+    stream = ShardStream.of_part(path, Part(file, run.start, run.stop), run.start)
+    for size in rows.sizes[run.first : run.last]:
+        start = stream.offset
+        try:
+            encoded = stream.read(size, "a sample")
+        except DamagedShard:
+            raise _shorter(path, start + size) from None
         if layout.is_intact(encoded):
             yield encoded, 1
         else:
             yield BadSample(f"at byte {start}: the checksum of the sample is wrong"), 1
 
 
-def _pread(file: OpenFile, size: int, offset: int, path: str) -> bytes:
-    data = file.pread(size, offset)
-    if not data:
-        raise SourceError(f"{path}: ends before byte {offset + size}: it has changed")
-    return data
+def _shorter(path: str, stop: int) -> SourceError:
+    return SourceError(f"{path}: ends before byte {stop}: it has changed")
 
 
 @dataclass

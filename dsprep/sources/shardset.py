@@ -16,9 +16,9 @@ from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, Schema
-from dsprep.sources.names import expand, require_one_split
+from dsprep.sources.names import by_directory, expand, require_one_split, require_there
 from dsprep.sources.tfds import read_counts, read_features, require_records
-from dsprep.storage.files import absent, entries, exists, is_dir, is_file
+from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.units import format_count
 
 # Files beside records that number class names: Object Detection API's, slim's.
@@ -40,6 +40,15 @@ class ShardSet:
     enforced: bool = False  # whether every sample was checked by this schema
     notes: tuple[str, ...] = ()  # for the report, a line each
 
+    @property
+    def known_classes(self) -> tuple[str, ...] | None:
+        label = self.schema.label_field if self.schema else None
+        return self.classes or (label.names if label else None) or None
+
+    @property
+    def is_unlabeled(self) -> bool:
+        return self.schema is not None and self.schema.label is None
+
 
 def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
     """Join several sets of shards."""
@@ -51,12 +60,12 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
                 if other.layout.name == first.layout.name
                 else f"{other.name}: is {other.layout.name}, but {first.name} {first.layout.name}"
             )
-        if _classes_of(other) != _classes_of(first):
+        if other.known_classes != first.known_classes:
             raise SourceError(
                 f"{other.name}: has other classes than {first.name}; bring them to one order first"
             )
-        if first.layout.placeholders(Schema(())) and _is_unlabeled(other) != _is_unlabeled(first):
-            without, labeled = (other, first) if _is_unlabeled(other) else (first, other)
+        if first.layout.placeholders(Schema(())) and other.is_unlabeled != first.is_unlabeled:
+            without, labeled = (other, first) if other.is_unlabeled else (first, other)
             raise SourceError(
                 f"{first.name}: the samples of {without.files[0]} have no labels, and those of "
                 f"{labeled.files[0]} have; read them one after the other"
@@ -71,15 +80,6 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
         enforced=same and all(one.enforced for one in sets),
         notes=tuple(dict.fromkeys(chain.from_iterable(one.notes for one in sets))),
     )
-
-
-def _classes_of(shards: ShardSet) -> tuple[str, ...] | None:
-    label = shards.schema.label_field if shards.schema else None
-    return shards.classes or (label.names if label else None) or None
-
-
-def _is_unlabeled(shards: ShardSet) -> bool:
-    return shards.schema is not None and shards.schema.label is None
 
 
 def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
@@ -103,27 +103,14 @@ def _of_files(
     formats = {format_of_source(os.path.basename(path)) for path in files}
     if format_name is None and None in formats:
         return None
-    if missing := absent(files):
-        raise SourceError(f"{missing[0]}: there is no such shard ({name})")
+    require_there(files, name)
     require_records(files)
     if format_name is None and len(formats) > 1:
         names = " and ".join(sorted(kind.name for kind in formats if kind))
         raise SourceError(f"{name}: shards of {names}; name those of one format")
     layout = CONCATENATIVE[format_name] if format_name else formats.pop()
     assert layout is not None
-    directories: dict[str, list[str]] = {}
-    for path in files:
-        directories.setdefault(os.path.dirname(path), []).append(path)
-    sets = []
-    for directory, own in directories.items():
-        found = _of_own(directory, own, layout, alone)
-        sets.append(replace(found, known=found.known or format_name is not None))
-    return replace(joined(sets, name), files=tuple(files))
-
-
-def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: bool) -> ShardSet:
-    """Describe shards of one directory, by a manifest there if it names all of them."""
-    notes = []
+    notes: list[str] = []
 
     def on_error(path: str, error: SourceError) -> None:
         if isinstance(error, OtherVersion):
@@ -131,16 +118,15 @@ def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: b
         elif os.path.basename(path) != MANIFEST:
             raise error  # another program may have written a file of the other name
 
-    if recorded := manifest_of(files, alone, layout.name, on_error):
-        return _recorded(*recorded, files, alone)
-    found = _of_others(directory, files, layout(), alone)
-    return replace(found, notes=(*notes, *found.notes))
-
-
-def recorded_schema(files: Sequence[str]) -> Schema | None:
-    """Return the schema that a manifest beside files has of all of them; None if none has."""
-    found = manifest_of(files)
-    return found[1].schema if found else None
+    sets = []
+    for own in by_directory(files):
+        if recorded := manifest_of(own, alone, layout.name, on_error):
+            found = _recorded(*recorded, own, alone)
+        else:
+            found = _of_others(own, layout(), alone)
+        sets.append(replace(found, known=found.known or format_name is not None))
+    found = joined(sets, name)
+    return replace(found, files=tuple(files), notes=(*notes, *found.notes))
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
@@ -148,7 +134,7 @@ def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool =
     counts = {shard.name: shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}
     if not made.known:  # shards of others that have an index
-        found = _of_others(os.path.dirname(path), files, made.layout, alone)
+        found = _of_others(files, made.layout, alone)
         return replace(found, name=path, known=True, samples=samples)
     layout = replace(made.layout, schema=None)
     return ShardSet(
@@ -158,9 +144,9 @@ def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool =
     )
 
 
-def _of_others(directory: str, files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
+def _of_others(files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
     """Describe shards that something else wrote, by the files beside them."""
-    found = ShardSet(files[0], tuple(files), layout)
+    found, directory = ShardSet(files[0], tuple(files), layout), os.path.dirname(files[0])
     schema = read_features(directory, files, layout)
     if schema is not None:
         return replace(found, schema=schema, samples=read_counts(directory, files), known=True)
@@ -217,8 +203,7 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
         return None  # a folder, or Parquet, which is a source of its own
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
-    if missing := absent(files):
-        raise SourceError(f"{missing[0]}: there is no such shard ({path})")
+    require_there(files, path)
     if manifest.options.get("indexed"):
         require_one_split(path, files)
     return _recorded(path, manifest, files)

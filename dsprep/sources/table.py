@@ -26,7 +26,7 @@ from dsprep.sources.classes import (
     number_classes,
 )
 from dsprep.sources.files import Files, list_files
-from dsprep.sources.match import chosen, find_spelled, match_files, more_than_names
+from dsprep.sources.match import choose, find_spelled, more_than_names
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted, quoted_names
@@ -60,13 +60,6 @@ _MOST_VALUES = 3 * 10**7  # of labels with a 0 or 1 for each class: they take ab
 _NOT_GIVEN = ("", "nan")
 
 
-class Columns(NamedTuple):
-    """The columns of a table that are used."""
-
-    path: str
-    labels: tuple[str, ...]
-
-
 def read_table(
     source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
@@ -77,38 +70,35 @@ def read_table(
     path, root = source.labels, source.root
     assert path is not None
     cells, lines = parse_cells(text, path)
-    columns = find_columns(cells.columns, source.path_column, source.label_columns, path)
-    labels, classes = _labels(cells.select(columns.labels), lines, known, source)
+    paths, names = find_columns(cells.columns, source.path_column, source.label_columns, path)
+    labels, classes = _labels(cells.select(names), lines, known, source)
     named = known.classes is None and classes is not None
     require_effect("", {"--class-order": known.order}, named=named)
-    rows = pl.DataFrame([lines, cells[columns.path].alias("path"), labels]).with_row_index("index")
+    rows = pl.DataFrame([lines, cells[paths].alias("path"), labels]).with_row_index("index")
     cell = pl.col("path")
-    refuse(path, rows, cell == "", lambda row: f"no path in the column {columns.path!r}")
+    refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
     outside = leads_outside(cell)
     refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
     if files is None:
         files = list_files(scan_below(root, source.suffixes, run_all))
-    names = plain_paths(rows["path"])
-    files = files.fitting(names)
+    plain = plain_paths(rows["path"])
+    files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
-    named_files = rows.select("line", name=names)
+    named_files = rows.select("line", name=plain)
     left = named_files.join(files.table, left_on="name", right_on="path", how="anti")
     found = find_spelled(left, more_than_names(files.table), path)
     joined = named_files.join(found, on="name", how="left", maintain_order="left")
     rows = rows.with_columns(file=joined.select(pl.coalesce("path", "name")).to_series())
     boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
-    rows, findings = match_files(rows, files, root, path, source.duplicates, advice)
-    if named and classes and known.order is None:
-        findings += notes_on_order(classes)
-    rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
-    return chosen(rows, files, root, classes, has_ids=False), findings
+    catalog, findings = choose(rows, files, source, classes, paths="file", advice=advice)
+    return catalog, [*findings, *notes_on_order(known, classes or ())]
 
 
 def find_columns(
     header: Sequence[str], path: str | None, labels: Sequence[str], source: str
-) -> Columns:
-    """Find the columns of paths and labels, those that the user names or the usual names."""
+) -> tuple[str, tuple[str, ...]]:
+    """Find the column of paths and those of labels: which the user names, or the usual ones."""
     columns = quoted_names(header)
     unknown = [name for name in (path, *labels) if name is not None and name not in header]
     if any(map(_IMAGE_NAME.search, header)) and (unknown or path is None):
@@ -134,7 +124,7 @@ def find_columns(
         raise OptionError(f"{source}: name its column of paths with --path-column: {columns}")
     if len(found) != (len(labels) or 1):
         raise OptionError(f"{source}: name its column of labels with --label-column: {columns}")
-    return Columns(paths[0], tuple(found))
+    return paths[0], tuple(found)
 
 
 # Cells

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,18 +11,11 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths
-from dsprep.lists.store import read_classes
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.classes import (
-    Known,
-    classes_of_directories,
-    labels_from_numbers,
-    notes_on_directories,
-)
+from dsprep.sources.classes import Known, classes_of_directories, labels_from_numbers
 from dsprep.sources.files import Files, list_files, read_text_beside
-from dsprep.sources.match import chosen, match_files
-from dsprep.sources.parts import PartReader
-from dsprep.sources.scan import FileReader, RunAll, Scanned, scan_below
+from dsprep.sources.match import choose
+from dsprep.sources.scan import FileReader, PartReader, RunAll, scan_below
 from dsprep.sources.table import read_table, refuse_annotations
 from dsprep.units import extension_in, format_extensions
 
@@ -33,14 +24,11 @@ if TYPE_CHECKING:
 
 
 def read_tree(
-    source: Source,
-    *,
-    run_all: RunAll = map,
-    scans: Iterable[Scanned] | None = None,
-    files: Files | None = None,
+    source: Source, files: Files | None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a directory, of an archive, or of samples."""
-    classes = read_classes(source.classes) if source.classes else None
+    # A list or a table finds out itself which files there are, if none are given.
+    classes = source.class_names()
     owner = None
     if classes is None and files is not None and files.samples is not None:
         # If a table has the labels, directories do not, as for a folder of images.
@@ -53,22 +41,10 @@ def read_tree(
         text = read_text_beside(source.root, path, files.archive if files else None)
         read = read_lst if source.list_file else read_table
         return read(source, text, files, known, run_all)
-    place = source.root
-    if files is None:
-        scans = scan_below(source.root, source.suffixes, run_all) if scans is None else scans
-        files = list_files(scans)
-    else:
-        place = os.path.join(place, files.top)
-        files = files.below_top()
-    catalog, findings = read_folder(source.root, files, classes, source.suffixes)
-    return catalog, [*findings, *notes_on_directories(catalog.classes or (), place)]
-
-
-def read_folder(
-    root: str, files: Files, classes: tuple[str, ...] | None, extensions: frozenset[str]
-) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of images whose class is the path of their directory below the root."""
-    # Classes are numbered in plain sorted order. Images that all lie in the root have no class.
+    root, extensions = source.root, source.suffixes
+    assert files is not None
+    top, files = files.top, files.below_top()
+    # The class of an image is the path of its directory; without directories, there are no classes.
     if extensions == frozenset(IMAGE_EXTENSIONS):
         lost = {found.path: found for found in files.unreadable()}
         files = files._replace(findings=[lost.get(found.path, found) for found in files.findings])
@@ -76,9 +52,10 @@ def read_folder(
         raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
     table = files.table.sort("path").with_row_index("index")
     table = table.with_columns(pl.col("index").cast(pl.Int64))
-    numbers, classes = classes_of_directories(table["path"], root, classes)
+    numbers, classes, notes = classes_of_directories(table["path"], root, known, top)
     table = table.with_columns([] if numbers is None else [numbers])
-    return Catalog(table, root, classes, files.reader or FileReader(root)), files.findings
+    catalog = Catalog(table, root, classes, files.reader or FileReader(root))
+    return catalog, [*files.findings, *notes]
 
 
 def _what_else(files: Files, extensions: frozenset[str]) -> str:
@@ -120,5 +97,4 @@ def read_lst(
                 directory = directory.rpartition("/")[0]
         files = list_files(scan_below(source.root, source.suffixes, run_all, listed), listed)
     files = files.fitting(names)
-    rows, findings = match_files(rows, files, source.root, path, source.duplicates)
-    return chosen(rows, files, source.root, known.classes), findings
+    return choose(rows, files, source, known.classes)

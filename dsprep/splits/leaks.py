@@ -9,12 +9,12 @@ of half a trillion.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import polars as pl
 
@@ -32,7 +32,6 @@ from dsprep.workers.pool import Pool
 _DIGEST_BYTES = 16
 _AT_ONCE = 64  # files and images a call
 _BLOCK = 1 << 20
-_BITS = 64
 _PAIRS_AT_ONCE = 1_000_000
 
 
@@ -87,13 +86,15 @@ def find_same(root: str, files: pl.DataFrame, progress: Progress) -> list[list[i
     pairs = list(read.iter_rows())
     digests: list[bytes] = []
     total = sum(size for _, size in pairs)
-    with (
-        progress.task("looking for copies", len(pairs), total),
-        closing(_digests(root, pairs)) as found,
-    ):
-        for (_, size), digest in zip(pairs, found, strict=True):
-            digests.append(digest)
-            progress.advance(1, size)
+    # A small file takes less time than a call. An object is in memory as a whole.
+    count = 1 if is_s3(root) else _AT_ONCE
+    batches = [pairs[at : at + count] for at in range(0, len(pairs), count)]
+    calls = ((b[0][1] if is_s3(root) else 0, partial(_digests, root, b)) for b in batches)
+    # closed: a caller that stops early waits for none of the files
+    with progress.task("looking for copies", len(pairs), total), closing(ahead(calls)) as found:
+        for batch, some in zip(batches, found, strict=True):
+            digests += some
+            progress.advance(len(batch), sum(size for _, size in batch))
     rows = files.select("path").with_row_index("row")
     of_files = read.select("path", pl.Series("digest", digests, pl.Binary))
     rows = rows.join(of_files, on="path", how="left", maintain_order="left")
@@ -121,13 +122,11 @@ def join_copies(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) ->
 
 def find_leaks(copies: Sequence[Copies], sides: pl.Series, paths: pl.Series) -> list[Leak]:
     """Find copies that lie on different sides."""
-    leaks = []
-    for copy in copies:
-        places = sides.gather(copy.rows).to_list()
-        if len(set(places)) > 1:
-            named = zip(places, paths.gather(copy.rows).to_list(), strict=True)
-            leaks.append(Leak(copy.kind, list(named)))
-    return leaks
+    return [
+        Leak(copy.kind, list(zip(places, paths.gather(copy.rows).to_list(), strict=True)))
+        for copy in copies
+        if len(set(places := sides.gather(copy.rows).to_list())) > 1
+    ]
 
 
 def clusters(hashes: pl.Series, distance: int) -> pl.Series:
@@ -147,11 +146,8 @@ def close_pairs(hashes: pl.Series, distance: int) -> Iterator[pl.DataFrame]:
     """Find the pairs of hashes that differ in few bits."""
     table = pl.DataFrame({"hash": hashes}).with_row_index("place")
     differ = (pl.col("hash") ^ pl.col("hash_right")).bitwise_count_ones()
-    edges = [band * _BITS // (distance + 2) for band in range(distance + 3)]
-    bands = [
-        ((1 << stop) - 1) ^ ((1 << start) - 1)
-        for start, stop in zip(edges, edges[1:], strict=False)
-    ]
+    edges = [band * 64 // (distance + 2) for band in range(distance + 3)]
+    bands = [(1 << stop) - (1 << start) for start, stop in pairwise(edges)]
     for first, second in combinations(bands, 2):
         mask = pl.lit(first | second, dtype=pl.UInt64)
         for pairs in _same_keys(table.with_columns(key=pl.col("hash") & mask)):
@@ -175,18 +171,7 @@ def _sets(rows: pl.Series) -> list[list[int]]:
     return sorted(sorted(found) for found in rows.filter(rows.list.len() > 1).to_list())
 
 
-def _digests(root: str, pairs: Sequence[tuple[str, int]]) -> Generator[bytes, None, None]:
-    """Digest files, given as path and size; a caller that stops early waits for none of them."""
-    # A small file takes less time than a call. An object is in memory as a whole.
-    count = 1 if is_s3(root) else _AT_ONCE
-    batches = [pairs[at : at + count] for at in range(0, len(pairs), count)]
-    for digests in ahead(
-        (batch[0][1] if is_s3(root) else 0, partial(_digest_all, root, batch)) for batch in batches
-    ):
-        yield from digests
-
-
-def _digest_all(root: str, pairs: Sequence[tuple[str, int]]) -> list[bytes]:
+def _digests(root: str, pairs: Sequence[tuple[str, int]]) -> list[bytes]:
     return [_digest(os.path.join(root, path), size) for path, size in pairs]
 
 

@@ -23,10 +23,11 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.progress import Progress
 from dsprep.storage.local import (
-    Lock,
+    ScratchLock,
     destination_errors,
     holds,
     open_regular,
+    remove_all_but,
     sync_directory,
     sync_file,
 )
@@ -34,7 +35,6 @@ from dsprep.storage.local import (
 Place = tuple[str, str]
 """The path of a sample below the root, and that of its place below the output."""
 
-_LOCK = ".split.lock"
 _SCRATCH = ".split"
 _PARTIAL = ".split.partial"
 _BLOCK = 1 << 20
@@ -44,16 +44,15 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
     """Make a directory, and keep other splits from writing there."""
-    with destination_errors(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-    guard = directory / _LOCK
-    lock = Lock(guard, directory)
+    scratch = directory / _SCRATCH
+    with destination_errors(scratch):
+        if scratch.is_symlink() or scratch.is_file():
+            scratch.unlink()
+    lock = ScratchLock(scratch, directory)
     try:
         yield
     finally:
-        with suppress(OSError):
-            guard.unlink()
-        lock.release()
+        lock.remove()
 
 
 def write_lists(
@@ -65,44 +64,36 @@ def write_lists(
 ) -> tuple[bool, list[str]]:
     """Write all files or none; return whether any was missing or different, and other lists there.
 
-    Old files are removed before the first new file gets its name, so that nobody ever finds files
-    of two splits side by side, whose samples overlap.
+    The caller is the :func:`only_writer`. Old files are removed before the first new file gets its
+    name, so that nobody ever finds files of two splits side by side, whose samples overlap.
     """
     read = {os.path.realpath(path) for path in inputs}
     scratch = directory / _SCRATCH
     new = []
     with destination_errors(directory):
-        try:
-            if scratch.is_symlink() or scratch.is_file():
-                scratch.unlink()
-            elif scratch.exists():  # a killed run has left it
-                shutil.rmtree(scratch)
-            scratch.mkdir()
-            for name, make in files.items():
-                final, data = directory / name, make()
-                if holds(final, data):
-                    continue
-                if os.path.lexists(final) and os.path.realpath(final) in read:
-                    raise OptionError(
-                        f"{final}: is what this command reads; write to another directory with -o"
-                    )
-                if os.path.lexists(final) and not overwrite:
-                    raise DestinationError(
-                        f"{final}: is there already and differs; give --overwrite to replace it, "
-                        "or another directory"
-                    )
-                (scratch / name).write_bytes(data)
-                sync_file(scratch / name)
-                new.append(name)
-            for name in new:
-                (directory / name).unlink(missing_ok=True)
-            sync_directory(directory)
-            for name in new:
-                (scratch / name).rename(directory / name)
-            sync_directory(directory)
-        finally:
-            with suppress(OSError):
-                shutil.rmtree(scratch)
+        remove_all_but(scratch, "lock")  # what a killed run has left
+        for name, make in files.items():
+            final, data = directory / name, make()
+            if holds(final, data):
+                continue
+            if os.path.lexists(final) and os.path.realpath(final) in read:
+                raise OptionError(
+                    f"{final}: is what this command reads; write to another directory with -o"
+                )
+            if os.path.lexists(final) and not overwrite:
+                raise DestinationError(
+                    f"{final}: is there already and differs; give --overwrite to replace it, "
+                    "or another directory"
+                )
+            (scratch / name).write_bytes(data)
+            sync_file(scratch / name)
+            new.append(name)
+        for name in new:
+            (directory / name).unlink(missing_ok=True)
+        sync_directory(directory)
+        for name in new:
+            (scratch / name).rename(directory / name)
+        sync_directory(directory)
     lists = {path.name: os.path.realpath(path) for path in directory.glob("[!.]*.lst")}
     return bool(new), sorted(name for name in lists.keys() - files if lists[name] not in read)
 
@@ -200,7 +191,15 @@ def _put(way: str, source: str, final: str, into: int) -> None:
             if way == "symlink":
                 os.symlink(link, name, dir_fd=into)
             elif reader is None:
-                _link(source, final, into)
+                try:
+                    os.link(source, name, dst_dir_fd=into, follow_symlinks=True)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    raise DestinationError(
+                        f"{where}: is on another disk than {source}, which no hard link reaches: "
+                        "give --materialize symlink or copy"
+                    ) from None
             else:
                 _copy(reader, name, into)
             return
@@ -216,18 +215,6 @@ def _put(way: str, source: str, final: str, into: int) -> None:
             f"{final}: is there already, and is not {source}; remove it, or choose another "
             "directory"
         )
-
-
-def _link(source: str, final: str, into: int) -> None:
-    try:
-        os.link(source, os.path.basename(final), dst_dir_fd=into, follow_symlinks=True)
-    except OSError as error:
-        if error.errno == errno.EXDEV:
-            raise DestinationError(
-                f"{os.path.dirname(final)}: is on another disk than {source}, which no hard link "
-                "reaches: give --materialize symlink or copy"
-            ) from None
-        raise
 
 
 def _copy(reader: BinaryIO, name: str, into: int) -> None:

@@ -29,23 +29,21 @@ def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) ->
     """Hash images by what they show: upright, in gray, small."""
     # This is the `phash` of the library `imagehash`: which of the 64 lowest frequencies of a 32 x
     # 32 thumbnail are above their median.
-    root, paths = task
-    hashes = [_hash_file(os.path.join(root, path)) for path in paths]
-    report(len(paths), 0)
-    return hashes
-
-
-def _hash_file(path: str) -> int | None:
     import imagehash
     from PIL import ImageOps
 
-    try:
-        data = read_bytes(path, LARGEST_TABLE)
-        header = read_header(data)
-        require_whole(data, header)
-        with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
-            image = open_image(data, header, DEFAULT_MAX_PIXELS)
-            image.draft("L", _ENOUGH)
-            return int(str(imagehash.phash(ImageOps.exif_transpose(image))), 16)
-    except (BadImage, OSError):
-        return None
+    root, paths = task
+    hashes: list[int | None] = []
+    for path in paths:
+        try:
+            data = read_bytes(os.path.join(root, path), LARGEST_TABLE)
+            header = read_header(data)
+            require_whole(data, header)
+            with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
+                image = open_image(data, header, DEFAULT_MAX_PIXELS)
+                image.draft("L", _ENOUGH)
+                hashes.append(int(str(imagehash.phash(ImageOps.exif_transpose(image))), 16))
+        except (BadImage, OSError):
+            hashes.append(None)
+    report(len(paths), 0)
+    return hashes

@@ -24,7 +24,6 @@ _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{0,20}(?:e-[0-9]{1,2})?|[0-9]{1,9}/[0-9]
 
 _CLOSE = Fraction(1, 10**9)
 _LONGEST_NAME = 200
-_TAKEN = ("classes.txt",)
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def require_side_names(names: Iterable[str]) -> None:
     for name in names:
         if not name or not name.isprintable() or "/" in name or name != name.strip():
             raise OptionError(f"{name!r} cannot be the name of a side: it is not a file name")
-        if name.startswith(".") or name.endswith(".lst") or name in _TAKEN:
+        if name.startswith(".") or name.endswith(".lst") or name == "classes.txt":
             raise OptionError(f"{name!r} cannot be the name of a side: choose another")
         if len(name.encode()) > _LONGEST_NAME:
             raise OptionError(f"the name of a side is longer than {_LONGEST_NAME} bytes: {name!r}")
@@ -100,7 +99,16 @@ def apportion(shares: Sequence[Sequence[int]], unit: int) -> Table:
     if not shares:
         return []
     rests = [[share % unit for share in row] for row in shares]
-    extra = _round_in_turn(rests, unit)
+    # Row by row, the cells of the sides that are owed most are rounded up; _repair moves some.
+    due = [0] * len(rests[0])
+    extra = []
+    for row in rests:
+        due = [owed + rest for owed, rest in zip(due, row, strict=True)]
+        open_sides = [side for side, rest in enumerate(row) if rest]
+        added = set(sorted(open_sides, key=lambda side: (-due[side], side))[: sum(row) // unit])
+        for side in added:
+            due[side] -= unit
+        extra.append(added)
     totals = [sum(column) for column in zip(*rests, strict=True)]
     _repair(extra, rests, [total // unit for total in totals], [-(-t // unit) for t in totals])
     best = largest_remainder(totals, unit)
@@ -119,20 +127,6 @@ def largest_remainder(shares: Sequence[int], unit: int) -> list[int]:
     for side in by_rest[:left]:
         counts[side] += 1
     return counts
-
-
-def _round_in_turn(rests: Sequence[Sequence[int]], unit: int) -> list[set[int]]:
-    """Choose the cells to round up: row by row, those of the sides that are owed most."""
-    due = [0] * len(rests[0])
-    extra = []
-    for row in rests:
-        due = [owed + rest for owed, rest in zip(due, row, strict=True)]
-        open_sides = [side for side, rest in enumerate(row) if rest]
-        added = set(sorted(open_sides, key=lambda side: (-due[side], side))[: sum(row) // unit])
-        for side in added:
-            due[side] -= unit
-        extra.append(added)
-    return extra
 
 
 def _repair(

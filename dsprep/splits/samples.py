@@ -208,7 +208,7 @@ def parse_assignment(
                 f"{quoted_names(cells.columns)}"
             )
         column = (prediction or sides)[0]
-    names = find_columns(cells.columns, path_column, [column], source).path
+    names, _ = find_columns(cells.columns, path_column, [column], source)
     values = pl.DataFrame([numbers, cells[names].alias("name"), cells[column].alias("value")])
     refuse(source, values, pl.col("name") == "", lambda row: f"no path in the column {names!r}")
     if gives == "side":

@@ -67,7 +67,10 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
         strata, method, why_not = _strata(options, samples)
         notes += why_not
         drawn = draw(path, options.seed or 0)
-        repeated = _repeated(path, drawn)
+        repeated: list[list[int]] = []
+        if drawn.n_unique() < len(drawn):  # numbers are faster to count than the paths they hash
+            rows = path.to_frame().with_row_index("row").filter(path.is_duplicated())
+            repeated = rows.group_by("path").agg("row").sort("path")["row"].to_list()
         if repeated:
             what = format_count(len(repeated), "path")
             names = format_some(path.gather([rows[0] for rows in repeated[:4]]).to_list())
@@ -99,9 +102,9 @@ def _groups(samples: Samples, group: str) -> pl.Series:
         cells, _ = parse_cells(read_text_beside(samples.root or "", samples.table), samples.table)
         if group in cells.columns:
             # The ids of a table's samples are the numbers of its rows.
-            groups = cells[group].gather(samples.rows["index"])
+            groups = cells[group].gather(samples.rows["index"]).alias("group")
             problem = f"{samples.table}: nothing in the column {group!r} for"
-            return _require_groups(groups.alias("group"), paths, problem)
+            return _require_groups(groups, paths, problem)
     return group_by_pattern(paths, group)
 
 
@@ -136,14 +139,6 @@ def _strata(options: SplitOptions, samples: Samples) -> tuple[pl.Series, str, li
     why_not = [f"not stratified, as {what}"] if options.stratify else []
     same = pl.Series("stratum", [0], pl.Int64).new_from_index(0, samples.rows.height)
     return same, "at random", why_not
-
-
-def _repeated(path: pl.Series, drawn: pl.Series) -> list[list[int]]:
-    """Return the rows of each path that is listed more than once."""
-    if drawn.n_unique() == len(drawn):  # numbers are faster to count than the paths they hash
-        return []
-    rows = path.to_frame().with_row_index("row").filter(path.is_duplicated())
-    return rows.group_by("path").agg("row").sort("path")["row"].to_list()
 
 
 def draw(texts: pl.Series, seed: int) -> pl.Series:
@@ -192,6 +187,7 @@ def _single_counts(
     sizes: Sequence[int], groups: Sequence[Cells], placed: Sequence[int], ratios: Ratios
 ) -> Table:
     """Count the single samples of each class that go to each side, given the groups' sides."""
+    # They are divided in proportion to what is missing; a side with more than its share gets none.
     unit = ratios.whole * _FINE
     wanted = [[size * part * _FINE for part in ratios.parts] for size in sizes]
     left = list(sizes)
@@ -199,28 +195,22 @@ def _single_counts(
         for stratum, count in group:
             wanted[stratum][side] -= count * unit
             left[stratum] -= count
-    return apportion(
-        [_scale(row, singles * unit) for row, singles in zip(wanted, left, strict=True)], unit
-    )
-
-
-def _scale(wanted: Sequence[int], total: int) -> list[int]:
-    """Divide a total in proportion to what is wanted; a side with more than its share gets none."""
-    open_parts = [max(part, 0) for part in wanted]
-    scaled = [part * total // sum(open_parts) if total else 0 for part in open_parts]
-    scaled[open_parts.index(max(open_parts))] += total - sum(scaled)
-    return scaled
+    shares = []
+    for row, singles in zip(wanted, left, strict=True):
+        parts, total = [max(part, 0) for part in row], singles * unit
+        scaled = [part * total // sum(parts) if total else 0 for part in parts]
+        scaled[parts.index(max(parts))] += total - sum(scaled)
+        shares.append(scaled)
+    return apportion(shares, unit)
 
 
 def _divide(samples: pl.DataFrame, counts: Table) -> pl.DataFrame:
     """Deal out the samples of each class in the order drawn."""
     runs = pl.DataFrame(
-        {
-            "side": [side for row in counts for side in range(len(row))],
-            "count": [count for row in counts for count in row],
-        },
+        [run for row in counts for run in enumerate(row) if run[1]],
         schema={"side": pl.Int64, "count": pl.Int64},
-    ).filter(pl.col("count") > 0)
+        orient="row",
+    )
     sides = runs.select(pl.col("side").repeat_by("count").explode()).to_series()
     return pl.DataFrame([_order(samples).alias("row"), sides])
 

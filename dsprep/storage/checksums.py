@@ -41,7 +41,13 @@ def combine_all(runs: Iterable[tuple[int, int]]) -> int:
     # bytes before by x to the power of its bits; the rest cancels out.
     combined = 0
     for value, size in runs:
-        combined = _multiply(_power(8 * size), combined) ^ value if combined else value
+        bits, power = 8 * size, 1 << 30  # x, squared for each further bit of the exponent
+        while combined and bits:
+            if bits & 1:
+                combined = _multiply(power, combined)
+            power = _multiply(power, power)
+            bits >>= 1
+        combined ^= value
     return combined
 
 
@@ -53,17 +59,6 @@ def _multiply(a: int, b: int) -> int:
             product ^= b
         b = b >> 1 ^ (_POLYNOMIAL if b & 1 else 0)
     return product
-
-
-def _power(bits: int) -> int:
-    """Raise x to a power by squaring."""
-    result, square = 1 << 31, 1 << 30
-    while bits:
-        if bits & 1:
-            result = _multiply(result, square)
-        square = _multiply(square, square)
-        bits >>= 1
-    return result
 
 
 def metadata_of(mtime_ns: int, crc32c: int | None = None) -> dict[str, str]:

@@ -159,7 +159,6 @@ class LocalFile(io.FileIO):
         super().__init__(path, opener=open_regular)
 
     def facts(self) -> Facts:
-        """Return its size, and when it was last changed."""
         status = os.fstat(self.fileno())
         return Facts(status.st_size, status.st_mtime_ns)
 

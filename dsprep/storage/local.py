@@ -252,7 +252,6 @@ class ScratchLock(Lock):
         super().__init__(scratch / "lock", guarded, PATIENCE, hidden=True)
 
     def remove(self) -> None:
-        """Remove the directory and release the lock."""
         # The locked file is removed last: until then no other run can begin to write there.
         if not self.file.closed and not self._scratch.is_symlink():
             with suppress(OSError):

@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -97,7 +97,7 @@ class Threads:
 submit = Threads(THREADS).submit
 
 
-def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Iterator[B]:
+def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Generator[B, None, None]:
     """Make calls in other threads, some of them before their results are asked for."""
     # Each call comes with the size of its result.
     waiting: deque[tuple[int, Future[B]]] = deque()

@@ -225,36 +225,21 @@ class Send(NamedTuple):
 
 @dataclass
 class SyncReport:
-    """What a sync did or, for a dry run, would do.
-
-    Attributes:
-        source: As it was given.
-        destination: As it was given.
-        state: ``synced``, ``already there``, ``incomplete`` or ``planned``.
-        sent: The files that were sent.
-        bytes: Their size.
-        resumed: Bytes of them that an earlier run had sent.
-        same: Number of files that were there already, by what decided.
-        deleted: Paths that were deleted at the destination.
-        verified: Number of files that `verify` has proven, by what.
-        left: Files that were left out, and why.
-        failures: What failed.
-        requests: An estimate of the requests.
-        notes: Further remarks.
-        seconds: How long it took.
-    """
+    """What a sync did or, for a dry run, would do."""
 
     source: str
     destination: str
-    state: str = "planned"
-    sent: Sequence[Send] = ()
-    bytes: int = 0
-    resumed: int = 0
+    state: str = "planned"  # `synced`, `already there`, `incomplete` or `planned`
+    sent: Sequence[Send] = ()  # the files that were sent
+    bytes: int = 0  # their size
+    resumed: int = 0  # bytes of them that an earlier run had sent
+    # number of files that were there already, by what decided
     same: Counter[str] = field(default_factory=Counter)
-    deleted: Sequence[str] = ()
+    deleted: Sequence[str] = ()  # paths that were deleted at the destination
+    # number of files that `verify` has proven, by what
     verified: Counter[str] = field(default_factory=Counter)
-    left: Sequence[Left] = ()
-    failures: list[Failure] = field(default_factory=list)
-    requests: Requests = Requests()
-    notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    left: Sequence[Left] = ()  # files that were left out, and why
+    failures: list[Failure] = field(default_factory=list)  # what failed
+    requests: Requests = Requests()  # an estimate of the requests
+    notes: list[str] = field(default_factory=list)  # further remarks
+    seconds: float = 0.0  # how long it took

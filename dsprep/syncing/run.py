@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from glob import escape
 from shlex import quote
 from typing import TypeVar
@@ -21,13 +21,18 @@ from dsprep.errors import (
     StoreError,
 )
 from dsprep.keywords import SyncOptions
-from dsprep.storage.store import FATAL
+from dsprep.storage.checksums import crc32c as crc32c_of_bytes
+from dsprep.storage.checksums import crc32c_of, may_be_wrong
+from dsprep.storage.s3.download import download
+from dsprep.storage.s3.upload import copy, require_rights, upload
+from dsprep.storage.store import FATAL, Stored
+from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
-from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import (
     Failure,
     Filters,
     Pair,
+    Requests,
     Send,
     SyncReport,
     is_manifest,
@@ -37,7 +42,7 @@ from dsprep.syncing.plan import (
     plan_sync,
     why_not,
 )
-from dsprep.syncing.sides import ROOT, Directory, Prefix, require_idle
+from dsprep.syncing.sides import ROOT, Directory, Prefix, Side, require_idle
 from dsprep.units import format_count, format_size, format_some
 
 A = TypeVar("A")
@@ -45,6 +50,84 @@ B = TypeVar("B")
 
 _BATCHES = 64  # files whose contents are compared are divided among so many calls
 _PAGE = 1000  # keys in a page of a listing
+
+
+@dataclass(frozen=True)
+class Mover:
+    """Moves files from one side to the other; at least one of both is on S3."""
+
+    source: Side
+    destination: Side
+    way: TransferOptions
+
+    def parts(self, pair: Pair) -> int:
+        if isinstance(self.source, Prefix) and isinstance(self.destination, Prefix):
+            return len(plan_copy(pair.source.size))
+        return len(plan_parts(pair.source.size, self.way.part_size, pair.path))
+
+    def requests(self, parts: Sequence[int]) -> Requests:
+        """Estimate the requests for files of these numbers of parts."""
+        total, several = sum(parts), sum(count > 1 for count in parts)
+        if isinstance(self.destination, Directory):  # several parts take a HEAD more
+            return Requests(0, total + several, total)
+        # Several parts take a search, a beginning and a completion; a copy a HEAD of both objects.
+        heads = 2 * len(parts) if isinstance(self.source, Prefix) else several
+        return Requests(total + 3 * several, heads, total)
+
+    def send(self, pair: Pair, crc32c: int | None) -> int:
+        """Transfer a file; return the number of its bytes that an earlier run had sent."""
+        # `crc32c` is that in a manifest.
+        source, destination = self.source, self.destination
+        if isinstance(source, Directory):
+            assert isinstance(destination, Prefix)
+            key = destination.prefix + pair.path
+            done = upload(source.root / pair.path, destination.store, key, self.way, crc32c)
+        elif isinstance(destination, Directory):
+            path, key = destination.root / pair.path, pair.source.key
+            done = download(source.store, key, path, self.way, pair.source, crc32c)
+        else:
+            self._copy(source, destination, pair, crc32c)
+            return 0
+        return done.stored.size - done.moved
+
+    def _copy(self, source: Prefix, destination: Prefix, pair: Pair, crc32c: int | None) -> None:
+        """Let the server copy the object that was listed, with the crc32c in its manifest."""
+        name, key = source.name(pair.path), pair.source.key
+        stored = source.store.stat(key)
+        if stored is None or stored.etag != pair.source.etag:
+            raise StoreError(f"{name}: has changed since it was listed", "exists")
+        if crc32c is not None:
+            _require(crc32c, source, stored, name)
+        new_key = destination.prefix + pair.path
+        copied = copy(source.store, key, destination.store, new_key, self.way)
+        if crc32c is not None:
+            _require(crc32c, destination, copied.stored, name, proven=True)
+
+    def publish(self, pair: Pair, data: bytes, new: bool) -> None:
+        """Publish a manifest that has been read."""
+        # On S3, it replaces only the one that was found there, or none if `new`.
+        if isinstance(self.destination, Directory):
+            self.send(pair, crc32c_of_bytes(data))
+            return
+        guard = "" if new or pair.found is None else pair.found.etag
+        self.destination.store.publish(self.destination.prefix + pair.path, data, guard)
+        name = self.destination.name(pair.path)
+        self.way.events.moved(name, len(data))
+        self.way.events.end(name, len(data), "md5")
+
+
+def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
+    """Raise if an object does not have the crc32c in its manifest."""
+    known = crc32c_of(stored)
+    doubtful = proven if known is None else known != expected and may_be_wrong(stored)
+    if doubtful:
+        known = side.content(stored).read_crc32c()
+    if known not in (None, expected):
+        raise StoreError(
+            f"{name}: is not what its manifest names: its crc32c is {known:08x}, and "
+            f"{expected:08x} is right; check it with dsprep verify",
+            "damaged",
+        )
 
 
 class Sync:
@@ -120,7 +203,10 @@ class Sync:
             assert pair.found is not None
             source = self._source.content(pair.source, self._checksums.get(pair.path))
             found = self._destination.content(pair.found)
-            return by_content(source, found, self._mover.is_newer(pair.source, pair.found))
+            written = pair.source.modified
+            if isinstance(self._destination, Directory):  # S3 gives only seconds to a download
+                written = int(written)
+            return by_content(source, found, written > pair.found.modified)
 
         # Several files a call, because a small one takes less time than a call.
         undecided = self._plan.undecided
@@ -158,7 +244,6 @@ class Sync:
         plan.spare(staying)
 
     def _describe_plan(self) -> None:
-        """Report what is planned."""
         plan, report, filters = self._plan, self._report, self._filters
         self._notes += [
             f"{self._source.name(path)}: is not a manifest that this dsprep reads; it is sent like "
@@ -207,7 +292,8 @@ class Sync:
         require_idle(self._destination, self._theirs.leases, changed, self._mover.way)
         if plan.sends:
             self._mover.way.events.plan(len(plan.sends), plan.bytes)
-            self._mover.require_rights()
+            if isinstance(self._destination, Prefix):  # the first file makes a local directory
+                require_rights(self._destination.store, self._destination.prefix)
         self._withdraw()
         shards, indexes, manifests = plan.by_rank()
         self._send(shards)

@@ -29,9 +29,8 @@ from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.upload import probe
 from dsprep.storage.transfer import DEFAULT_PART, Events, TransferOptions
-from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import SyncReport
-from dsprep.syncing.run import Sync
+from dsprep.syncing.run import Mover, Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.units import format_count, parse_size
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.dataset.manifest import Manifest, read_rejects
+from dsprep.dataset.manifest import Manifest, parse_rejects
 from dsprep.errors import SourceError
 from dsprep.formats import shard_stem
 from dsprep.options import require_effect
@@ -21,7 +21,7 @@ from dsprep.pipeline import Images, Pipeline
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
-from dsprep.storage.files import short_names
+from dsprep.storage.files import read_bytes, short_names
 from dsprep.units import format_count, format_some
 from dsprep.verifying.inspection import (
     MISSING,
@@ -287,8 +287,8 @@ def _is_rejected(comparison: Comparison) -> pl.Series:
     for file in shards.manifest.files if shards.manifest else ():
         path = shards.directory / file.name
         if file.name.endswith("rejects.jsonl") and path.exists():
-            with suppress(SourceError):  # it has changed, which is reported already
-                paths = [reject.path for reject in read_rejects(path)]
+            with suppress(SourceError, OSError):  # it has changed, which is reported already
+                paths = [reject.path for reject in parse_rejects(read_bytes(str(path)), "")]
             break
     rejected = catalog.table["path"].is_in(paths)
     files = catalog.reader.sources()

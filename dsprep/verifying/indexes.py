@@ -17,16 +17,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsprep.dataset.manifest import FileReceipt
-from dsprep.formats.base import Format, ShardFacts
-from dsprep.formats.tar import Member
+from dsprep.errors import DamagedShard, SourceError
+from dsprep.formats.base import Entry, Format, ShardFacts, Span
+from dsprep.formats.stream import ShardStream
+from dsprep.formats.tar import MAX_NAME, Member
 from dsprep.storage.checksums import crc32c
 from dsprep.storage.local import open_regular, write_whole
-from dsprep.verifying.report import IndexFile
+from dsprep.verifying.report import IndexFile, Problem, counted, problem_of
+from dsprep.workers.pool import Report
 
 Difference = Callable[[bytes], str | None]
 """Says what is wrong with the bytes of an index; None if they are right."""
@@ -177,3 +183,92 @@ def _first_difference(have: bytes, want: bytes) -> str:
 def index_name(name: str, layout: Format) -> str:
     """Return the file name of a shard's index."""
     return name.removesuffix(layout.suffix) + ".idx"
+
+
+# What workers do
+
+
+class IndexTask(NamedTuple):
+    """A shard to index."""
+
+    path: str  # the file
+    layout: Format  # its format
+    wanted: bool  # whether its index is wanted
+    scratch: Path | None  # a directory for unfinished files; None to write nothing
+    whole: bool  # whether to read all of it, for its checksum
+
+
+@dataclass
+class IndexedShard:
+    """What was found in a shard, and its index."""
+
+    samples: int = 0  # how many it holds
+    bytes: int = 0  # its size on disk
+    crc32c: int = 0  # of its bytes; 0 if not all were read
+    compressed: bool = False  # whether it is gzip
+    long_names: int = 0  # how many of its members have names that wids does not read whole
+    index: IndexFile | None = None  # its index; None if there is none
+    without: str = ""  # why it has none, though one is wanted
+    # whether ids are those of several samples, so that the keys in its index are positions
+    repeats: bool = False
+    problem: Problem | None = None  # what is wrong with it
+
+
+def make_index(task: IndexTask, report: Report) -> IndexedShard:
+    """Read a shard, and make its index if it is whole."""
+    found, path = IndexedShard(), Path(task.path)
+    try:
+        with ShardStream(task.path) if task.whole else ShardStream.of_headers(task.path) as stream:
+            found.compressed = stream.compressed
+            data, difference = _draft(task, stream, found, report)
+            found.bytes = path.stat().st_size
+            if task.whole:
+                found.bytes, found.crc32c = stream.checksum()
+    except (DamagedShard, SourceError, OSError) as error:
+        found.problem = problem_of(error, path)
+        return found
+    if found.compressed:
+        found.without = "is gzip, in which nothing can be found by its offset"
+    if not task.wanted:
+        found.without = ""
+    elif not found.without and data is not None:
+        index = path.with_name(index_name(path.name, task.layout))
+        found.index = settle(index, task.layout.shard_index, data, difference, task.scratch)
+    return found
+
+
+def _draft(
+    task: IndexTask, stream: ShardStream, found: IndexedShard, report: Report
+) -> tuple[bytes | None, Difference | None]:
+    """Read a shard to its end, and return what its index should hold."""
+    kind, lines = task.layout.shard_index, []
+    groups = task.layout.groups(stream)
+    for group in counted(groups or (), report, lambda: stream.offset):
+        found.samples += 1
+        members = group.members.values()
+        found.long_names += sum(len(member.name.encode()) > MAX_NAME for member in members)
+        if group.key.endswith("/"):  # a hidden file, which DALI passes over and webdataset does not
+            continue
+        try:
+            lines.append(dali_line(group.key, members))
+        except ValueError as error:
+            found.without = found.without or str(error)
+    if groups is not None:
+        if not lines:
+            found.without = found.without or "holds no samples, and DALI takes no index of none"
+        return dali_webdataset(lines), None
+    offsets, sizes, ids = array("q"), array("q"), array("Q")
+    # What is read anyway, for a checksum, is checked, too.
+    read: Iterator[Entry | Span] = (task.layout.read if task.whole else task.layout.spans)(stream)
+    for entry in counted(read, report, lambda: stream.offset):
+        found.samples += 1
+        offsets.append(entry.offset)
+        sizes.append(entry.size)
+        ids.append(entry.id if isinstance(entry, Span) else entry.sample.id)
+    if kind == "dali":
+        return dali_tfrecord(offsets, sizes), None
+    if kind != "mxnet":
+        return None, None
+    found.repeats = repeat(ids)
+    difference = partial(mxnet_difference, ids=ids, offsets=offsets, by_key=True)
+    return mxnet_index(ids, offsets), difference

@@ -6,26 +6,34 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
 from dsprep.dataset.recorded import options_of_others
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
 from dsprep.formats.base import Format, ShardFacts
+from dsprep.keywords import called_with
 from dsprep.lists.store import read_classes
-from dsprep.options import given_options, require_effect
+from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole, sync_directory
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
-from dsprep.verifying.indexes import index_name, read_wids, settle, wids_difference
-from dsprep.verifying.inspection import IndexedShard, IndexTask, make_index
+from dsprep.verifying.indexes import (
+    IndexedShard,
+    IndexTask,
+    index_name,
+    make_index,
+    read_wids,
+    settle,
+    wids_difference,
+)
+from dsprep.verifying.options import IndexOptions
 from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
 from dsprep.verifying.shards import Shards, find_shards, strays, without_record
 from dsprep.workers.pool import Pool, available_cores
@@ -34,52 +42,31 @@ _NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
 _SAFE = re.compile(r"\w[^/\0]{0,199}")
 
 
-@public
-def index(
-    dest: AnyPath,
-    *,
-    kinds: Sequence[str] = (),
-    check: bool = False,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> IndexReport:
+@called_with(IndexOptions)
+def index(options: IndexOptions) -> IndexReport:
     """Write the indexes of shards; those that are right already stay as they are.
 
-    Args:
-        dest: A directory of shards, one shard, or a manifest.
-        kinds: Which to write: ``mxnet``, ``dali``, ``wids``, ``manifest``; by default all that suit
-            the format.
-        check: Whether to write nothing: what is missing or wrong is then a problem.
-        overwrite: Whether to replace a manifest that is not that of these shards, and another file
-            that has the name of the wids index.
-        dry_run: Whether to write nothing, and say what would be written.
-        workers: How many processes; by default the cores that this process may use.
-        progress: Receives the progress.
+    ``dest`` is a directory of shards, one shard, or a manifest. ``kinds`` are ``mxnet``, ``dali``,
+    ``wids`` and ``manifest``; by default all that suit the format.
 
     Returns:
         What was done; shards that are damaged are in there, not raised.
-
-    Raises:
-        SourceError: If there are no shards.
-        OptionError: If a kind does not suit the format, or the shards are on S3.
-        DestinationError: If something else is where an index would be, or nothing can be written.
     """
-    require_effect("shard index", given_options(locals()))
+    dest, kinds, overwrite = options.dest, options.kinds, options.overwrite
+    require_effect("shard index", options.given)
     began = time.monotonic()
     if is_s3(dest):
         raise OptionError(
             f"{dest}: is on S3, and indexes are written on a disk: fetch the shards with dsprep "
             "sync, index them there, and bring the indexes back with dsprep sync"
         )
-    state = "checked" if check else "planned" if dry_run else "indexed"
+    state = "checked" if options.check else "planned" if options.dry_run else "indexed"
     found = find_shards(dest)
     lost = [Problem(*stray) for stray in strays(dest, found)]
     if lost and overwrite and found[0].destination.single is None:
         found, lost = [without_record(found[0])], []
-    progress = progress or Progress()
-    with Pool(available_cores() if workers is None else workers) as pool:
+    progress = options.progress or Progress()
+    with Pool(available_cores() if options.workers is None else options.workers) as pool:
         parts = [_index(shards, kinds, overwrite, state, pool, progress) for shards in found]
     return joined(dest, parts, lost, began)
 
@@ -205,17 +192,14 @@ def _locked_scratch(shards: Shards) -> Iterator[Path]:
     if shards.manifest is not None:
         remove_leftovers(shards.destination, shards.manifest)
     lock = ScratchLock(scratch, shards.directory)
-    try:
+    with ExitStack() as stack:
+        stack.callback(lock.release)
         if any((scratch / name).exists() for name in ("run.json", "replaced.json")):
             raise DestinationError(
                 f"{shards.directory}: an unfinished run is there: give its command again, first"
             )
-        try:
-            yield scratch
-        finally:
-            lock.remove()
-    finally:
-        lock.release()
+        stack.callback(lock.remove)
+        yield scratch
 
 
 def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> Iterator[Problem]:

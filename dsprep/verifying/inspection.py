@@ -1,46 +1,32 @@
-"""What the workers of ``verify`` and ``shard index`` do: read shards, trees and sources."""
+"""What the workers of ``verify`` do: read shards, trees and sources."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from operator import methodcaller
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
-from dsprep.formats.base import Entry, Format, Span, path_of
+from dsprep.formats.base import Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
-from dsprep.formats.tar import MAX_NAME
 from dsprep.images.decode import make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
 from dsprep.schema import TYPES, Field, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
-from dsprep.verifying.indexes import (
-    Difference,
-    dali_line,
-    dali_tfrecord,
-    dali_webdataset,
-    index_name,
-    mxnet_difference,
-    mxnet_index,
-    repeat,
-    settle,
-)
-from dsprep.verifying.report import IndexFile, Problem, problem_of
+from dsprep.verifying.indexes import mxnet_difference
+from dsprep.verifying.report import Problem, counted, problem_of
 from dsprep.workers.pool import Report
-
-T = TypeVar("T")
 
 Digest: TypeAlias = bytes  # the digests of the fields of a sample, one after another
 
@@ -52,8 +38,6 @@ Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | Non
 
 A sample is known by its name: its key, path or id, as the format has it; empty if it is unknown.
 """
-
-_REPORT_EVERY = 256  # samples between two progress reports
 
 _MAX_PROBLEMS = 100
 """If more samples of a shard are wrong than this, the samples are not the reason."""
@@ -105,20 +89,6 @@ class Inspected:
         """Add a problem, unless there are too many."""
         if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(problem)
-
-
-def counted(
-    samples: Iterable[T], report: Report, done: Callable[[], int] = lambda: 0
-) -> Iterator[T]:
-    """Yield samples, and report from time to time how many, and how many bytes are done."""
-    count, size = 0, 0
-    for sample in samples:
-        yield sample
-        count += 1
-        if count == _REPORT_EVERY:
-            report(count, done() - size)
-            count, size = 0, done()
-    report(count, done() - size)
 
 
 def inspect(task: Task, report: Report) -> Inspected:
@@ -346,92 +316,3 @@ def _content_of(kind: Type) -> Callable[[Value], bytes]:
     if code:
         return struct.Struct(f"<{code}").pack
     return methodcaller("encode", "utf-8", "surrogatepass") if kind.of is str else bytes
-
-
-# Making indexes of shards
-
-
-class IndexTask(NamedTuple):
-    """A shard to index."""
-
-    path: str  # the file
-    layout: Format  # its format
-    wanted: bool  # whether its index is wanted
-    scratch: Path | None  # a directory for unfinished files; None to write nothing
-    whole: bool  # whether to read all of it, for its checksum
-
-
-@dataclass
-class IndexedShard:
-    """What was found in a shard, and its index."""
-
-    samples: int = 0  # how many it holds
-    bytes: int = 0  # its size on disk
-    crc32c: int = 0  # of its bytes; 0 if not all were read
-    compressed: bool = False  # whether it is gzip
-    long_names: int = 0  # how many of its members have names that wids does not read whole
-    index: IndexFile | None = None  # its index; None if there is none
-    without: str = ""  # why it has none, though one is wanted
-    # whether ids are those of several samples, so that the keys in its index are positions
-    repeats: bool = False
-    problem: Problem | None = None  # what is wrong with it
-
-
-def make_index(task: IndexTask, report: Report) -> IndexedShard:
-    """Read a shard, and make its index if it is whole."""
-    found, path = IndexedShard(), Path(task.path)
-    try:
-        with ShardStream(task.path) if task.whole else ShardStream.of_headers(task.path) as stream:
-            found.compressed = stream.compressed
-            data, difference = _draft(task, stream, found, report)
-            found.bytes = path.stat().st_size
-            if task.whole:
-                found.bytes, found.crc32c = stream.checksum()
-    except (DamagedShard, SourceError, OSError) as error:
-        found.problem = problem_of(error, path)
-        return found
-    if found.compressed:
-        found.without = "is gzip, in which nothing can be found by its offset"
-    if not task.wanted:
-        found.without = ""
-    elif not found.without and data is not None:
-        index = path.with_name(index_name(path.name, task.layout))
-        found.index = settle(index, task.layout.shard_index, data, difference, task.scratch)
-    return found
-
-
-def _draft(
-    task: IndexTask, stream: ShardStream, found: IndexedShard, report: Report
-) -> tuple[bytes | None, Difference | None]:
-    """Read a shard to its end, and return what its index should hold."""
-    kind, lines = task.layout.shard_index, []
-    groups = task.layout.groups(stream)
-    for group in counted(groups or (), report, lambda: stream.offset):
-        found.samples += 1
-        members = group.members.values()
-        found.long_names += sum(len(member.name.encode()) > MAX_NAME for member in members)
-        if group.key.endswith("/"):  # a hidden file, which DALI passes over and webdataset does not
-            continue
-        try:
-            lines.append(dali_line(group.key, members))
-        except ValueError as error:
-            found.without = found.without or str(error)
-    if groups is not None:
-        if not lines:
-            found.without = found.without or "holds no samples, and DALI takes no index of none"
-        return dali_webdataset(lines), None
-    offsets, sizes, ids = array("q"), array("q"), array("Q")
-    # What is read anyway, for a checksum, is checked, too.
-    read: Iterator[Entry | Span] = (task.layout.read if task.whole else task.layout.spans)(stream)
-    for entry in counted(read, report, lambda: stream.offset):
-        found.samples += 1
-        offsets.append(entry.offset)
-        sizes.append(entry.size)
-        ids.append(entry.id if isinstance(entry, Span) else entry.sample.id)
-    if kind == "dali":
-        return dali_tfrecord(offsets, sizes), None
-    if kind != "mxnet":
-        return None, None
-    found.repeats = repeat(ids)
-    difference = partial(mxnet_difference, ids=ids, offsets=offsets, by_key=True)
-    return mxnet_index(ids, offsets), difference

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -13,6 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DamagedShard, DsprepError
+from dsprep.workers.pool import Report
+
+T = TypeVar("T")
+
+_REPORT_EVERY = 256  # samples between two progress reports
 
 
 class Problem(NamedTuple):
@@ -32,6 +37,20 @@ def problem_of(error: DsprepError | OSError, path: Path | str, name: str = "") -
     if isinstance(error, OSError):
         return Problem(name, f"cannot be read ({error.strerror})")
     return Problem(name, str(error).removeprefix(f"{path}: "))
+
+
+def counted(
+    samples: Iterable[T], report: Report, done: Callable[[], int] = lambda: 0
+) -> Iterator[T]:
+    """Yield samples, and report from time to time how many, and how many bytes are done."""
+    count, size = 0, 0
+    for sample in samples:
+        yield sample
+        count += 1
+        if count == _REPORT_EVERY:
+            report(count, done() - size)
+            count, size = 0, done()
+    report(count, done() - size)
 
 
 class FieldFound(NamedTuple):
@@ -63,59 +82,37 @@ class IndexFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """What was found in data sets.
-
-    Attributes:
-        destination: As it was given.
-        format: Name of the format.
-        shards: Number of shards.
-        samples: Number of samples.
-        bytes: Size of the shards.
-        problems: What is wrong; empty if all is well.
-        notes: Further remarks.
-        seconds: How long it took.
-    """
+    """What was found in data sets."""
 
     destination: str
-    format: str = ""
+    format: str = ""  # name of the format
     shards: int = 0
     samples: int = 0
-    bytes: int = 0
-    problems: Sequence[Problem] = ()
-    notes: Sequence[str] = ()
-    seconds: float = 0.0
+    bytes: int = 0  # size of the shards
+    problems: Sequence[Problem] = ()  # what is wrong; empty if all is well
+    notes: Sequence[str] = ()  # further remarks
+    seconds: float = 0.0  # how long it took
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyReport(CheckReport):
-    """What verifying found.
+    """What verifying found."""
 
-    Attributes:
-        manifest: Whether there was a manifest to compare with.
-        checked: What was checked, in words.
-        proof: On S3, the number of correct files by what proves them: the ``checksum`` that S3
-            keeps, the one that dsprep stored in the ``metadata``, ``download``, which reads all
-            bytes; or only their ``size``, which is no proof.
-        fields: The fields of the samples; empty if they are unknown.
-    """
-
-    manifest: bool = True
-    checked: Sequence[str] = ("manifest",)
+    manifest: bool = True  # whether there was a manifest to compare with
+    checked: Sequence[str] = ("manifest",)  # what was checked, in words
+    # on S3, the number of correct files by what proves them: the `checksum` that S3 keeps, the one
+    # that dsprep stored in the `metadata`, `download`, which reads all bytes; or only their `size`,
+    # which is no proof
     proof: Mapping[str, int] = field(default_factory=dict)
-    fields: Sequence[FieldFound] = ()
+    fields: Sequence[FieldFound] = ()  # the fields of the samples; empty if they are unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexReport(CheckReport):
-    """What indexing did or, for a dry run, would do.
+    """What indexing did or, for a dry run, would do."""
 
-    Attributes:
-        state: ``indexed``, ``planned`` or ``checked``.
-        files: The indexes, and the manifest.
-    """
-
-    state: str
-    files: Sequence[IndexFile] = ()
+    state: str  # `indexed`, `planned` or `checked`
+    files: Sequence[IndexFile] = ()  # the indexes, and the manifest
 
 
 R = TypeVar("R", bound=CheckReport)

@@ -22,8 +22,7 @@ from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination
-from dsprep.sources.names import expand, located
-from dsprep.storage.files import absent
+from dsprep.sources.names import by_directory, expand, located, require_there
 from dsprep.storage.local import is_scratch
 from dsprep.storage.location import Location
 from dsprep.units import format_count
@@ -62,9 +61,8 @@ def find_shards(name: str) -> list[Shards]:
         own = Destination(path.parent, path.name)
         if path.is_file():
             found = _with_manifest(own.manifest) if own.manifest.exists() else None
-            if found and (found.manifest is None or found.manifest.has_shard(path.name)):
-                return [found]
-            return [_without_manifest(own)]
+            # A manifest of that name may be of another file that only has the same stem.
+            return [found if found and path.name in found.names else _without_manifest(own)]
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     if own.scratch.is_dir():
@@ -86,12 +84,8 @@ def find_sources(name: str) -> list[Shards]:
         files = [place] if os.path.exists(place) else expand(place)
         if files == [name]:
             raise
-    if missing := absent(files):
-        raise SourceError(f"{missing[0]}: there is no such shard ({name})")
-    directories: dict[str, list[str]] = {}
-    for file in files:
-        directories.setdefault(os.path.dirname(file), []).append(file)
-    return [_some_of(Path(directory), paths) for directory, paths in directories.items()]
+    require_there(files, name)
+    return [_some_of(own) for own in by_directory(files)]
 
 
 def _in_directory(path: Path) -> list[Shards]:
@@ -104,7 +98,7 @@ def _in_directory(path: Path) -> list[Shards]:
     return [_with_manifest(path / name) for name in own] or [_without_manifest(Destination(path))]
 
 
-def _some_of(directory: Path, files: Sequence[str]) -> Shards:
+def _some_of(files: Sequence[str]) -> Shards:
     """Return some of the shards of a directory, with its manifest if that names all of them."""
     names = [os.path.basename(path) for path in files]
     with suppress(SourceError):  # another program may have written a file of that name
@@ -114,7 +108,8 @@ def _some_of(directory: Path, files: Sequence[str]) -> Shards:
             samples, size = (sum(getattr(it, what) for it in shards) for what in _TOTALS)
             manifest = replace(found[1], shards=shards, samples=samples, bytes=size)
             return replace(whole, names=names, manifest=manifest, is_part=True)
-    return replace(_of_others(Destination(directory), names), is_part=True)
+    where = Destination(Path(files[0]).parent)
+    return replace(_without_manifest(where, names), is_part=True)
 
 
 def of_manifest(path: str, manifest: Manifest, remote: Location | None = None) -> Shards:
@@ -138,47 +133,34 @@ def _with_manifest(path: Path) -> Shards:
         return replace(others, notes=(*others.notes, note))
 
 
-def _of_others(where: Destination, names: Sequence[str], notes: tuple[str, ...] = ()) -> Shards:
-    """Return shards that have no manifest, by their names."""
-    layouts = {}
-    for name in names:
+def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
+    """Return shards that have no manifest: those of these names, or all in the directory."""
+    directory, by_format = where.directory, dict[str, list[str]]()
+    names = [where.single] if where.single else names
+    there = names or sorted(os.listdir(directory))
+    for name in there:
         layout = format_of_source(name)
-        if layout is None:
-            path = where.directory / name
-            raise SourceError(f"{path}: its name is not that of a shard ({suffixes()})")
-        layouts[layout.name] = layout
-    if len(layouts) > 1:
-        kinds = " and ".join(sorted(layouts))
-        raise SourceError(f"{where.directory}: shards of {kinds}; name those of one format")
-    ((_, layout),) = layouts.items()
-    return Shards(Recorded(layout(), known=False), names, None, where, notes)
-
-
-def _without_manifest(where: Destination) -> Shards:
-    if where.single is not None:
-        return _of_others(where, [where.single])
-    directory = where.directory
-    by_format: dict[str, list[str]] = {}
-    for path in sorted(directory.iterdir()):
-        layout = format_of_source(path.name)
-        if layout is not None and not path.name.startswith(".") and path.is_file():
-            by_format.setdefault(layout.name, []).append(path.name)
-    if not by_format and any(is_scratch(path.name) for path in directory.iterdir()):
-        raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
+        if names and layout is None:
+            raise SourceError(f"{directory / name}: its name is not that of a shard ({suffixes()})")
+        if layout and (names or (name[0] != "." and (directory / name).is_file())):
+            by_format.setdefault(layout.name, []).append(name)
     if not by_format:
-        raise SourceError(f"{directory}: holds no shards ({suffixes()})")
+        what = f"finished shard; {UNFINISHED}" if any(map(is_scratch, there)) else ""
+        raise SourceError(f"{directory}: holds no {what or f'shards ({suffixes()})'}")
     notes: tuple[str, ...] = ()
     tables = {name for name in by_format if not FORMATS[name].concatenative}
-    if tables and len(by_format) == len(tables) + 1:  # as img2dataset writes them
+    if tables and not names and len(by_format) == len(tables) + 1:  # as img2dataset writes them
         for name in tables:
             count = format_count(len(by_format.pop(name)), "file")
             notes += (f"{count} of {name} beside the shards passed over",)
     if len(by_format) > 1:
         raise SourceError(
-            f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
+            f"{directory}: shards of {' and '.join(sorted(by_format))}; name those of one format"
+            if names
+            else f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
         )
-    ((_, names),) = by_format.items()
-    return _of_others(where, names, notes)
+    ((kind, found),) = by_format.items()
+    return Shards(Recorded(FORMATS[kind](), known=False), found, None, where, notes)
 
 
 def without_record(shards: Shards) -> Shards:
@@ -186,7 +168,7 @@ def without_record(shards: Shards) -> Shards:
     if shards.destination.single is None:
         return _without_manifest(shards.destination)
     made = Recorded(type(shards.made.layout)(), known=False)
-    return Shards(made, shards.present, None, shards.destination)
+    return replace(shards, made=made, names=shards.present, manifest=None)
 
 
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from shlex import quote
@@ -46,8 +46,8 @@ class Place(NamedTuple):
 class _File:
     """A file that should be there, and what was found out about it."""
 
+    place: Place  # where it should be
     receipt: FileReceipt  # what it should be; its name starts at the prefix of the data set
-    location: Location
     samples: int = 0  # how many samples it stands for
     is_data: bool = False  # whether it holds samples, rather than being a companion
     stored: Stored | None = None  # what is there; None if nothing is, or if it is unknown
@@ -55,13 +55,13 @@ class _File:
     wrong: str = ""  # what is wrong with it; empty if nothing is
     is_doubted: bool = False  # whether the server's checksum says that it is wrong
 
-    def look(self, store: S3Store) -> None:
+    def look(self) -> None:
         try:
-            self.stored = store.stat(self.location.key)
+            self.stored = self.place.store.stat(self.key)
         except StoreError as error:
             if error.kind in FATAL:
                 raise
-            self.wrong = problem_of(error, str(self.location)).message
+            self.wrong = problem_of(error, self.url).message
             return
         if self.stored is None:
             self.wrong = "is in the manifest, but not there"
@@ -72,6 +72,14 @@ class _File:
             # Another program may have stored a wrong checksum.
             self.is_doubted = self.by == "checksum"
             self.wrong += ", as its metadata has it" if self.by == "metadata" else ""
+
+    @property
+    def key(self) -> str:
+        return self.place.location.key + self.receipt.name
+
+    @property
+    def url(self) -> str:
+        return self.place.url(self.receipt.name)
 
     @property
     def has_size(self) -> bool:
@@ -104,17 +112,16 @@ def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
     sets = _sets(place, name if is_file else "", problems)
     if not (sets or problems):
         is_gone = (is_shard and name not in place.names) or not (place.names or place.deeper)
-        if is_gone and any(mark in key for mark in "*?[{"):
-            raise SourceError(
-                f"{url}: nothing is there; on S3, verify takes a prefix, a manifest or a shard, "
-                "and no pattern"
-            )
-        if is_gone:
-            raise SourceError(f"{url}: nothing is there; look at the spelling of its name")
-        raise SourceError(
-            f"{url}: no manifest there tells what it should be; fetch all and look into it: "
-            f"dsprep sync {quote(place.url(''))} DIR, then dsprep verify DIR"
+        why = (
+            f"no manifest there tells what it should be; fetch all and look into it: dsprep sync "
+            f"{quote(place.url(''))} DIR, then dsprep verify DIR"
         )
+        if is_gone and any(mark in key for mark in "*?[{"):
+            takes = "a prefix, a manifest or a shard, and no pattern"
+            why = f"nothing is there; on S3, verify takes {takes}"
+        elif is_gone:
+            why = "nothing is there; look at the spelling of its name"
+        raise SourceError(f"{url}: {why}")
     if not is_file or name == MANIFEST:
         here = [shards for at, shards in sets if at is place]
         for name, message in left_over(place.names, place.deeper, here):
@@ -180,7 +187,13 @@ def _verify(
         problems.append(Problem(place.url(where.scratch.name + "/"), message))
     for message in () if is_tree else false_totals(shards.manifest):
         problems.append(Problem(place.url(where.manifest.name), message))
-    files = list(_files_of(place, shards))
+    files = []
+    for shard in shards.manifest.shards:
+        if not shards.is_part or shard.name in shards.names:
+            files.append(_File(place, shard, shard.samples, True))
+            files += [_File(place, sidecar) for sidecar in shard.sidecars]
+    if not shards.is_part:
+        files += [_File(place, file) for file in shards.manifest.files]
     if is_tree:
         files += _files_in_folder(place, shards, problems)
     lock = threading.Lock()
@@ -190,7 +203,7 @@ def _verify(
             progress.advance(samples, size)
 
     def look(file: _File) -> None:
-        file.look(place.store)
+        file.look()
         if not download:
             advance(file.samples, 0)
 
@@ -198,10 +211,10 @@ def _verify(
         pace.each(look, files)
         doubted = [file for file in files if file.is_doubted]
         if download:
-            _read_back(place, files, pace, advance)
+            _read_back(files, advance, place, pace)
         else:
-            _read_back(place, doubted, pace, ignore)
-    problems += [Problem(str(file.location), file.wrong) for file in files if file.wrong]
+            _read_back(doubted, ignore, place, pace)
+    problems += [Problem(file.url, file.wrong) for file in files if file.wrong]
     data = [file for file in files if file.is_data and file.stored]
     proof = Counter(file.by for file in files if not file.wrong)
     notes = []
@@ -226,21 +239,6 @@ def _verify(
     )
 
 
-def _at(place: Place, receipt: FileReceipt, samples: int = 0, is_data: bool = False) -> _File:
-    location = place.location._replace(key=place.location.key + receipt.name)
-    return _File(receipt, location, samples, is_data)
-
-
-def _files_of(place: Place, shards: Shards) -> Iterator[_File]:
-    assert shards.manifest is not None
-    for shard in shards.manifest.shards:
-        if not shards.is_part or shard.name in shards.names:
-            yield _at(place, shard, shard.samples, True)
-            yield from (_at(place, sidecar) for sidecar in shard.sidecars)
-    if not shards.is_part:
-        yield from (_at(place, file) for file in shards.manifest.files)
-
-
 def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> list[_File]:
     """Return the files that the listing of a folder names; find those that it does not name."""
     # A listing that is missing, or is not the one of the manifest, names nothing: it is reported
@@ -261,15 +259,13 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
     try:
         for line in BytesIO(data):
             for number, file in enumerate(Listed.from_json(line).files):
-                if [type(value) for value in file] != [str, int, int]:
-                    raise ValueError(f"{file!r:.100} tells no file")
                 receipt = FileReceipt(f"{single}/{file.path}", file.bytes, file.crc32c)
                 # the first file stands for the sample
-                files.append(_at(place, receipt, 1 if number == 0 else 0, True))
+                files.append(_File(place, receipt, 1 if number == 0 else 0, True))
     except ValueError as error:
         problems.append(Problem(place.url(name), f"cannot be read: {error}"))
         return []
-    known = {file.location.key for file in files}
+    known = {file.key for file in files}
     problems += [
         Problem(place.store.url(stored.key), "is there, but not in the listing")
         for page in place.store.list(f"{place.location.key}{single}/")
@@ -280,7 +276,7 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
 
 
 def _read_back(
-    place: Place, files: Sequence[_File], pace: Pace, advance: Callable[[int, int], None]
+    files: Sequence[_File], advance: Callable[[int, int], None], place: Place, pace: Pace
 ) -> None:
     """Compare all files of the right size by their bytes, whatever a HEAD said."""
     left = [(file, file.stored) for file in files if file.stored is not None and file.has_size]
@@ -295,7 +291,7 @@ def _read_back(
         for (file, _), value in zip(left, values, strict=True):
             file.by = "download"
             if isinstance(value, StoreError):
-                file.wrong = problem_of(value, str(file.location)).message
+                file.wrong = problem_of(value, file.url).message
             else:
                 file.wrong = difference(file.receipt, file.receipt.bytes, value)
         left = [pair for pair in left if pair[0].wrong]

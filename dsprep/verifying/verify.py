@@ -7,15 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.folder import LISTING, read_listing
-from dsprep.options import given_options, require_effect
+from dsprep.keywords import called_with
+from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Schema
@@ -25,6 +25,7 @@ from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
 from dsprep.verifying.inspection import Digester, Inspected, Task, Understood, inspect
 from dsprep.verifying.loaders import count_samples, require_loader
+from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
 from dsprep.workers.pool import Pool, available_cores
@@ -35,84 +36,32 @@ R = TypeVar("R")
 _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What to check, and with what."""
-
-    decode: bool  # whether to decode every image
-    against: Source | None  # the source to compare with; None for none
-    loader: str | None  # the framework to read with; None for none
-    # the maximum number of pixels of an image; None for that of the manifest
-    max_pixels: int | None
-    choice: Choice  # what the user says of the fields of shards without a manifest
-    pool: Pool
-    progress: Progress
-
-
-@public
-def verify(
-    dest: AnyPath,
-    *,
-    decode: bool = False,
-    against: Source | AnyPath | None = None,
-    loader: str | None = None,
-    max_pixels: int | None = None,
-    choice: Choice | None = None,
-    download: bool = False,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> VerifyReport:
+@called_with(VerifyOptions)
+def verify(options: VerifyOptions) -> VerifyReport:
     """Verify shards: those of a manifest, or, where there is none, those that are there.
 
-    Args:
-        dest: A directory of shards, one shard, or a manifest; on S3, what a manifest names.
-        decode: Whether to decode every image.
-        against: The source that the shards must hold the samples of: what :func:`dsprep.pack`
-            takes, or, with its labels, what :func:`dsprep.make_source` makes of it.
-        loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
-        max_pixels: The most pixels that an image may have; by default what the manifest says.
-        choice: What the fields of shards without a manifest are, as
-            :func:`dsprep.sources.reading.choice_of` has it.
-        download: Whether to read what is on S3, rather than compare the checksums that it keeps.
-        workers: How many processes; by default the cores that this process may use.
-        progress: Receives the progress.
+    ``dest`` is a directory of shards, one shard, or a manifest; on S3, what a manifest names.
+    ``against`` is what :func:`dsprep.pack` takes or, with its labels, what
+    :func:`dsprep.make_source` makes of it.
 
     Returns:
         What was found; problems in the shards are in there, not raised.
-
-    Raises:
-        SourceError: If there are no shards to verify.
-        OptionError: If the arguments make no sense for these shards.
     """
-    given = given_options({name: value for name, value in locals().items() if name != "choice"})
+    dest, against, loader = options.dest, options.against, options.loader
+    choice, given = options.choice or Choice(), options.given
+    given.pop("--choice", None)
     if isinstance(against, Source):
         given["--against"] = against.root
     require_effect("verify", given, remote=is_s3(dest))
     began = time.monotonic()
-    progress = progress or Progress()
+    progress = options.progress or Progress()
     against = None if against is None else source_of(against)
     if is_s3(dest):
         from dsprep.verifying.stored import verify_stored  # local runs do without S3
 
         with as_source(dest):
-            return verify_stored(dest, download, progress)
+            return verify_stored(dest, options.download, progress)
     found = find_sources(dest)
-    choice = choice or Choice()
-    _require_sense(dest, found, against, loader, choice)
-    for shards in found:
-        if shards.manifest is not None:
-            with suppress(DestinationError):  # a run is alive, or the directory is read-only
-                remove_leftovers(shards.destination, shards.manifest)
-    with Pool(available_cores() if workers is None else workers) as pool:
-        asked = _Asked(decode, against, loader, max_pixels, choice, pool, progress)
-        reports = [_verify(shards, asked) for shards in found]
-    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
-
-
-def _require_sense(
-    dest: str, found: Sequence[Shards], against: Source | None, loader: str | None, choice: Choice
-) -> None:
-    """Refuse options that make no sense for the shards that were found."""
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of them")
     for shards in found if loader is not None else ():
@@ -125,25 +74,46 @@ def _require_sense(
             "--label-type, --schema, --look and --no-image, or give --against SOURCE, whose "
             "fields they then describe"
         )
+    for shards in found:
+        if shards.manifest is not None:
+            with suppress(DestinationError):  # a run is alive, or the directory is read-only
+                remove_leftovers(shards.destination, shards.manifest)
+    with Pool(available_cores() if options.workers is None else options.workers) as pool:
+        reports = [_verify(shards, options, against, pool, progress) for shards in found]
+    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
 
 
-def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
-    manifest, progress, pool = shards.manifest, asked.progress, asked.pool
-    is_tree = shards.made.layout.is_tree
+def _verify(
+    shards: Shards, options: VerifyOptions, against: Source | None, pool: Pool, progress: Progress
+) -> VerifyReport:
+    manifest, is_tree = shards.manifest, shards.made.layout.is_tree
+    decode, loader = options.decode, options.loader
     problems = list(_compare_files(shards))
     checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
     checked += [] if is_tree else ["structure"]
-    understood = understand(shards, asked.choice, pool)
+    understood = understand(shards, options.choice or Choice(), pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
     comparison, digester = None, None
-    if asked.against is not None:
+    if against is not None:
         from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
 
-        comparison, found_out, wrong = prepare(shards, understood, asked.against, pool)
+        comparison, found_out, wrong = prepare(shards, understood, against, pool)
         understood = understood if is_tree else found_out
         problems += wrong
         digester = Digester(comparison.fields)
-    tasks = _tasks(shards, understood, digester, asked, problems)
+    made = shards.made
+    task = Task(
+        path=str(shards.destination),
+        layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),
+        understood=understood,
+        decode=decode,
+        max_pixels=made.max_pixels if options.max_pixels is None else options.max_pixels,
+        digester=digester,
+    )
+    if is_tree:
+        tasks = _tree_tasks(shards, task, problems)
+    else:
+        tasks = [task._replace(path=str(shards.directory / name)) for name in shards.present]
     with progress.task("verifying", manifest.samples if manifest else 0):
         found = pool.map(inspect, tasks, progress.advance)
     problems += _compare_shards(shards, tasks, found, notes)
@@ -151,9 +121,9 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     if misfits and not understood.enforced:
         first = next(one.misfit for one in found if one.misfit)
         notes.append(f"{format_count(misfits, 'sample')} not of this schema; {first}")
-    if asked.decode and understood.schema is not None:
+    if decode and understood.schema is not None:
         checked.append("images")
-    elif asked.decode:
+    elif decode:
         problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
     if comparison is not None:
         checked.append("source")
@@ -162,9 +132,9 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
             wrong, remarks = compare(comparison, digested, pool, progress.advance)
         problems += wrong
         notes += remarks
-    if asked.loader is not None:
-        checked.append(asked.loader)
-        problems += _load(asked.loader, tasks, found)
+    if loader is not None:
+        checked.append(loader)
+        problems += _load(loader, tasks, found)
     counts = sum((one.counts for one in found), Counter[str]())
     schema = Schema(()) if is_tree or understood.schema is None else understood.schema
     roles = {schema.image: IMAGE, schema.label: LABEL}
@@ -240,27 +210,9 @@ def _call(task: tuple[Callable[[T], R], T]) -> R:
         raise SourceError(f"it cannot be read ({error.strerror})") from None
 
 
-def _tasks(
-    shards: Shards,
-    understood: Understood,
-    digester: Digester | None,
-    asked: _Asked,
-    problems: list[Problem],
-) -> list[Task]:
-    """Return a task for each shard, or for some samples of a tree of files."""
-    made, where = shards.made, shards.destination
-    is_tree, schema = made.layout.is_tree, understood.schema
-    task = Task(
-        path=str(shards.directory / (where.single or "")),
-        layout=made.layout if is_tree else replace(made.layout, schema=schema),
-        understood=understood,
-        decode=asked.decode,
-        max_pixels=made.max_pixels if asked.max_pixels is None else asked.max_pixels,
-        digester=digester,
-    )
-    if not is_tree:
-        return [task._replace(path=str(shards.directory / name)) for name in shards.present]
-    listing = where.companion(LISTING)
+def _tree_tasks(shards: Shards, task: Task, problems: list[Problem]) -> list[Task]:
+    """Return a task for some samples of a tree of files at a time."""
+    listing = shards.destination.companion(LISTING)
     try:
         listed = list(read_listing(listing))
     except (OSError, ValueError) as error:

@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
+from dsprep.progress import WAITS
 from dsprep.units import format_count
-from dsprep.waits import WAITS
 from dsprep.workers.worker import receive, send
 
 A = TypeVar("A")

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from dsprep.errors import DsprepError
-from dsprep.waits import WAITS
+from dsprep.progress import WAITS
 
 _FRAME = struct.Struct("<Q")
 
@@ -56,15 +56,15 @@ def yield_core() -> None:
 _answer: Callable[[str, object], None] | None = None
 
 
-def _end_with(alive: int) -> None:
-    os.read(alive, 1)
-    os._exit(1)
-
-
 def main(alive: int) -> None:
     """Answer calls until stdin is closed."""
+
+    def end_with_parent() -> None:
+        os.read(alive, 1)
+        os._exit(1)
+
     with suppress(RuntimeError):  # no thread can be started: it ends when it sends something
-        threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+        threading.Thread(target=end_with_parent, daemon=True).start()
     calls, results = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not get among the messages
     sending = threading.Lock()

@@ -29,8 +29,8 @@ def _check(data: bytes, directory: Path) -> Archive:
     path.write_bytes(data)
     archive = open_archive(str(path))
     places = list(range(len(archive.listing.names)))
-    forth = list(archive.reader.read(archive.listing.rows(places)))
-    back = list(archive.reader.read(archive.listing.rows(places[::-1])))
+    forth = list(archive.reader.members(archive.listing.places(places)))
+    back = list(archive.reader.members(archive.listing.places(places[::-1])))
     require_equal(list(map(repr, forth)), list(map(repr, back[::-1])), "backwards")
     if is_chosen(data):
         with suppress(DsprepError):

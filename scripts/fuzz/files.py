@@ -61,7 +61,7 @@ def _check_augmented(data: bytes, directory: Path) -> None:
     image.write_bytes(b"x")
     manifest = directory / "a.manifest"
     manifest.write_bytes(data)
-    read_augmented(make_source(directory / "images", list_file=manifest), None)
+    read_augmented(make_source(directory / "images", list_file=manifest))
 
 
 def _parquets() -> list[bytes]:

@@ -25,9 +25,8 @@ def images(tmp_path: Path) -> Path:
 def read(images: Path, data: bytes, **options: Any) -> list[str]:
     path = images.parent / "hostile.manifest"
     path.write_bytes(data)
-    classes = options.pop("classes", None)
     source = make_source(images, list_file=path, extensions=["jpg"], **options)
-    return read_augmented(source, classes)[0].table["path"].to_list()
+    return read_augmented(source)[0].table["path"].to_list()
 
 
 def line(ref: str, label: Any = 0) -> bytes:
@@ -112,7 +111,7 @@ def test_many_urls_of_many_parts(images: Path) -> None:
 
 def test_a_file_may_not_be_there_at_all(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be read"):
-        read_augmented(make_source(tmp_path, list_file=tmp_path / "none"), None)
+        read_augmented(make_source(tmp_path, list_file=tmp_path / "none"))
     os.mkfifo(tmp_path / "images")
     with pytest.raises(SourceError):
-        read_augmented(make_source(tmp_path / "images", list_file=tmp_path), None)
+        read_augmented(make_source(tmp_path / "images", list_file=tmp_path))

@@ -14,6 +14,7 @@ from dsprep.errors import BadSample
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.sources.parts import read_parts
+from dsprep.sources.reading import make_source
 from tests.attack.trees import contents, rejects
 from tests.conftest import Finished
 from tests.images import jpeg, png
@@ -184,7 +185,7 @@ def test_a_part_that_is_another_thing_now_is_a_reject(
     source: Path, attack: Callable[[Path], None], part: str, pairs: dict[str, str] | None
 ) -> None:
     """Of that sample alone, at once, and whatever size it is said to have."""
-    catalog, _ = read_parts(str(source), pairs=pairs, classes=None)
+    catalog, _ = read_parts(make_source(source, pairs=pairs))
     attack(source / f"1.{part}")
     one, *others = read(catalog)
     assert isinstance(one, BadSample)
@@ -198,7 +199,7 @@ def test_what_is_no_file_is_no_part(
     source: Path, attack: Callable[[Path], None], pairs: dict[str, str] | None
 ) -> None:
     attack(source / "1.json")
-    catalog, findings = read_parts(str(source), pairs=pairs, classes=None)
+    catalog, findings = read_parts(make_source(source, pairs=pairs))
     assert all(isinstance(each, Sample) for each in read(catalog))
     told = {(finding.kind, finding.path) for finding in findings}
     if pairs is None:
@@ -211,13 +212,13 @@ def test_what_is_no_file_is_no_part(
 
 def test_links_that_go_round_end(source: Path) -> None:
     (source / "round").symlink_to(".")
-    catalog, findings = read_parts(str(source), pairs={"image": "**/*.jpg"}, classes=None)
+    catalog, findings = read_parts(make_source(source, pairs={"image": "**/*.jpg"}))
     assert catalog.keys().to_list() == ["1", "2", "3"]
     assert "loop" in {finding.kind for finding in findings}
 
 
 def test_a_part_added_later_is_not_read(source: Path) -> None:
-    catalog, _ = read_parts(str(source), pairs=None, classes=None)
+    catalog, _ = read_parts(make_source(source))
     (source / "1.key").write_bytes(b"secret")
     assert all(isinstance(each, Sample) and "key" not in each.fields for each in read(catalog))
 

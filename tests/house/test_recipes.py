@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md are true: a format is one module and one word."""
+"""The recipes of CONTRIBUTING.md are true: a format, or a source, is one module and one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the repository with another format."""
+    """A copy of the repository with another format and another source."""
     ignored = shutil.ignore_patterns("__pycache__", "data")
     for name in ("dsprep", "scripts", "tests", "docs"):
         shutil.copytree(ROOT / name, tmp_path / "repo" / name, ignore=ignored)
@@ -28,6 +28,16 @@ def copy(tmp_path: Path) -> Path:
     text = registry.read_text("utf-8")
     text = text.replace("_CONCATENATIVE = {", '_CONCATENATIVE = {\n    "toy": "toy.Toy",')
     registry.write_text(text, "utf-8")
+    shutil.copyfile(ROOT / "tests/house/toy_source.py", root / "dsprep/sources/toy.py")
+    registry = root / "dsprep/sources/reading.py"
+    text = registry.read_text("utf-8")
+    text = text.replace(
+        "    ((), _written),",
+        "    ((), import_module('dsprep.sources.toy').read_paths),\n    ((), _written),",
+    )
+    registry.write_text(
+        text.replace("import os\n", "import os\nfrom importlib import import_module\n", 1), "utf-8"
+    )
     return root
 
 
@@ -66,3 +76,11 @@ def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
     assert "toy" not in found.partition("short test summary")[2]
     run(copy, "scripts.reference")
     assert "| `toy` | samples of entries" in (copy / "docs/formats.md").read_text("utf-8")
+
+
+def test_a_source_is_one_module_and_one_line(copy: Path) -> None:
+    files = image_folder(copy / "images", ("cat", "dog"), 3)
+    (copy / "images" / "some.paths").write_text("\n".join(list(files)[1:5]) + "\n", "utf-8")
+    run(copy, "dsprep", "pack", "images/some.paths", "shards", "--to", "webdataset")
+    run(copy, "dsprep", "verify", "shards", "--against", "images/some.paths")
+    assert '"samples": 4' in (copy / "shards" / "manifest.json").read_text("utf-8")

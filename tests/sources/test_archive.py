@@ -182,7 +182,7 @@ def test_zips_as_other_programs_write_them(tmp_path: Path) -> None:
             assert file.testzip() is None
         listing, reader = open_archive(str(path))[2:]
         assert (listing.names, listing.damage) == (["a/1.jpg", "a/2.jpg"], [])
-        assert list(reader.read(listing.rows(range(2)))) == [b"one", b"two"]
+        assert list(reader.members(listing.places(range(2)))) == [b"one", b"two"]
 
 
 def test_links_in_a_zip_that_cannot_be_read(tmp_path: Path) -> None:
@@ -261,8 +261,8 @@ def test_what_was_listed_before_the_damage_can_be_read(tmp_path: Path) -> None:
         path.write_bytes(whole[:place] + noise[:50_000] + whole[place + 50_000 :])
         archive = open_archive(str(path))
         assert archive.listing.damage
-        rows = archive.listing.rows(range(len(archive.listing.names)))
-        assert len(list(archive.reader.read(rows))) >= 50
+        places = archive.listing.places(range(len(archive.listing.names)))
+        assert len(list(archive.reader.members(places))) >= 50
         archive.reader.write_spool(0, str(tmp_path / "0"))
 
 

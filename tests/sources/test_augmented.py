@@ -43,8 +43,10 @@ BOX_LABEL = [
 def read(root: Path, *lines: str, **options: Any) -> tuple[Catalog, list[Finding]]:
     path = root / "output.manifest"
     path.write_text("\n".join(lines) + "\n")
-    classes = options.pop("classes", None)
-    return read_augmented(make_source(root / "images", list_file=path, **options), classes)
+    if names := options.pop("classes", None):
+        options["classes"] = root / "classes.txt"
+        options["classes"].write_text("".join(f"{name}\n" for name in names))
+    return read_augmented(make_source(root / "images", list_file=path, **options))
 
 
 def paths(root: Path, *refs: str) -> list[str]:
@@ -429,7 +431,7 @@ def test_references_that_are_not_read_are_said(tmp_path: Path) -> None:
     (tmp_path / "train" / "a.jpg").write_bytes(b"x")
     line = {"source-ref": "a.jpg", "out-ref": "s3://b/a.png", "out-ref-metadata": {"x": 1}}
     (tmp_path / "train.manifest").write_text(json.dumps(line), "utf-8")
-    catalog, findings = read_augmented(make_source(tmp_path / "train.manifest"), None)
+    catalog, findings = read_augmented(make_source(tmp_path / "train.manifest"))
     assert catalog.label_column is None
     assert findings == [Finding("unlisted", "out-ref", "1 reference to files that are not read")]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
-from dsprep.sources.reading import detect, make_source, shards_of
+from dsprep.keywords import SourceOptions
+from dsprep.sources.reading import REGISTRY, detect, make_source, shards_of
 from tests.images import jpeg
 
 
@@ -59,3 +62,8 @@ def test_the_place_of_samples_is_told(tmp_path: Path) -> None:
     (tmp_path / "set" / "1.0.0" / "set-train.tfrecord-00000-of-00001").write_bytes(b"")
     with pytest.raises(SourceError, match=r"set/1\.0\.0: holds no samples"):
         detect(make_source(tmp_path / "set"))
+
+
+def test_each_kind_can_be_named() -> None:
+    option = next(field for field in fields(SourceOptions) if field.name == "kind")
+    assert {*option.metadata["choices"]} == {"images", *chain(*(names for names, _ in REGISTRY))}

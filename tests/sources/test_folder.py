@@ -14,11 +14,8 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import format_classes, read_classes
-from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import number_classes
-from dsprep.sources.files import list_files
-from dsprep.sources.scan import scan_below
-from dsprep.sources.tree import read_folder
+from dsprep.sources.reading import make_source, read_source
 
 
 def fill(root: Path, *names: str) -> None:
@@ -29,9 +26,10 @@ def fill(root: Path, *names: str) -> None:
 
 
 def read(root: Path, **options: Any) -> tuple[Catalog, list[Finding]]:
-    extensions = options.get("extensions", frozenset(IMAGE_EXTENSIONS))
-    files = list_files(scan_below(str(root), extensions))
-    return read_folder(str(root), files, options.get("classes"), extensions)
+    if names := options.pop("classes", None):
+        options["classes"] = root.with_name(f"{root.name}.classes.txt")
+        options["classes"].write_text("".join(f"{name}\n" for name in names))
+    return read_source(make_source(root, **options))
 
 
 def test_each_directory_is_a_class(tmp_path: Path) -> None:
@@ -87,7 +85,7 @@ def test_a_flat_folder_has_no_classes(tmp_path: Path) -> None:
 
 def test_extensions_are_a_choice(tmp_path: Path) -> None:
     fill(tmp_path, "a/1.jpg", "a/2.ppm")
-    catalog, findings = read(tmp_path, extensions=frozenset({"ppm"}))
+    catalog, findings = read(tmp_path, extensions=["ppm"])
     assert catalog.table["path"].to_list() == ["a/2.ppm"]
     assert findings == [Finding("not-an-image", "a/1.jpg")]
 

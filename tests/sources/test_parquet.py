@@ -166,10 +166,6 @@ class TestLabels:
         catalog = catalog_of(path, choice=Choice(label_type="text"))
         assert [each.fields["label"] for each in read_all(catalog)] == ["dog", "cat"]  # type: ignore[union-attr]
 
-    def test_the_order_of_names(self, tmp_path: Path) -> None:
-        path = three(tmp_path, label=["a10", "a2", "a1"])
-        assert catalog_of(path, order="natural").classes == ("a1", "a2", "a10")
-
     def test_names_in_a_dictionary(self, tmp_path: Path) -> None:
         names = pa.array(["dog", "cat", "dog"]).dictionary_encode()
         catalog, _ = read_parquet([three(tmp_path, label=names)], ("dog", "cat"))

@@ -22,7 +22,6 @@ from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Choice
 from dsprep.sources.infer import with_schema
-from dsprep.sources.parts import read_parts
 from dsprep.sources.reading import detect, make_source, read_source
 from tests.images import jpeg, png
 
@@ -40,11 +39,13 @@ def read(
     pairs: Mapping[str, str] | None = None,
     classes: tuple[str, ...] | None = None,
 ) -> tuple[Catalog, list[Finding]]:
-    if root.is_file():
-        found = detect(make_source(root, kind="parts"))
-        assert found is not None
-        return found
-    return read_parts(str(root), pairs=pairs, classes=classes)
+    options = dict[str, Path]()
+    if classes is not None:
+        options["classes"] = root.with_name(f"{root.name}.classes.txt")
+        options["classes"].write_text("".join(f"{name}\n" for name in classes))
+    found = detect(make_source(root, kind="parts", pairs=pairs, **options))
+    assert found is not None
+    return found
 
 
 def rows_of(catalog: Catalog) -> Rows:
@@ -104,7 +105,7 @@ def test_parts_mean_what_members_of_shards_do(tmp_path: Path, pairs: dict[str, s
         (tmp_path / f"{key}.JPG").write_bytes(jpeg(0))
         (tmp_path / f"{key}.cls").write_bytes(cls)
         (tmp_path / f"{key}.json").write_bytes(b'{"x": 1}')
-    catalog, _ = with_schema(read(tmp_path, pairs)[0], Choice(), False, None, map)
+    catalog, _ = with_schema(read(tmp_path, pairs)[0], Choice(), False, map)
     assert samples(catalog) == [
         Sample(
             key,
@@ -589,7 +590,6 @@ def test_files_that_are_no_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "problem"),
     [
-        ({}, "give each part"),
         ({"Mask": "*.png"}, "--pair Mask=.*made of a-z"),
         ({"": "*.png"}, "made of a-z"),
         ({"../x": "*.png"}, "made of a-z"),

@@ -58,7 +58,7 @@ def test_a_wait_that_is_noticeable_is_told_with_its_reason(
 
     monkeypatch.setattr(connected, "S3Store", connect)
     monkeypatch.setattr(Retries, "delay", lambda *_: delay)
-    monkeypatch.setattr("dsprep.waits.WAITS._last", -1.0)
+    monkeypatch.setattr("dsprep.progress.WAITS._last", -1.0)
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     done = run_here("verify", f"s3://nobody-listens-{name}/x", *options, env=env | keys)

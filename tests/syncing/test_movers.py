@@ -11,9 +11,9 @@ from dsprep.storage.checksums import crc32c
 from dsprep.storage.pool import Pace
 from dsprep.storage.store import Stored
 from dsprep.storage.transfer import TransferOptions, Transferred
-from dsprep.syncing import movers
-from dsprep.syncing.movers import Mover
+from dsprep.syncing import run
 from dsprep.syncing.plan import Pair
+from dsprep.syncing.run import Mover
 from dsprep.syncing.sides import Directory, Prefix
 
 
@@ -26,7 +26,7 @@ def test_a_manifest_comes_down_at_the_pace_of_the_run(
         called.update(path=path, options=options)
         return Transferred(stored, 0, 1, 0, 4, "md5")
 
-    monkeypatch.setattr(movers, "download", download)
+    monkeypatch.setattr(run, "download", download)
     store: Any = None
     way = TransferOptions(Pace(1))
     mover = Mover(Prefix(store, "set/"), Directory(tmp_path), way)

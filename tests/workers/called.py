@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dsprep.errors import DamagedShard
-from dsprep.waits import WAITS
+from dsprep.progress import WAITS
 from dsprep.workers.worker import yield_core
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import DamagedShard, RunStopped
-from dsprep.waits import Waits
+from dsprep.progress import Waits
 from dsprep.workers.pool import Pool, available_cores
 
 # Workers import functions by name, so these are functions that stand in an importable module.

@@ -23,15 +23,7 @@ from dsprep.storage.location import Location
 from dsprep.storage.s3.client import Client, Data, seconds
 from dsprep.storage.s3.config import tell_retry
 from dsprep.storage.s3.errors import DamagedError
-from dsprep.storage.store import (
-    Level,
-    Pages,
-    Part,
-    Progress,
-    Stored,
-    Upload,
-    ignore,
-)
+from dsprep.storage.store import Level, Pages, Part, Progress, Stored, Upload, ignore
 from dsprep.units import format_size
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
@@ -38,7 +38,6 @@ Data = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _CONNECT_TIMEOUT = 20.0  # seconds; also for each piece of a body
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SMALL = 1 << 20  # bytes that are sent without asking first whether the server accepts them
 # Bytes handed to the socket at once: a stop, a limit and a stall are noticed between two.
 _AT_ONCE = 256 * 1024
@@ -99,7 +98,7 @@ class Connection:
         from botocore.config import Config
         from botocore.serialize import create_serializer
 
-        for name in _ENDPOINTS:
+        for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
             if not config.endpoint and os.environ.get(name):
                 require_endpoint(name, os.environ[name])
         self._bucket, self._config = bucket, config
@@ -196,13 +195,14 @@ class Connection:
         lines = [f"{name}:{' '.join(headers[name].split())}" for name in names]
         request = "\n".join([method, path, query, *lines, "", ";".join(names), _UNSIGNED])
         scope = f"{now[:8]}/{region}/s3/aws4_request"
-        digest = hashlib.sha256(request.encode()).hexdigest()
-        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"
-        key = _signing_key(keys.secret_key, now[:8], region)
+        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+        digest = b"AWS4" + keys.secret_key.encode()
+        for link in (*scope.split("/"), text):  # each link of the chain keys the next
+            digest = hmac.digest(digest, link.encode(), "sha256")
         headers["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={keys.access_key}/{scope}, "
             f"SignedHeaders={';'.join(names)}, "
-            f"Signature={hmac.digest(key, text.encode(), 'sha256').hex()}"
+            f"Signature={digest.hex()}"
         )
 
     def _exchange(
@@ -312,22 +312,11 @@ class Connection:
         )
 
 
-@cache
-def _signing_key(secret: str, day: str, region: str) -> bytes:
-    key = b"AWS4" + secret.encode()
-    for text in (day, region, "s3", "aws4_request"):
-        key = hmac.digest(key, text.encode(), "sha256")
-    return key
-
-
 class _Response:
     """An answer; its connection is used again if its body has been read to the end."""
 
     def __init__(
-        self,
-        response: http.client.HTTPResponse,
-        connection: Any,
-        free: Callable[[Any], None],
+        self, response: http.client.HTTPResponse, connection: Any, free: Callable[[Any], None]
     ) -> None:
         self.response, self._connection, self._free = response, connection, free
 

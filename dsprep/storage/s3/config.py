@@ -9,46 +9,32 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dsprep.errors import OptionError, StoreError
+from dsprep.progress import WAITS
 from dsprep.units import format_duration
-from dsprep.waits import WAITS
 
 _NOTICEABLE = 1.0  # seconds of waiting that a user may wonder about
 
 
 @dataclass(frozen=True)
 class S3Config:
-    """Options for S3. What is not given here comes from the environment and AWS's files.
+    """Options for S3. What is not given here comes from the environment and AWS's files."""
 
-    Attributes:
-        profile: The profile of the credentials.
-        region: The bucket's region.
-        endpoint: The server's address, if it is not AWS.
-        path_style: Whether the bucket's name goes into the path rather than the host name.
-        sign: Whether requests are signed; unsigned ones reach only public objects.
-        request_payer: Whether the requester pays.
-        sse: Encryption by the server: ``AES256``, ``aws:kms`` or ``aws:kms:dsse``.
-        kms_key: The KMS key to encrypt with.
-        acl: A canned ACL, such as ``bucket-owner-full-control``.
-        storage_class: Such as ``STANDARD_IA``.
-        tags: Tags of each object that is stored.
-        metadata: Metadata of each object that is stored.
-        connections: Maximum number of idle connections.
-        read_timeout: Seconds of silence after which a request is broken off and tried again.
-    """
-
-    profile: str | None = None
-    region: str | None = None
-    endpoint: str | None = None
+    profile: str | None = None  # the profile of the credentials
+    region: str | None = None  # the bucket's region
+    endpoint: str | None = None  # the server's address, if it is not AWS
+    # whether the bucket's name goes into the path rather than the host name
     path_style: bool = False
-    sign: bool = True
-    request_payer: bool = False
-    sse: str = ""
-    kms_key: str = ""
-    acl: str = ""
-    storage_class: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
+    sign: bool = True  # whether requests are signed; unsigned ones reach only public objects
+    request_payer: bool = False  # whether the requester pays
+    sse: str = ""  # encryption by the server: `AES256`, `aws:kms` or `aws:kms:dsse`
+    kms_key: str = ""  # the KMS key to encrypt with
+    acl: str = ""  # a canned ACL, such as `bucket-owner-full-control`
+    storage_class: str = ""  # such as `STANDARD_IA`
+    tags: Mapping[str, str] = field(default_factory=dict)  # tags of each object that is stored
+    # metadata of each object that is stored
     metadata: Mapping[str, str] = field(default_factory=dict)
-    connections: int = 32
+    connections: int = 32  # maximum number of idle connections
+    # seconds of silence after which a request is broken off and tried again
     read_timeout: float = 60.0
 
     def to_create(self, metadata: Mapping[str, str]) -> dict[str, Any]:

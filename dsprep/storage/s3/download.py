@@ -58,8 +58,6 @@ def download(
 
 @dataclass
 class _Download:
-    """The download of one object."""
-
     store: S3Store
     stored: Stored
     landing: Landing

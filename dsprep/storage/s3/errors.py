@@ -38,14 +38,14 @@ OPERATIONS = {
     ),
 }
 
-_TRANSIENT_STATUS = {429, 500, 502, 503, 504}
-_TRANSIENT = {
-    *("InternalError", "InternalServerError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
-    *("OperationAborted", "ConditionalRequestConflict", "Throttling", "ThrottlingException"),
-    *("TooManyRequests", "RequestLimitExceeded", "BandwidthLimitExceeded"),
-}
-
+# What a refusal means, in the words of `StoreError`: by its code, or else by its status. A server
+# that did not answer has the status 0.
 _KINDS = {
+    "transient": {
+        *("InternalError", "InternalServerError", "RequestTimeout", "ServiceUnavailable"),
+        *("OperationAborted", "ConditionalRequestConflict", "Throttling", "ThrottlingException"),
+        *("TooManyRequests", "RequestLimitExceeded", "BandwidthLimitExceeded", "SlowDown"),
+    },
     "expired": {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"},
     "denied": {"AccessDenied", "AllAccessDisabled", "Forbidden", "403", "AccountProblem"},
     "gone": {"NoSuchUpload"},
@@ -56,6 +56,7 @@ _KINDS = {
 }
 _KIND = {code: kind for kind, codes in _KINDS.items() for code in codes}
 _KIND_OF_STATUS = {404: "missing", 412: "exists", 411: "unsupported"}
+_KIND_OF_STATUS |= dict.fromkeys((0, 429, 500, 502, 503, 504), "transient")
 
 _ELSEWHERE = "the bucket is in another region; name it in AWS_REGION, or with sync --region"
 
@@ -160,7 +161,7 @@ class Request:
         """Return the error for users, from an answer's `Error` and `ResponseMetadata`."""
         status, code = int(about.get("HTTPStatusCode", 0)), str(error.get("Code", ""))
         said = str(error.get("Message", ""))
-        kind = _kind(status, code)
+        kind = _KIND.get(code) or _KIND_OF_STATUS.get(status, "other")
         what, right = OPERATIONS.get(self.operation, (f"{self.operation} failed", ""))
         message = f"{Location(self.bucket, self.key)}: {what}"
         if said not in ("", "None", "Unknown"):
@@ -181,12 +182,3 @@ class Request:
             if right and self.operation in ("HeadObject", "GetObject"):
                 advice += ", or it is not there and the right s3:ListBucket is missing"
         return self.role("; ".join(filter(None, (message, advice.format(attempts=tried)))), kind)
-
-
-def _kind(status: int, code: str) -> str:
-    """Return what a refusal means, in the words of `StoreError`."""
-    if code in _KIND:
-        return _KIND[code]
-    if not status or status in _TRANSIENT_STATUS or code in _TRANSIENT:
-        return "transient"
-    return _KIND_OF_STATUS.get(status, "other")

@@ -218,14 +218,12 @@ class ObjectFile(io.RawIOBase):
         stored = look_up(url)
         if stored is None:
             raise no_object(url)
-        self._url, self._size, self._etag = url, stored.size, stored.etag
-        self._facts = facts_of(stored)
+        self._url, self._stored, self._size = url, stored, stored.size
         self._at = self._window = 0
         self._last = self._told = -_GAP - 1
 
     def facts(self) -> Facts:
-        """Return its size, and what shows that it has changed."""
-        return self._facts
+        return facts_of(self._stored)
 
     def pread(self, count: int, offset: int) -> bytes:
         stop = min(offset + count, self._size)
@@ -254,36 +252,31 @@ class ObjectFile(io.RawIOBase):
         while asked is not None and self._asked[0] is not asked:
             self._asked.popleft().data.cancel()  # it was passed over, or read from a window
         window = _holding(self._windows, offset)
-        if window is not None:
-            self._go_on()
+        # Fetch what follows, if it seems that all of it will be read.
+        while window and self._window and len(self._windows) <= _AHEAD:
+            if (start := self._windows[-1].stop) == self._size:
+                break
+            self._windows.append(self._get(start, min(start + self._widened(), self._size)))
         return window or asked
 
     def _fetch(self, offset: int, stop: int) -> _Range:
         """Fetch what was not asked for in advance."""
-        if not -_NEAR <= offset - self._last <= _GAP:
+        stop = min(stop, offset + _LARGEST)
+        if -_NEAR <= offset - self._last <= _GAP:
+            stop = max(stop, offset + self._widened())
+        else:
             self._windows.clear()
             self._window = 0
-            stop = min(stop, offset + _LARGEST)
-        else:
-            stop = max(min(stop, offset + _LARGEST), offset + self._widened())
         found = self._get(offset, min(stop, self._size))
         self._windows.append(found)
         return found
-
-    def _go_on(self) -> None:
-        """Fetch what follows, if it seems that all of it will be read."""
-        while self._window and len(self._windows) <= _AHEAD:
-            start = self._windows[-1].stop
-            if start == self._size:
-                return
-            self._windows.append(self._get(start, min(start + self._widened(), self._size)))
 
     def _widened(self) -> int:
         self._window = min(2 * self._window or _FIRST, _LARGEST)
         return self._window
 
     def _get(self, start: int, stop: int) -> _Range:
-        call = partial(read_range, self._url, start, stop - start, self._etag)
+        call = partial(read_range, self._url, start, stop - start, self._stored.etag)
         return _Range(start, stop, submit(call))
 
     def readable(self) -> bool:

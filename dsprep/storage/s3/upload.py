@@ -116,8 +116,6 @@ class _File:
 
 @dataclass
 class _Upload:
-    """The upload of one file."""
-
     file: _File
     store: S3Store
     key: str

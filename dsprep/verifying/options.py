@@ -1,0 +1,63 @@
+"""The options of ``verify`` and ``shard index``, as :mod:`dsprep.keywords` has those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dsprep.arguments import AnyPath
+from dsprep.keywords import Given, inherited, option, option_class, workers_field
+
+if TYPE_CHECKING:
+    from dsprep.progress import Progress
+    from dsprep.schema import Choice
+    from dsprep.sources.reading import Source  # as the module of the public function has it
+
+_check, _index = partial(option, "Check"), partial(option, "Index")
+
+
+@inherited
+class _Checked(Given):
+    dest: AnyPath = field(kw_only=False)
+    workers: int | None = workers_field
+    progress: Progress | None = None  # receives the progress
+
+
+@option_class
+class VerifyOptions(_Checked):
+    """The options of ``verify``."""
+
+    decode: bool = _check("Decode every image.", default=False)
+    against: Source | AnyPath | None = _check(
+        "Compare every sample with the source that it was made from: a directory, an archive, "
+        "shards. Repeat the source and field options of that run, such as --list or --label-field.",
+        metavar="SOURCE",
+    )
+    loader: str | None = _check(
+        "Also read the shards with this framework, which must be installed.",
+        choices=("mxnet", "tensorflow", "webdataset"),
+    )
+    max_pixels: int | None = _check("Report images with more pixels as a problem.")
+    choice: Choice | None = None  # what the fields of shards without a manifest are
+    download: bool = _check(
+        "Read every file back from S3 instead of comparing the checksums that S3 keeps.",
+        default=False,
+    )
+
+
+@option_class
+class IndexOptions(_Checked):
+    """The options of ``shard index``."""
+
+    kinds: Sequence[str] = ()  # of index; the command line has --kind
+    check: bool = _index(
+        "Write nothing; report missing and wrong indexes as problems.", default=False
+    )
+    overwrite: bool = _index(
+        "Replace a manifest that is not of these shards, and a file with the name of the wids "
+        "index.",
+        default=False,
+    )
+    dry_run: bool = option("Run", "Print what would be done, write nothing.", default=False)
