@@ -1,5 +1,6 @@
 # Everything one does with this repository. Each target sets up what it needs; `make` lists them.
 
+# MXNet needs 3.11; with a later version it is left out.
 PYTHON ?= python3.11
 BIN := .venv/bin
 
@@ -12,7 +13,7 @@ CLIENTS := .cache/.clients
 INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check style bench fuzz docs clean
+.PHONY: help setup demo test check style bench fuzz docs dist clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +45,17 @@ fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new 
 	@$(BIN)/python -m scripts.fuzz
 	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests
 
-docs: $(CORE) ## Write docs/cli.md from the commands' --help
-	$(BIN)/python -m scripts.cli_reference
+docs: $(FULL) ## Build the site from docs/ and docstrings, in build/site, and man pages
+	$(BIN)/python -m scripts.reference
+	$(BIN)/python -m scripts.demo_svg
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
+
+dist: $(CORE) ## Build wheel and sdist in dist/, and check them
+	@scripts/setup.sh dist
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 clean: ## Delete .venv and everything that was made
 	rm -rf .cache .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -462,8 +462,7 @@ class SyncOptions(Given):
     events: Events | None = None  # receives the progress
 
 
-_RAISED = """
-    Raises:
+_RAISED = """    Raises:
         OptionError: If the arguments make no sense.
         SourceError: If what is read is missing, cannot be read, or does not fit.
         DestinationError: If the destination refuses.
@@ -491,14 +490,16 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         call.__signature__ = parameters.replace(  # type: ignore[attr-defined]
             return_annotation=signature(function).return_annotation
         )
+        del call.__wrapped__  # whose signature documentation would show instead
         told = "".join(
-            f"    {each.name}: {each.metadata['help']}\n"
+            f"        {each.name}: {each.metadata['help']}\n"
             for each in fields(kind)  # type: ignore[arg-type]
             if each.metadata
         )
-        text = (function.__doc__ or "").rstrip()
-        raised = "" if "Raises:" in text else _RAISED
-        call.__doc__ = f"{text}\n\n    Options:\n\n{told}{raised}"
+        text, returns, rest = (function.__doc__ or "").rstrip().partition("    Returns:")
+        raised = "" if "Raises:" in rest else _RAISED
+        parts = (text.rstrip(), f"    Args:\n{told}".rstrip(), returns + rest, raised)
+        call.__doc__ = "\n\n".join(filter(None, parts)) + "\n"
         return call
 
     return decorate

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep.cli.main import cli
-from scripts.cli_reference import contexts
+from scripts.reference import contexts
 from tests import images, pixels
 from tests.servers.bucket import Bucket
 from tests.servers.fixtures import ENVIRONMENT

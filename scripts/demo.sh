@@ -25,4 +25,14 @@ for format in webdataset tfrecord recordio; do
     show 0 dsprep verify "$demo/$format" --decode --against "$demo/images"
 done
 
-printf '\nThe shards are in %s. Exit code 3: some images were rejected, the broken ones.\n' "$demo"
+cat <<END
+
+Made: the images in $demo/images; $demo/webdataset, $demo/tfrecord and $demo/recordio, the same samples in three
+formats. Exit code 3 says that some images were rejected, the broken ones. Try next:
+
+  dsprep pack $demo/images $demo/small --to webdataset --resize 64 --encode jpeg
+  dsprep convert $demo/recordio $demo/folder --to folder
+  dsprep split $demo/images -o $demo/lists
+
+These need $PWD/.venv/bin on the PATH.
+END

@@ -15,9 +15,8 @@ PER_CLASS = 75
 SIZE = (256, 192)
 
 
-def main() -> None:
+def write_images(root: Path) -> None:
     """Write the folder."""
-    root = Path(sys.argv[1])
     for name, sides in CLASSES.items():
         (root / name).mkdir(parents=True)
         for i in range(PER_CLASS):
@@ -39,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    write_images(Path(sys.argv[1]))

@@ -2,22 +2,26 @@
 # Makes .venv. `setup.sh core`: dsprep and what it needs to run. `setup.sh full`: also MXNet,
 # TensorFlow, webdataset and the tools that test and check dsprep, at the versions of
 # tests/constraints.txt, which were chosen to live together. After that, `setup.sh fuzz`: the fuzzer;
-# `setup.sh clients`: the clients of S3 that `sync` is measured beside.
+# `setup.sh dist`: what builds packages; `setup.sh clients`: the clients of S3 that `sync` is measured beside.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "setup: $*" >&2; }
 die() { say "$@"; exit 1; }
 
-# The frameworks' versions meet in Python 3.11 only. A name on the PATH is not yet a Python that starts.
-is_python_311() {
-    "$1" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null
+# All frameworks meet in Python 3.11 only. A name on the PATH is not yet a Python that starts.
+has_version() {
+    "$1" -c "import sys; sys.exit(sys.version_info[:2] $2)" 2>/dev/null
 }
 
 find_python() {
     local candidate
-    for candidate in "${PYTHON:-python3.11}" python3.11 python3 python; do
-        if is_python_311 "$candidate"; then
+    if has_version "${PYTHON:-python3.11}" '< (3, 11)'; then
+        command -v "$PYTHON"
+        return
+    fi
+    for candidate in python3.11 python3 python; do
+        if has_version "$candidate" '!= (3, 11)'; then
             command -v "$candidate"
             return
         fi
@@ -26,7 +30,7 @@ find_python() {
 }
 
 make_venv() {
-    is_python_311 .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1 && return
+    has_version .venv/bin/python '< (3, 11)' && .venv/bin/python -m pip --version >/dev/null 2>&1 && return
     local python
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
@@ -35,9 +39,11 @@ make_venv() {
     "$python" -m venv --clear .venv
 }
 
+# The versions of constraints.txt are for Python 3.11.
 install() {
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-        --constraint tests/constraints.txt --editable "$1"
+    local versions=()
+    has_version .venv/bin/python '!= (3, 11)' && versions=(--constraint tests/constraints.txt)
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "${versions[@]}" --editable "$1"
 }
 
 # MXNet is linked against two libraries of GCC that slim systems lack.
@@ -92,18 +98,18 @@ case "${1:-}" in
     full)
         make_venv
         say "installing dsprep, the frameworks and the tools (2 GB, a minute or two)"
-        install '.[test,check,bench]'
+        install '.[test,check,docs,bench]'
         .venv/bin/python -m pip check
         install_sagemaker
         ! install_libraries || touch .venv/.full
         ;;
-    fuzz)
-        say "installing the fuzzer"
-        install '.[fuzz]'
+    fuzz | dist)
+        say "installing the tools of make $1"
+        install ".[$1]"
         ;;
     clients)
         say "installing the clients of S3 (100 MB)"
         install_clients
         ;;
-    *) die "usage: scripts/setup.sh core|full|fuzz|clients" ;;
+    *) die "usage: scripts/setup.sh core|full|fuzz|dist|clients" ;;
 esac

@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from types import FrameType
 
 import click
@@ -36,9 +37,40 @@ _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NPROC)
 """Limits on memory and threads, without which polars cannot be loaded."""
 
 
+_REPORTED = (
+    *("polars", "pillow", "boto3", "click", "google-crc32c", "tqdm"),
+    *("pyarrow", "imagehash", "webdataset", "tensorflow-cpu", "tensorflow", "mxnet", "numpy"),
+)
+"""Packages whose versions a bug report needs."""
+
+
+def _print_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    """Print the version; with -v, also those of Python, the system and packages."""
+    if not asked:
+        return
+    click.echo(f"dsprep, version {__version__}")
+    if context.params["verbose"]:
+        import platform
+        from importlib import metadata
+
+        click.echo(f"Python {platform.python_version()}, {platform.platform()}")
+        click.echo(f"{len(os.sched_getaffinity(0))} cores, encoding {sys.stdout.encoding}")
+        for name in _REPORTED:
+            with suppress(metadata.PackageNotFoundError):
+                click.echo(f"{name} {metadata.version(name)}")
+    context.exit()
+
+
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="dsprep")
-def cli() -> None:
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit; with -v, also what a bug report needs.",
+)
+@click.option("-v", "verbose", is_flag=True, is_eager=True, hidden=True)
+def cli(verbose: bool) -> None:
     """Prepare data sets for training: images in, shards out.
 
     Exit codes: 0 done, nothing lost; 2 wrong command line; 3 done, but samples were rejected or

@@ -31,7 +31,7 @@ _INTRODUCTION = """\
 
 Bars show the speed of dsprep; 1 is the speed of the peer. `make bench` measures dsprep
 beside tools that do the same work, and writes this page. The programs of the peers are in
-[scripts/bench/peers](../scripts/bench/peers)."""
+`scripts/bench/peers`."""
 
 _METHOD = """\
 ## Method

@@ -18,7 +18,7 @@ import dsprep
 from dsprep.arguments import AnyPath, public
 from dsprep.cli.main import cli
 from dsprep.errors import OptionError
-from scripts.cli_reference import contexts
+from scripts.reference import contexts
 from tests.images import image_folder
 
 FUNCTIONS = {

@@ -15,7 +15,7 @@ import dsprep
 from dsprep.cli.help import DefaultGroup, command_name, option_name
 from dsprep.cli.main import cli
 from dsprep.options import FACTS, RULES, given_options, require_effect
-from scripts.cli_reference import contexts
+from scripts.reference import contexts
 from tests.conftest import Finished
 from tests.images import image_folder
 

@@ -169,6 +169,7 @@ class TestMXNetReads:
         assert entry.sample.fields.get("image", b"") == data
 
 
+@pytest.mark.usefixtures("mxnet")
 class TestIm2rec:
     """im2rec packs the same images by the list that dsprep wrote: the files must be the same."""
 

@@ -20,7 +20,8 @@ from tests.conftest import Finished
 from tests.images import image_folder, jpeg
 from tests.servers.bucket import Bucket
 
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDES = [DOCS / "start.md", *sorted((DOCS / "guides").glob("*.md"))]
 FOREIGN_DATA = Path(__file__).parents[1] / "foreign" / "data"
 
 
@@ -96,6 +97,14 @@ def write_foreign(root: Path) -> None:
             shutil.copyfile(source, root / place)
 
 
+def write_beginnings(root: Path) -> None:
+    """Write what people come with: a folder, a zip, tars, lists, shards of others."""
+    write_foreign(root)
+    (root / "train.csv").unlink()  # the one in the zip is meant
+    write_imagenet(root)
+    write_competitions(root)
+
+
 def images(names: Iterable[str], first: int = 0) -> dict[str, bytes]:
     """Draw an image for each name."""
     return {name: jpeg(seed=i, size=(400, 300)) for i, name in enumerate(names, first)}
@@ -145,6 +154,7 @@ DOWNLOADS = {
     "imagenet.md": write_imagenet,
     "kaggle.md": write_competitions,
     "between-frameworks.md": write_foreign,
+    "start.md": write_beginnings,
 }
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
 
@@ -152,7 +162,7 @@ ON_S3 = {"sagemaker.md": "amzn-s3-demo-bucket"}
 """The bucket of each guide that has one."""
 
 
-@pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
 def test_guide(
     guide: Path,
     tmp_path: Path,

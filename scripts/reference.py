@@ -1,13 +1,14 @@
-"""Write docs/cli.md: the `--help-all` of every command, as one page.
+"""Write what the docs have from the code: the `--help-all` of all commands, the table of formats.
 
-python -m scripts.cli_reference           writes the page
-python -m scripts.cli_reference --check   fails, with the difference, if the page is not current
+python -m scripts.reference           writes docs/cli.md, and the table in docs/formats.md
+python -m scripts.reference --check   fails, with the difference, if they are not current
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,11 @@ import click
 
 from dsprep.cli.help import HELP_ALL
 from dsprep.cli.main import cli
+from dsprep.formats import FORMATS
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, FORMATS_PAGE = DOCS / "cli.md", DOCS / "formats.md"
+_TABLE = re.compile(r"(?<=<!-- formats -->\n).*?(?=\n<!-- end -->)", re.S)
 
 HEAD = """\
 # Command line
@@ -71,20 +75,30 @@ def page() -> str:
     return HEAD + "\n".join(sections)
 
 
+def formats_page(text: str) -> str:
+    """Return the page of formats with a table of those that are registered."""
+    rows = ["| format | a sample is | a shard of 8 |", "|---|---|---|"]
+    for name, kind in FORMATS.items():
+        summary = (kind.__doc__ or "").partition(".\n")[0].removesuffix(".").replace("``", "`")
+        shard = "–" if kind.is_tree else f"`{kind().shard_name('train', 0, 8)}`"
+        rows.append(f"| `{name}` | {summary[:1].lower()}{summary[1:]} | {shard} |")
+    return _TABLE.sub(lambda _: "\n".join(rows), text)
+
+
 def main() -> None:
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description="Write docs/cli.md from the commands' --help.")
+    """Write the pages, or check them."""
+    parser = argparse.ArgumentParser(description="Write what the docs have from the code.")
     parser.add_argument("--check", action="store_true", help="only say whether it is current")
-    new = page()
-    if not parser.parse_args().check:
-        PAGE.write_text(new, "utf-8")
-        return
-    old = PAGE.read_text("utf-8") if PAGE.exists() else ""
-    if old != new:
-        difference = difflib.unified_diff(
-            old.splitlines(), new.splitlines(), "docs/cli.md", "--help", lineterm=""
-        )
-        sys.exit("\n".join(["docs/cli.md is not current: run `make docs`", *difference]))
+    is_check = parser.parse_args().check
+    old = FORMATS_PAGE.read_text("utf-8")
+    for path, new in ((PAGE, page()), (FORMATS_PAGE, formats_page(old))):
+        if not is_check:
+            path.write_text(new, "utf-8")
+        elif new != (old := path.read_text("utf-8") if path.exists() else ""):
+            lines = difflib.unified_diff(
+                old.splitlines(), new.splitlines(), f"docs/{path.name}", "the code", lineterm=""
+            )
+            sys.exit("\n".join([f"docs/{path.name} is not current: run `make docs`", *lines]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,86 @@
+"""The recipes of CONTRIBUTING.md are true: a format, or a source, is one module and one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.images import image_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the repository with another format and another source."""
+    ignored = shutil.ignore_patterns("__pycache__", "data")
+    for name in ("dsprep", "scripts", "tests", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / "repo" / name, ignore=ignored)
+    root = tmp_path / "repo"
+    shutil.copyfile(ROOT / "pyproject.toml", root / "pyproject.toml")
+    shutil.copyfile(ROOT / "tests/house/toy_format.py", root / "dsprep/formats/toy.py")
+    registry = root / "dsprep/formats/__init__.py"
+    text = registry.read_text("utf-8")
+    text = text.replace("_CONCATENATIVE = {", '_CONCATENATIVE = {\n    "toy": "toy.Toy",')
+    registry.write_text(text, "utf-8")
+    shutil.copyfile(ROOT / "tests/house/toy_source.py", root / "dsprep/sources/toy.py")
+    registry = root / "dsprep/sources/reading.py"
+    text = registry.read_text("utf-8")
+    text = text.replace(
+        "    ((), _written),",
+        "    ((), import_module('dsprep.sources.toy').read_paths),\n    ((), _written),",
+    )
+    registry.write_text(
+        text.replace("import os\n", "import os\nfrom importlib import import_module\n", 1), "utf-8"
+    )
+    return root
+
+
+def run(root: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    return done.stdout
+
+
+def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
+    assert "toy" in run(copy, "dsprep", "pack", "--help")
+    image_folder(copy / "images", ("cat", "dog"), 3)
+    run(copy, "dsprep", "pack", "images", "shards", "--to", "toy")
+    run(copy, "dsprep", "verify", "shards", "--against", "images", "--decode")
+    run(copy, "dsprep", "convert", "shards", "records", "--to", "tfrecord")
+    run(copy, "dsprep", "convert", "records", "again", "--to", "toy")
+    found = run(
+        copy,
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/formats/test_contract.py",
+        "tests/formats/test_sizes.py",
+        "-k",
+        "toy",
+    )
+    assert " passed" in found
+    assert "toy" not in found.partition("short test summary")[2]
+    run(copy, "scripts.reference")
+    assert "| `toy` | samples of entries" in (copy / "docs/formats.md").read_text("utf-8")
+
+
+def test_a_source_is_one_module_and_one_line(copy: Path) -> None:
+    files = image_folder(copy / "images", ("cat", "dog"), 3)
+    (copy / "images" / "some.paths").write_text("\n".join(list(files)[1:5]) + "\n", "utf-8")
+    run(copy, "dsprep", "pack", "images/some.paths", "shards", "--to", "webdataset")
+    run(copy, "dsprep", "verify", "shards", "--against", "images/some.paths")
+    assert '"samples": 4' in (copy / "shards" / "manifest.json").read_text("utf-8")
