@@ -46,12 +46,7 @@ def contexts(
     """
     name = (command.name or "") if parent else "dsprep"
     context = click.Context(
-        command,
-        parent,
-        name,
-        terminal_width=88,
-        max_content_width=88,
-        **command.context_settings,
+        command, parent, name, terminal_width=88, max_content_width=88, **command.context_settings
     )
     yield context
     if isinstance(command, click.Group):

@@ -71,10 +71,7 @@ class Array:
 Images = Sequence[tuple[int, int]]
 """The label and the seed of each image."""
 
-TRAIN: tuple[Images, ...] = (
-    ((6, 0), (9, 1), (9, 2)),
-    ((4, 3), (1, 4)),
-)
+TRAIN: tuple[Images, ...] = (((6, 0), (9, 1), (9, 2)), ((4, 3), (1, 4)))
 TEST: Images = ((3, 5), (8, 6))
 
 

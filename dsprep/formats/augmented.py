@@ -194,10 +194,7 @@ _TYPE = "groundtruth/"
 
 
 def format_augmented(
-    rows: Iterable[Row],
-    prefix: str,
-    attribute: str = "class",
-    classes: Sequence[str] | None = None,
+    rows: Iterable[Row], prefix: str, attribute: str = "class", classes: Sequence[str] | None = None
 ) -> str:
     """Write a manifest."""
     # Nothing in it tells when or by whom it was made: `creation-date`, `job-name` and `confidence`

@@ -24,14 +24,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.lists.rows import (
-    PARSED,
-    ROWS,
-    class_numbers,
-    join_lines,
-    rows_of_lines,
-    split_lines,
-)
+from dsprep.lists.rows import PARSED, ROWS, class_numbers, join_lines, rows_of_lines, split_lines
 from dsprep.text import refuse
 
 Contents = Callable[[pl.Series, pl.Series], tuple[pl.Series, pl.Series]]

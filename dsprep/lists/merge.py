@@ -132,10 +132,7 @@ def format_merged(merged: Merged) -> str:
     marked = pl.format("<<<<<<< ours\n{}=======\n{}>>>>>>> theirs", ours, theirs)
     row = pl.concat_str(*ROWS, separator="\t")
     lines = pl.concat(
-        [
-            merged.agreed.select("place", line=row),
-            merged.contested.select("place", line=marked),
-        ]
+        [merged.agreed.select("place", line=row), merged.contested.select("place", line=marked)]
     )
     return join_lines(lines.sort("place")["line"])
 

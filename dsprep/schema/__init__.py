@@ -9,17 +9,7 @@ samples, :func:`settle` makes a schema of what it found and of what the source s
 Workers import this on every sample's way, and so it imports neither polars nor Pillow.
 """
 
-from dsprep.schema.fields import (
-    FACTS,
-    IMAGE,
-    LABEL,
-    TYPES,
-    Field,
-    Place,
-    Schema,
-    Type,
-    join,
-)
+from dsprep.schema.fields import FACTS, IMAGE, LABEL, TYPES, Field, Place, Schema, Type, join
 from dsprep.schema.reading import Reading
 from dsprep.schema.settle import (
     IMAGE_NAMES,

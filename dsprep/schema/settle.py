@@ -12,17 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from dsprep.errors import BadImage, OptionError, SourceError
 from dsprep.images.header import read_header
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
-from dsprep.schema.fields import (
-    FACTS,
-    IMAGE,
-    LABEL,
-    TYPES,
-    Field,
-    Place,
-    Schema,
-    join,
-    parse_label,
-)
+from dsprep.schema.fields import FACTS, IMAGE, LABEL, TYPES, Field, Place, Schema, join, parse_label
 from dsprep.units import format_count, format_some, quoted
 
 # conventional names of the image among several, and of the label, the likeliest first

@@ -314,12 +314,7 @@ def _find_directory(file: OpenFile, path: str) -> tuple[int, int, int, int]:
 
 
 def _add(
-    listing: Listing,
-    links: Listing,
-    entry: tuple[int, ...],
-    variable: bytes,
-    shift: int,
-    end: int,
+    listing: Listing, links: Listing, entry: tuple[int, ...], variable: bytes, shift: int, end: int
 ) -> bool:
     """Add a member, by its record in the central directory; return whether it is a link."""
     _, made, _, flags, method, _, _, _, stored, size, name_length, extra_length = entry[:12]

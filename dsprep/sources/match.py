@@ -117,9 +117,7 @@ def _catalog_of(
     if files.samples is None:
         places = [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]
         table = rows.select(
-            *("index", "path", "size", "mtime"),
-            *(places if _FILE in rows.columns else []),
-            *labels,
+            *("index", "path", "size", "mtime"), *(places if _FILE in rows.columns else []), *labels
         )
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples

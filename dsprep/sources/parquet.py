@@ -212,11 +212,7 @@ def _completed(
 
 
 def _number(
-    label: Field,
-    classes: tuple[str, ...] | None,
-    labels: Sequence[Any],
-    choice: Choice,
-    root: str,
+    label: Field, classes: tuple[str, ...] | None, labels: Sequence[Any], choice: Choice, root: str
 ) -> tuple[Field, pl.Series | None]:
     """Number the classes of a label; the column is None unless every sample has a label."""
     column = f"the column {label.name!r}"

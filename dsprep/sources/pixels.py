@@ -305,9 +305,7 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Labeled], Names]:
                 f"{file}: has {len(data)} bytes, not a multiple of {step}; download it again"
             )
         batch = Batch(
-            *(file, len(data) // step, SIDE, SIDE, 3),
-            start=version.labels,
-            between=version.labels,
+            *(file, len(data) // step, SIDE, SIDE, 3), start=version.labels, between=version.labels
         )
         found[file.name] = _Labeled(batch, directory, list(data[version.labels - 1 :: step]))
     return [found[each.file.name] for each in images], names

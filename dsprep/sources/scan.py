@@ -95,9 +95,7 @@ def scan_below(
             level += [found for found in scanned.directories if only is None or found.path in only]
 
 
-def scan_directories(
-    task: tuple[str, Sequence[Directory], frozenset[str] | None],
-) -> Scanned:
+def scan_directories(task: tuple[str, Sequence[Directory], frozenset[str] | None]) -> Scanned:
     """List some directories below a root, on a disk, in a worker."""
     root, directories, extensions = task
     scanned, paths = Scanned("", array("q"), array("q"), [], []), list[str]()

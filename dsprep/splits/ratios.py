@@ -130,10 +130,7 @@ def largest_remainder(shares: Sequence[int], unit: int) -> list[int]:
 
 
 def _repair(
-    extra: list[set[int]],
-    rests: Sequence[Sequence[int]],
-    low: Sequence[int],
-    high: Sequence[int],
+    extra: list[set[int]], rests: Sequence[Sequence[int]], low: Sequence[int], high: Sequence[int]
 ) -> None:
     """Move cells that were rounded up to other sides of their rows until all sides fit a range."""
     sides = range(len(low))

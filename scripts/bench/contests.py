@@ -80,8 +80,7 @@ def _webdataset(data: DataSet) -> tuple[Contender, ...]:
     return (
         *_copies(data, f"{OUT}/train", *options),
         Contender(
-            "ShardWriter",
-            (peer("webdataset_writer", str(data.root), pattern, str(target)),),
+            "ShardWriter", (peer("webdataset_writer", str(data.root), pattern, str(target)),)
         ),
         Contender("GNU tar", (tar,)),
     )
@@ -132,10 +131,7 @@ def _resize(data: DataSet) -> tuple[Contender, ...]:
         Contender("dsprep, 1 worker", ((*packing, "-j", "1"),)),
         Contender(
             "im2rec, 2 threads",
-            (
-                ("cp", str(data.lst), f"{OUT}/train.lst"),
-                (*im2rec, f"{OUT}/train", str(data.root)),
-            ),
+            (("cp", str(data.lst), f"{OUT}/train.lst"), (*im2rec, f"{OUT}/train", str(data.root))),
         ),
     )
 

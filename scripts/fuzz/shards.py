@@ -175,16 +175,12 @@ SHARDS = {
         repair_tar,
     ),
     "tfrecord": Target(
-        partial(check_shard, TFRecord()),
-        lambda: seeds(*map(TFRecord, PRESETS)),
-        repair_tfrecord,
+        partial(check_shard, TFRecord()), lambda: seeds(*map(TFRecord, PRESETS)), repair_tfrecord
     ),
     "recordio": Target(
         partial(check_shard, RecordIO()), lambda: seeds(RecordIO()), repair_recordio
     ),
     "recordio-protobuf": Target(
-        partial(check_shard, RecordIOProtobuf()),
-        lambda: seeds(RecordIOProtobuf()),
-        repair_recordio,
+        partial(check_shard, RecordIOProtobuf()), lambda: seeds(RecordIOProtobuf()), repair_recordio
     ),
 }

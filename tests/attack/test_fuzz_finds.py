@@ -56,10 +56,7 @@ A_ZERO = "a\x00b"
 
 @pytest.mark.parametrize(
     ("layout", "data"),
-    [
-        (WebDataset(), tar_of(path=f"{A_ZERO}.cls")),
-        (TFRecord(), tfrecord_of(A_ZERO, b"")),
-    ],
+    [(WebDataset(), tar_of(path=f"{A_ZERO}.cls")), (TFRecord(), tfrecord_of(A_ZERO, b""))],
 )
 def test_a_key_with_a_zero_byte_is_one_key(tmp_path: Path, layout: Format, data: bytes) -> None:
     catalog = index(tmp_path / "shard", layout, data)

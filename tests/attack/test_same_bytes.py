@@ -134,10 +134,7 @@ class TestSameBytes:
         assert contents(tmp_path / "out") == undisturbed(variant)
 
     def test_which_tell_nothing_of_this_machine(
-        self,
-        sources: Path,
-        undisturbed: Callable[[str], dict[str, bytes]],
-        variant: str,
+        self, sources: Path, undisturbed: Callable[[str], dict[str, bytes]], variant: str
     ) -> None:
         for name, data in undisturbed(variant).items():
             assert str(sources.parent).encode() not in data, name

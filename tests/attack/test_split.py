@@ -80,12 +80,7 @@ def how_long(run: Callable[[], Finished]) -> float:
 @pytest.mark.slow
 class TestAKill:
     def test_leaves_lists_of_one_split(
-        self,
-        run_cli: RunCli,
-        run_here: RunCli,
-        start_cli: StartCli,
-        lst: Path,
-        tmp_path: Path,
+        self, run_cli: RunCli, run_here: RunCli, start_cli: StartCli, lst: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "out"
         seconds = how_long(lambda: run_cli("split", lst, "-o", out))

@@ -92,8 +92,7 @@ def test_class_numbers_are_those_of_classes(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "label"),
-    [({}, None), ({"cls": [1]}, "cls"), ({"label": [[0.5]]}, "label")],
+    ("columns", "label"), [({}, None), ({"cls": [1]}, "cls"), ({"label": [[0.5]]}, "label")]
 )
 def test_label_column(columns: dict[str, Any], label: str | None) -> None:
     assert make(["a.jpg"], **columns).label_column == label

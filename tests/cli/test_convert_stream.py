@@ -44,12 +44,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> dict[str, 
 
 
 def stream(
-    command: Path,
-    source: str,
-    to: str,
-    data: bytes,
-    *options: object,
-    under: tuple[str, ...] = (),
+    command: Path, source: str, to: str, data: bytes, *options: object, under: tuple[str, ...] = ()
 ) -> tuple[int, bytes, str]:
     """Convert bytes; returns the exit code, what came out, and what was said."""
     line = [*under, command, "convert", "--from", source, "--to", to, "-", "-", *map(str, options)]

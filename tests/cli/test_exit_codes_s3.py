@@ -60,9 +60,7 @@ def env(
 
 
 @pytest.mark.parametrize(
-    "env",
-    ["no bucket", "no rights", "no credentials", "no server", "expired"],
-    indirect=True,
+    "env", ["no bucket", "no rights", "no credentials", "no server", "expired"], indirect=True
 )
 def test_the_role_decides(
     env: dict[str, str], run_here: Callable[..., Finished], tmp_path: Path

@@ -353,12 +353,7 @@ class TestLabels:
         ("label", "fields"), [("1", {"label": 1}), ("0.5\t2", {"label": (0.5, 2.0)})]
     )
     def test_those_of_the_list_count_and_all_else_is_of_the_shard(
-        self,
-        run_here: RunHere,
-        tmp_path: Path,
-        tar: Path,
-        label: str,
-        fields: Mapping[str, Value],
+        self, run_here: RunHere, tmp_path: Path, tar: Path, label: str, fields: Mapping[str, Value]
     ) -> None:
         lst = write_list(tmp_path / "all.lst", [(n, label, f"a/{n}") for n in range(6)])
         for dest in (tmp_path / "cut", tmp_path / "converted"):

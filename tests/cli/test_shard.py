@@ -266,9 +266,7 @@ class TestSelection:
 class TestPromises:
     @pytest.mark.parametrize("name", COPIED)
     @pytest.mark.parametrize(
-        "options",
-        [("--samples-per-shard", 2), ("--shuffle", "--shards", 5)],
-        ids=str,
+        "options", [("--samples-per-shard", 2), ("--shuffle", "--shards", 5)], ids=str
     )
     def test_any_number_of_workers_writes_the_same_bytes(
         self,
@@ -287,11 +285,7 @@ class TestPromises:
         "options", [("--samples-per-shard", 2), ("--shuffle", "--shards", 2), ("--shards", 3)]
     )
     def test_a_dry_run_tells_and_writes_nothing(
-        self,
-        run_here: RunHere,
-        sets: dict[str, Path],
-        tmp_path: Path,
-        options: tuple[object, ...],
+        self, run_here: RunHere, sets: dict[str, Path], tmp_path: Path, options: tuple[object, ...]
     ) -> None:
         source = sets["webdataset"]
         before = contents(source)

@@ -102,10 +102,7 @@ def test_new_shards_and_all_that_counts_them(
 
 
 def test_webdataset_and_wids_see_all(
-    run_here: RunHere,
-    there: Callable[..., Path],
-    new: Path,
-    webdataset: ModuleType,
+    run_here: RunHere, there: Callable[..., Path], new: Path, webdataset: ModuleType
 ) -> None:
     dest = there("webdataset")
     assert run_here("shard", "append", new, dest, "-qj1").code == 0

@@ -87,10 +87,7 @@ class TestAReport:
     ) -> None:
         dest = tmp_path / "caf\udce9 ねこ"
         env = SURROUNDINGS[name]
-        for args in (
-            ("pack", photos, dest, *FORMAT),
-            ("verify", dest, "--against", photos),
-        ):
+        for args in (("pack", photos, dest, *FORMAT), ("verify", dest, "--against", photos)):
             finished = run_cli(*args, env=env)
             assert finished.code == 0, finished
             assert "caf" in finished.out

@@ -30,11 +30,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
             {"to": "tfrecord", "prefix": "s3://b/"},
             "--prefix s3://b/ has no effect: it goes with augmented-man",
         ),
-        (
-            dsprep.convert,
-            {"to": "folder", "shards": 2},
-            "--shards 2 has no effect: .*out is",
-        ),
+        (dsprep.convert, {"to": "folder", "shards": 2}, "--shards 2 has no effect: .*out is"),
         (
             dsprep.convert,
             {"to": "tfrecord", "parts": True, "list_file": "x.manifest"},

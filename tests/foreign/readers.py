@@ -329,13 +329,7 @@ def is_of(datasets: ModuleType, feature: Any, kind: str) -> bool:
         return inner is not None and is_of(datasets, inner, kind[5:-1])
     if kind == "class":
         return isinstance(feature, datasets.ClassLabel) or feature.dtype == "int64"
-    dtypes = {
-        "json": "string",
-        "text": "string",
-        "int": "int64",
-        "bool": "bool",
-        "bytes": "binary",
-    }
+    dtypes = {"json": "string", "text": "string", "int": "int64", "bool": "bool", "bytes": "binary"}
     is_float = kind.startswith("float") and feature.dtype.startswith("float")
     return is_float or bool(feature.dtype == dtypes.get(kind, kind))
 

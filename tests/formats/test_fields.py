@@ -14,16 +14,7 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.sample import Sample, Value
-from dsprep.schema import (
-    FACTS,
-    TYPES,
-    Choice,
-    Field,
-    Reading,
-    Schema,
-    observe,
-    settle,
-)
+from dsprep.schema import FACTS, TYPES, Choice, Field, Reading, Schema, observe, settle
 from tests.formats.layouts import read
 
 GIF = b"GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"

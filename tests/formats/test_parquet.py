@@ -97,10 +97,7 @@ class TestReaders:
         }
 
     def test_numbers_without_a_name(self) -> None:
-        for names, shown in (
-            (("", "cat"), ["", "cat"]),
-            (("", "cat", ""), ["0", "cat", "2"]),
-        ):
+        for names, shown in ((("", "cat"), ["", "cat"]), (("", "cat", ""), ["0", "cat", "2"])):
             layout = Parquet().arranged(Schema((Field("y", "class", names=names),)))[0]
             features = json.loads(layout.arrow_schema.metadata[b"huggingface"])["info"]["features"]
             assert features == {"y": {"names": shown, "_type": "ClassLabel"}}

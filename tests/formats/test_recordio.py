@@ -233,10 +233,7 @@ class TestGoldenBytes:
             ("61626364656667", "0a23d7ce 07000000 61626364 65666700"),
             ("", "0a23d7ce 00000000"),
             ("0a23d7ce", "0a23d7ce 00000020 0a23d7ce 00000060"),
-            (
-                "61626364 0a23d7ce 65",
-                "0a23d7ce 04000020 61626364 0a23d7ce 01000060 65000000",
-            ),
+            ("61626364 0a23d7ce 65", "0a23d7ce 04000020 61626364 0a23d7ce 01000060 65000000"),
             ("61 0a23d7ce 626364", "0a23d7ce 08000000 610a23d7 ce626364"),
         ],
     )
@@ -378,8 +375,7 @@ class TestArranged:
             LAYOUT.arranged(Schema((Field("y", "class"),), None, "y"))
 
     @pytest.mark.parametrize(
-        ("fields", "problem"),
-        [({"img": JPEG}, "has no label"), ({"y": 3}, "has no image")],
+        ("fields", "problem"), [({"img": JPEG}, "has no label"), ({"y": 3}, "has no image")]
     )
     def test_samples_that_lack_something(self, fields: dict[str, Any], problem: str) -> None:
         with pytest.raises(BadSample, match=f"{problem}, and a record needs one"):

@@ -17,11 +17,7 @@ from hypothesis import strategies as st
 from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats.protobuf import framed
 from dsprep.formats.recordio import MAX_RECORD
-from dsprep.formats.recordio_protobuf import (
-    RecordIOProtobuf,
-    TypedBlobs,
-    decode_record,
-)
+from dsprep.formats.recordio_protobuf import RecordIOProtobuf, TypedBlobs, decode_record
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from dsprep.schema import Choice, Field, Reading, Schema, observe, settle

@@ -67,11 +67,7 @@ class TestWebdatasetReads:
     @pytest.mark.parametrize("layout", [PLAIN, METADATA], ids=["plain", "metadata"])
     @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
     def test_every_member(
-        self,
-        layout: WebDataset,
-        labels: Sequence[Label],
-        tmp_path: Path,
-        webdataset: ModuleType,
+        self, layout: WebDataset, labels: Sequence[Label], tmp_path: Path, webdataset: ModuleType
     ) -> None:
         samples = pictures(labels)
         path = write(layout, samples, tmp_path / "train-000000.tar")

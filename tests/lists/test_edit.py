@@ -140,12 +140,7 @@ def test_labels_stay_of_one_kind() -> None:
         require_one_kind(boxes[1], two, "x.lst")
 
 
-@given(
-    st.integers(1, 300),
-    st.integers(1, 5),
-    st.floats(0.01, 1),
-    st.floats(0, 0.99),
-)
+@given(st.integers(1, 300), st.integers(1, 5), st.floats(0.01, 1), st.floats(0, 0.99))
 def test_every_row_is_in_one_part(n: int, chunks: int, train: float, test: float) -> None:
     try:
         parts = cut_parts(n, chunks, train, test)

@@ -45,11 +45,7 @@ def webdataset(dest: Path, peers: Peers) -> list[Arrived]:
 
 def tfrecord(dest: Path, peers: Peers) -> list[Arrived]:
     tf = peers.tensorflow
-    types = {
-        "image/encoded": tf.string,
-        "image/filename": tf.string,
-        "image/class/label": tf.int64,
-    }
+    types = {"image/encoded": tf.string, "image/filename": tf.string, "image/class/label": tf.int64}
     expected = {name: tf.io.FixedLenFeature([], kind) for name, kind in types.items()}
     found = []
     for record in tf.data.TFRecordDataset(files_of(dest, ".tfrecord")).as_numpy_iterator():

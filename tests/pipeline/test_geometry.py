@@ -192,10 +192,7 @@ def test_both_ways_out(
         assert any(name.endswith(field) for name in names) is (way == "--keep-fields")
 
 
-@pytest.mark.parametrize(
-    "labels",
-    ["3", "0\t1\t1\t0\t0\t1\t1", "0.25\t0.75\t1.5"],
-)
+@pytest.mark.parametrize("labels", ["3", "0\t1\t1\t0\t0\t1\t1", "0.25\t0.75\t1.5"])
 def test_labels_that_do_not_depend_on_geometry(
     run_here: RunHere, tmp_path: Path, labels: str
 ) -> None:

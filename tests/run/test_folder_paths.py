@@ -226,11 +226,7 @@ def test_what_names_do_not_tell_is_metadata(tmp_path: Path) -> None:
         + '{"file_name":"bee/b.jpg","label":"bee",'
         + told
     )
-    assert list(found) == [
-        "-1/a.jpg",
-        *("ant/a.jpg", "ant/a.json", "ant/a.mask.png"),
-        "bee/b.jpg",
-    ]
+    assert list(found) == ["-1/a.jpg", *("ant/a.jpg", "ant/a.json", "ant/a.mask.png"), "bee/b.jpg"]
     assert folder(schema) == Folder().arranged(schema)[0]
     assert Folder().arranged(schema)[1] == ["left out, because the images tell them: width"]
     listed = list(read_listing(tmp_path / "back.files.jsonl"))

@@ -70,11 +70,7 @@ def watched(bucket: Bucket, prefix: str, names: set[str]) -> Iterator[None]:
 
 
 def test_a_failing_upload_stops_the_run_which_goes_on_anywhere(
-    on_ceph: Machines,
-    ceph: Bucket,
-    proxy: Proxy,
-    twelve: Path,
-    expected: dict[str, bytes],
+    on_ceph: Machines, ceph: Bucket, proxy: Proxy, twelve: Path, expected: dict[str, bytes]
 ) -> None:
     command = ("pack", twelve, f"{ceph.url}/set", *COMMAND, "--json")
     first, second = on_ceph("first"), on_ceph("second")

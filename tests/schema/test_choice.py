@@ -101,12 +101,7 @@ def test_a_column_that_is_dropped_is_there(run_here: RunHere, tmp_path: Path) ->
 @pytest.mark.parametrize("to", ["x.parquet", "x.tar", "x.tfrecord"])
 @pytest.mark.parametrize("options", [("--drop", "label")])
 def test_without_labels_there_are_no_classes_and_verify_expects_none(
-    run_here: RunHere,
-    sources: Path,
-    tmp_path: Path,
-    source: str,
-    to: str,
-    options: tuple[str, str],
+    run_here: RunHere, sources: Path, tmp_path: Path, source: str, to: str, options: tuple[str, str]
 ) -> None:
     dest = tmp_path / to
     done = run_here("convert", sources / source, dest, *options, "-j1")

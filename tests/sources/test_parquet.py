@@ -60,12 +60,7 @@ class TestHuggingFace:
         assert catalog.schema.to_json() == {
             "fields": [
                 {"name": "image", "type": "image", "places": [["image"]]},
-                {
-                    "name": "label",
-                    "type": "class",
-                    "names": ["cat", "dog"],
-                    "places": [["label"]],
-                },
+                {"name": "label", "type": "class", "names": ["cat", "dog"], "places": [["label"]]},
             ],
             "image": "image",
             "label": "label",

@@ -35,9 +35,7 @@ def fill(root: Path, *names: str) -> None:
 
 
 def read(
-    root: Path,
-    pairs: Mapping[str, str] | None = None,
-    classes: tuple[str, ...] | None = None,
+    root: Path, pairs: Mapping[str, str] | None = None, classes: tuple[str, ...] | None = None
 ) -> tuple[Catalog, list[Finding]]:
     options = dict[str, Path]()
     if classes is not None:

@@ -141,10 +141,7 @@ def test_loops_end(tmp_path: Path) -> None:
     (tmp_path / "a/other").symlink_to("../b")
     (tmp_path / "b/other").symlink_to("../a")
     found, said = look(tmp_path)
-    assert found == [
-        *("a/other/y.jpg", "a/x.jpg"),
-        *("b/other/x.jpg", "b/y.jpg"),
-    ]
+    assert found == [*("a/other/y.jpg", "a/x.jpg"), *("b/other/x.jpg", "b/y.jpg")]
     assert {finding.kind for finding in said} == {"loop"}
     assert "a/up/" in [finding.path for finding in said]
 

@@ -18,12 +18,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.classes import Known
 from dsprep.sources.reading import make_source, read_source
-from dsprep.sources.table import (
-    find_columns,
-    find_separator,
-    parse_cells,
-    read_table,
-)
+from dsprep.sources.table import find_columns, find_separator, parse_cells, read_table
 from dsprep.text import read_text
 
 
@@ -174,10 +169,7 @@ def test_ids_find_their_images(images: Path) -> None:
         "x.y.jpg",
     ]
     assert catalog.table["index"].to_list() == [0, 1, 2, 4, 5, 6]
-    assert [finding[:2] for finding in findings] == [
-        ("missing", "c/4"),
-        ("duplicate", "4.jpg"),
-    ]
+    assert [finding[:2] for finding in findings] == [("missing", "c/4"), ("duplicate", "4.jpg")]
 
 
 def test_a_nearer_name_wins(images: Path) -> None:

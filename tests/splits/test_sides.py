@@ -95,11 +95,7 @@ def test_groups_of_several_classes_even_out() -> None:
 
 
 @properties
-@given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    st.integers(1, 4),
-    st.data(),
-)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 4), st.data())
 def test_no_side_stays_empty_if_it_need_not(
     sizes: list[int], sides: int, data: st.DataObject
 ) -> None:

@@ -39,11 +39,7 @@ def test_threads_that_want_a_bucket_at_once_share_a_connection(
 
 @pytest.mark.parametrize(
     ("name", "delay", "options", "is_told"),
-    [
-        ("long", 1.0, (), True),
-        ("short", 0.1, (), False),
-        ("quiet", 1.0, ("-q",), False),
-    ],
+    [("long", 1.0, (), True), ("short", 0.1, (), False), ("quiet", 1.0, ("-q",), False)],
 )
 def test_a_wait_that_is_noticeable_is_told_with_its_reason(
     name: str,

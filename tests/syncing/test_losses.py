@@ -57,10 +57,7 @@ class Folders:
         self.dst.mkdir()
 
     def sync(
-        self,
-        failing: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        **options: Any,
+        self, failing: Sequence[str] = (), exclude: Sequence[str] = (), **options: Any
     ) -> SyncReport:
         source, destination = Directory(self.src), Refusing(self.dst, failing=tuple(failing))
         mover = Copies(source, destination, TransferOptions(Pace(1)), failing=failing)

@@ -154,10 +154,7 @@ def test_it_is_not_copied_beside_what_is_damaged(ceph: Bucket, tmp_path: Path, n
 def test_an_object_that_changes_is_not_copied(ceph: Bucket) -> None:
     ceph.put("a/x", b"1")
     report = run(
-        f"{ceph.url}/a",
-        f"{ceph.url}/b",
-        ceph,
-        events=Meanwhile(lambda: ceph.put("a/x", b"2")),
+        f"{ceph.url}/a", f"{ceph.url}/b", ceph, events=Meanwhile(lambda: ceph.put("a/x", b"2"))
     )
     assert "has changed since it was listed" in failed(report)["x"]
     assert ceph.contents("b/") == {}

@@ -131,8 +131,7 @@ def test_metadata_is_added_to_what_a_copy_has(localstack: Bucket) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [("--storage-class", "NONSENSE"), ("--acl", "nonsense", "--tag", "a=b")],
+    "options", [("--storage-class", "NONSENSE"), ("--acl", "nonsense", "--tag", "a=b")]
 )
 def test_a_refused_option_is_named(
     localstack: Bucket, run_here: Callable[..., Finished], tmp_path: Path, options: tuple[str, ...]

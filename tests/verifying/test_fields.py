@@ -85,10 +85,7 @@ def add(found: Samples) -> None:
 
 
 TAMPERING: dict[Callable[[Samples], None], list[tuple[str, str]]] = {
-    swap_labels: [
-        ("s1", "its label is not that of s1"),
-        ("s2", "its label is not that of s2"),
-    ],
+    swap_labels: [("s1", "its label is not that of s1"), ("s2", "its label is not that of s2")],
     change_caption: [("s3", "its field 'text' is not that of s3")],
     leave_mask_out: [("s4", "lacks the field 'mask' of s4")],
     change_mask: [("s4", "its field 'mask' is not that of s4")],
@@ -133,11 +130,7 @@ def test_what_was_converted_is_the_source(
 @pytest.mark.parametrize("tamper", TAMPERING, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_change_is_found_and_named(
-    run_here: Run,
-    source: Path,
-    tmp_path: Path,
-    tamper: Callable[[Samples], None],
-    format: str,
+    run_here: Run, source: Path, tmp_path: Path, tamper: Callable[[Samples], None], format: str
 ) -> None:
     if format not in ALL and tamper not in HELD:
         return

@@ -51,11 +51,7 @@ def test_types_are_checked(run_here: Callable[..., Finished], packed: Path, valu
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *(
-            ("max_pixels", "5"),
-            ("max_pixels", 2.5),
-            ("max_pixels", None),
-        ),
+        *(("max_pixels", "5"), ("max_pixels", 2.5), ("max_pixels", None)),
         *(("transform", {"foo": 1}), ("format", "x"), ("format", {"name": "tfrecord"})),
         ("format", {"name": "webdataset", "metadata": False, "renamed": ["image"]}),
         ("format", {"name": "webdataset", "metadata": False, "renamed": {"image": 5}}),

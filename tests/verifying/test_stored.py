@@ -80,10 +80,7 @@ def packed(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shelf(
-    bucket: Bucket,
-    packed: Path,
-    run_here: Callable[..., Finished],
-    monkeypatch: pytest.MonkeyPatch,
+    bucket: Bucket, packed: Path, run_here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> Shelf:
     monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
     return Shelf(bucket, packed, run_here)
@@ -91,10 +88,7 @@ def shelf(
 
 @pytest.fixture
 def on_ceph(
-    ceph: Bucket,
-    packed: Path,
-    run_here: Callable[..., Finished],
-    monkeypatch: pytest.MonkeyPatch,
+    ceph: Bucket, packed: Path, run_here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> Shelf:
     monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
     return Shelf(ceph, packed, run_here)

@@ -51,9 +51,7 @@ class Client:
 CLIENTS = (
     Client("dsprep", lambda root: dsprep("sync", str(root), _URL), dsprep("sync", _URL, OUT)),
     Client(
-        "aws",
-        lambda root: (AWS, "s3", "sync", str(root), _URL),
-        (AWS, "s3", "sync", _URL, OUT),
+        "aws", lambda root: (AWS, "s3", "sync", str(root), _URL), (AWS, "s3", "sync", _URL, OUT)
     ),
     Client(
         "s5cmd",

@@ -264,13 +264,7 @@ def image_folder_classes() -> None:
         name = path.relative_to(dest).as_posix()
         line = {"file_name": name, "caption": CAPTIONS[seed]}
         lines.append(json.dumps(line, ensure_ascii=False))
-        samples.append(
-            {
-                "key": name[:-4],
-                "image": seen(jpeg(seed)),
-                "caption": CAPTIONS[seed],
-            }
-        )
+        samples.append({"key": name[:-4], "image": seen(jpeg(seed)), "caption": CAPTIONS[seed]})
     (dest / "metadata.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     loaded = datasets.load_dataset("imagefolder", data_dir=str(dest), split="train")
     assert loaded.column_names == ["image", "caption"]

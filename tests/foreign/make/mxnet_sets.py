@@ -16,15 +16,7 @@ for _name in ("bool", "int", "float", "object", "str", "complex"):
 import mxnet as mx  # noqa: E402
 from mxnet import recordio  # noqa: E402
 
-from tests.foreign.make.pictures import (  # noqa: E402
-    CLASSES,
-    boxes,
-    jpeg,
-    picture,
-    place,
-    seen,
-    truth,
-)
+from tests.foreign.make.pictures import CLASSES, boxes, jpeg, picture, place, seen, truth  # noqa: E402
 
 TOOL = f"mxnet {mx.__version__}"
 COUNT = 8

@@ -114,11 +114,6 @@ def truth(
         types: The type of each field; the image is `image`, the label `label`.
         classes: The names of the classes of a field.
     """
-    values = {
-        "tool": tool,
-        "types": types,
-        "classes": classes or {},
-        "samples": list(samples),
-    }
+    values = {"tool": tool, "types": types, "classes": classes or {}, "samples": list(samples)}
     text = json.dumps(values, ensure_ascii=False, indent=1)
     (DATA / f"{name}.json").write_text(text + "\n", encoding="utf-8")

@@ -249,13 +249,7 @@ def raw() -> None:
     for seed in range(4):
         image = picture(seed, "L", (28, 28))
         records.append(
-            {
-                "height": 28,
-                "width": 28,
-                "depth": 1,
-                "label": seed % 3,
-                "image_raw": image.tobytes(),
-            }
+            {"height": 28, "width": 28, "depth": 1, "label": seed % 3, "image_raw": image.tobytes()}
         )
         samples.append({"key": f"train-{seed:07d}", "image": seen_pixels(image), "label": seed % 3})
     write(dest / "train.tfrecords", records)

@@ -103,10 +103,7 @@ def main() -> None:
     cls_text("wds-cls-list", lambda s: f"[{s % 3}]", lambda s: s % 3)
     cls_text("wds-cls-float", lambda s: f"{s / 2:g}", lambda s: s / 2, kind="float64")
     cls_text(
-        "wds-cls-name",
-        lambda s: CLASSES[s % 3],
-        lambda s: s % 3,
-        classes={"label": list(CLASSES)},
+        "wds-cls-name", lambda s: CLASSES[s % 3], lambda s: s % 3, classes={"label": list(CLASSES)}
     )
 
     write(
