@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from dsprep.progress import Progress
     from dsprep.schema import Schema
     from dsprep.storage.s3.config import S3Config
-    from dsprep.storage.transfer import Events
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -459,7 +458,7 @@ class SyncOptions(Given):
     )
     dry_run: bool = _run("Print what would be done, write nothing.", default=False)
     config: S3Config | None = None  # how S3 is reached, and how objects are kept there
-    events: Events | None = None  # receives the progress
+    events: Callable[..., object] | None = None  # called with each event and its facts
 
 
 _RAISED = """    Raises:
@@ -514,9 +513,8 @@ def _checks(
     from dsprep.progress import Progress
     from dsprep.schema import Schema
     from dsprep.storage.s3.config import S3Config
-    from dsprep.storage.transfer import Events
 
-    known = (Events, Progress, S3Config, Schema, Transform)
+    known = (Progress, S3Config, Schema, Transform)
     # with the types that only the function's module may import
     names = function.__globals__ | {each.__name__: each for each in known}
     hints = get_type_hints(kind, localns=names)

@@ -70,13 +70,14 @@ class LogProgress(Progress):
         if now - self._written < _LINE_EVERY:
             return
         self._written = now
-        seconds = now - self._began
-        rate = self._done / seconds
-        left = (self._samples - self._done) / rate if rate else 0.0
-        self.note(
-            f"{self._task}: {self._done:,} of {self._samples:,} samples, "
-            f"{rate:,.0f} samples/s, {format_size(self._bytes / seconds)}/s, "
-            f"{format_duration(left)} left"
+        rate = self._done / (now - self._began)
+        left = (self._samples - self._done) / rate if rate > 0 else 0.0
+        self.note(f"{self._line(now - self._began, rate)}, {format_duration(left)} left")
+
+    def _line(self, seconds: float, rate: float) -> str:
+        return (
+            f"{self._task}: {self._done:,} of {self._samples:,} samples, {rate:,.0f} samples/s, "
+            f"{format_size(self._bytes / seconds)}/s"
         )
 
 
@@ -92,7 +93,8 @@ class BarProgress(LogProgress):
         with suppress(OSError):  # the terminal may be closed
             if self._bar is None:
                 self._bar = self._new_bar(seconds)
-            self._bar.set_postfix_str(f"{format_size(self._bytes / seconds)}/s", refresh=False)
+            self._bar.total = self._samples
+            self._bar.set_postfix_str(self._postfix(seconds), refresh=False)
             self._bar.update(self._done - self._bar.n)
 
     def note(self, text: str) -> None:
@@ -104,16 +106,11 @@ class BarProgress(LogProgress):
 
     def _new_bar(self, seconds: float) -> Any:
         """Return a bar for a task that began some seconds ago; its first update draws it."""
-        from tqdm import tqdm
-
-        bar = tqdm(
-            desc=self._task,
-            total=self._samples,
+        bar = new_bar(
+            self._stream,
+            self._task,
+            self._samples,
             unit=" samples",
-            unit_scale=False,
-            **bar_size(self._stream),
-            file=self._stream,
-            leave=False,
             delay=_PATIENCE,
             smoothing=0,
             bar_format="{desc} {percentage:3.0f}% |{bar}| {n:,}/{total:,}  {rate_fmt}{postfix}  "
@@ -121,6 +118,9 @@ class BarProgress(LogProgress):
         )
         bar.start_t -= seconds
         return bar
+
+    def _postfix(self, seconds: float) -> str:
+        return f"{format_size(self._bytes / seconds)}/s"
 
     def end(self) -> None:
         if self._bar is not None:
@@ -132,13 +132,16 @@ class BarProgress(LogProgress):
             self._bar = None
 
 
-def bar_size(stream: TextIO) -> dict[str, Any]:
-    """Return the arguments of tqdm for the size of a terminal: 80 columns, if it reports none."""
+def new_bar(stream: TextIO, label: str, total: int, **options: Any) -> Any:
+    """Return a bar of tqdm, in 80 columns if the terminal reports no size."""
+    from tqdm import tqdm
+
     # Terminals of `script` and `docker run -t` report none, and tqdm would draw nothing there.
+    size: dict[str, Any] = {"ncols": 80, "nrows": 24}
     with suppress(OSError, ValueError):
         if all(os.get_terminal_size(stream.fileno())):
-            return {"dynamic_ncols": True}
-    return {"ncols": 80, "nrows": 24}
+            size = {"dynamic_ncols": True}
+    return tqdm(desc=label, total=total, file=stream, leave=False, **size, **options)
 
 
 def progress_for(stream: TextIO, quiet: bool) -> Progress:

@@ -12,8 +12,8 @@ from dsprep.storage.s3 import download as downloading
 from dsprep.storage.s3 import upload as uploading
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries, S3Config
-from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, TransferOptions, Transferred
+from dsprep.storage.store import Events, Stored, ignore
+from dsprep.storage.transfer import TransferOptions, Transferred
 from tests.servers.bucket import Bucket
 
 MIB = 1 << 20
@@ -22,17 +22,13 @@ PART = 5 * MIB
 AT_ONCE = Retries(attempts=4, first=0.01, longest=0.05)
 
 
-def store_of(
-    bucket: Bucket, endpoint: str = "", events: Events | None = None, **config: Any
-) -> S3Store:
+def store_of(bucket: Bucket, endpoint: str = "", events: Events = ignore, **config: Any) -> S3Store:
     """The bucket, perhaps reached by another way."""
-    told = events or Events()
     return S3Store(
         bucket.name,
         S3Config(endpoint=endpoint or bucket.endpoint, **config),
         retries=AT_ONCE,
-        on_retry=told.retry,
-        on_fallback=told.fallback,
+        events=events,
     )
 
 
@@ -76,37 +72,16 @@ def file_of(path: Path, size: int, seed: int = 0) -> bytes:
     return data
 
 
-class Listener(Events):
+class Listener:
     """Keeps what it hears: ``("part", "s3://…", 3)``."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[Any, ...]] = []
         self._lock = threading.Lock()
 
-    def _hear(self, *what: Any) -> None:
+    def __call__(self, event: str, **facts: Any) -> None:
         with self._lock:
-            self.heard.append(what)
-
-    def begin(self, name: str, size: int, parts: int) -> None:
-        self._hear("begin", name, size, parts)
-
-    def found(self, name: str, size: int, parts: int) -> None:
-        self._hear("found", name, size, parts)
-
-    def moved(self, name: str, size: int) -> None:
-        self._hear("moved", name, size)
-
-    def part(self, name: str, number: int) -> None:
-        self._hear("part", name, number)
-
-    def end(self, name: str, size: int, proof: str) -> None:
-        self._hear("end", name, size, proof)
-
-    def retry(self, error: Exception, delay: float) -> None:
-        self._hear("retry", str(error), delay)
-
-    def fallback(self, text: str) -> None:
-        self._hear("fallback", text)
+            self.heard.append((event, *facts.values()))
 
     def all(self, kind: str) -> list[tuple[Any, ...]]:
         """What was heard of one kind."""

@@ -108,7 +108,7 @@ class _SyncCommand(GroupedCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from dsprep.cli.sync_events import JsonEvents
+        from dsprep.cli.sync_events import json_events
 
         try:
             return super().invoke(ctx)
@@ -116,7 +116,7 @@ class _SyncCommand(GroupedCommand):
             if not ctx.params["as_json"]:
                 raise
             code = error.exit_code if isinstance(error, DsprepError) else DsprepError.exit_code
-            JsonEvents(sys.stderr).write("error", str(error), code)
+            json_events(sys.stderr)("error", text=str(error), code=code)
             return code
 
 

@@ -83,5 +83,20 @@ Progress = Callable[[int], None]
 """Called with every number of bytes that was sent or received; it may wait, and may raise."""
 
 
-def ignore(*_: object) -> None:
+Events = Callable[..., object]
+"""Called with an event and its facts by name, from several threads at once.
+
+plan(files, bytes): files are added to the transfer
+begin(name, bytes, parts): a file begins, named by its S3 URL
+found(name, bytes, parts): bytes and parts are there from an earlier run
+moved(name, bytes): bytes have moved; a negative number has to be moved again
+part(name, number): a part is complete
+end(name, bytes, proof): a file is complete, proven by ``crc32c``, ``md5``, ``parts`` or ``size``
+retry(error, kind, seconds): a request failed, and is made again after a wait
+fallback(text): the server does not support something that is optional
+waiting(text): nothing can be done now
+"""
+
+
+def ignore(*_: object, **facts: object) -> None:
     """Listen to nothing."""

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dsprep.errors import OptionError, StoreError
+from dsprep.errors import OptionError
 from dsprep.storage.pool import Pace
-from dsprep.storage.store import Part, Stored
+from dsprep.storage.store import Events, Part, Stored, ignore
 from dsprep.units import format_size
 
 MIB = 1 << 20
@@ -82,42 +82,11 @@ def buffer(size: int) -> memoryview:
     return memoryview(kept)[:size]
 
 
-class Events:
-    """Listens to transfers, from several threads at once; this one does nothing."""
-
-    def plan(self, files: int, size: int) -> None:
-        """Files and bytes are added to the transfer."""
-
-    def begin(self, name: str, size: int, parts: int) -> None:
-        """A file begins: its S3 URL, its bytes, its parts."""
-
-    def found(self, name: str, size: int, parts: int) -> None:
-        """Bytes and parts are there from an earlier run."""
-
-    def moved(self, name: str, size: int) -> None:
-        """Bytes have moved; a negative number has to be moved again."""
-
-    def part(self, name: str, number: int) -> None:
-        """A part is complete."""
-
-    def end(self, name: str, size: int, proof: str) -> None:
-        """A file is complete, proven by ``crc32c``, ``md5``, ``parts`` or ``size``."""
-
-    def retry(self, error: StoreError, delay: float) -> None:
-        """A request failed and is tried again after so many seconds."""
-
-    def fallback(self, text: str) -> None:
-        """The server does not support something that is optional."""
-
-    def waiting(self, what: str) -> None:
-        """Nothing can be done now; called once."""
-
-
 class TransferOptions(NamedTuple):
     """What all transfers of a run share; several threads use it, but not those of `Pace.each`."""
 
     pace: Pace  # threads and limits
-    events: Events = Events()  # hears of progress
+    events: Events = ignore  # hears of progress
     part_size: int = 0  # in bytes; 0 for a good size
     keep: bool = True  # whether unfinished transfers are kept for the next run
 

@@ -112,8 +112,8 @@ class Mover:
         guard = "" if new or pair.found is None else pair.found.etag
         self.destination.store.publish(self.destination.prefix + pair.path, data, guard)
         name = self.destination.name(pair.path)
-        self.way.events.moved(name, len(data))
-        self.way.events.end(name, len(data), "md5")
+        self.way.events("moved", name=name, bytes=len(data))
+        self.way.events("end", name=name, bytes=len(data), proof="md5")
 
 
 def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
@@ -288,7 +288,7 @@ class Sync:
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
         require_idle(self._destination, self._theirs.leases, changed, self._mover.way)
         if plan.sends:
-            self._mover.way.events.plan(len(plan.sends), plan.bytes)
+            self._mover.way.events("plan", files=len(plan.sends), bytes=plan.bytes)
             if isinstance(self._destination, Prefix):  # the first file makes a local directory
                 require_rights(self._destination.store, self._destination.prefix)
         self._withdraw()

@@ -225,10 +225,8 @@ def require_idle(
         place = f"{destination.name(before)}: another dsprep command"
         try:
             first, began = destination.read(lease), time.monotonic()
-            way.events.waiting(
-                f"{place} was writing there; waiting for up to {DEAD_AFTER:.0f} s to see whether "
-                "it still is"
-            )
+            patience = f"waiting for up to {DEAD_AFTER:.0f} s to see whether it still is"
+            way.events("waiting", text=f"{place} was writing there; {patience}")
             while time.monotonic() - began <= DEAD_AFTER:
                 way.pace.wait(_LOOK_EVERY)
                 if destination.read(lease) != first:

@@ -7,7 +7,6 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,8 @@ from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.upload import probe
-from dsprep.storage.transfer import DEFAULT_PART, Events, TransferOptions
+from dsprep.storage.store import Events, ignore
+from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
 from dsprep.syncing.plan import SyncReport
 from dsprep.syncing.run import Mover, Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
@@ -59,7 +59,7 @@ def sync(options: SyncOptions) -> SyncReport:
     source, destination = options.source, options.destination
     facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
     require_effect("sync", options.given, **facts)
-    tally = Tally(options.events or Events(), keep=not options.abort_on_exit)
+    tally = Tally(options.events or ignore, keep=not options.abort_on_exit)
     concurrency, bandwidth = options.concurrency or DEFAULT_CONCURRENCY, options.bandwidth or 0.0
     if bandwidth:  # few parts at once, so that some are complete if it is stopped
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
@@ -73,14 +73,7 @@ def sync(options: SyncOptions) -> SyncReport:
             single = path.name if path.is_file() else None
             return Directory(path.parent if single else path, single, follow, pace)
         url = parse_url(text)
-        store = S3Store(
-            url.bucket,
-            config,
-            wait=pace.wait,
-            on_retry=tally.retry,
-            on_fallback=tally.fallback,
-            role=role,
-        )
+        store = S3Store(url.bucket, config, wait=pace.wait, events=tally, role=role)
         stores.append(store)
         return Prefix(store, _prefix_of(url.key), to_files, pace)
 
@@ -131,7 +124,7 @@ def _prefix_of(key: str) -> str:
     return key if not key or key.endswith("/") else key + "/"
 
 
-class Tally(Events):
+class Tally:
     """Counts files sent, and parts of others that are kept for the next run; passes events on."""
 
     def __init__(self, events: Events, keep: bool) -> None:
@@ -139,26 +132,22 @@ class Tally(Events):
         self._lock = threading.Lock()
         self._parts: dict[str, int] = {}  # of files that are under way
         self.planned = self.whole = 0
-        for event in ("plan", "begin", "found", "part", "end"):
-            setattr(self, event, partial(self._count, event))
-        for event in ("moved", "retry", "fallback", "waiting"):
-            setattr(self, event, getattr(events, event))
 
-    def _count(self, event: str, *facts: Any) -> None:
+    def __call__(self, event: str, **facts: Any) -> None:
         with self._lock:
             match event, facts:
-                case "plan", (files, _):
+                case "plan", {"files": files}:
                     self.planned += files
-                case "begin", (name, _, parts) if parts > 1:
+                case "begin", {"name": name, "parts": parts} if parts > 1:
                     self._parts.setdefault(name, 0)
-                case "found", (name, _, parts):
+                case "found", {"name": name, "parts": parts}:
                     self._parts[name] = self._parts.get(name, 0) + parts
-                case "part", (name, _) if name in self._parts:
+                case "part", {"name": name} if name in self._parts:
                     self._parts[name] += 1
-                case "end", (name, _, _):
+                case "end", {"name": name}:
                     self._parts.pop(name, None)
                     self.whole += 1
-        getattr(self._events, event)(*facts)
+        self._events(event, **facts)
 
     def so_far(self) -> str:
         """Return the progress, for a message that ends the run."""

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from dsprep import progress
 from dsprep.cli import sync_events
 from dsprep.cli.sync import print_orphans
 from dsprep.cli.sync_events import Bars, Lines
@@ -24,18 +25,19 @@ MB = 1_000_000
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which stands still until somebody sets it."""
     now = [0.0]
-    monkeypatch.setattr(sync_events, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
 def test_what_is_planned_later_is_added(clock: list[float]) -> None:
     stream = io.StringIO()
     lines = Lines(stream)
-    lines.plan(1, 10 * MB)
-    lines.moved("a", 10 * MB)
+    lines.begin("all", 0, 0)
+    lines("plan", files=1, bytes=10 * MB)
+    lines("moved", name="a", bytes=10 * MB)
     clock[0] = 22.0
-    lines.plan(1, 2 * MB)
-    lines.moved("b", 1 * MB)
+    lines("plan", files=1, bytes=2 * MB)
+    lines("moved", name="b", bytes=1 * MB)
     assert stream.getvalue() == "sent 11 MB of 12 MB, 500 KB/s, 2.0 s left\n"
 
 
@@ -43,13 +45,14 @@ def test_a_bar_grows_with_what_is_planned_later(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = Mock(n=0)
-    monkeypatch.setattr(Bars, "_bar", lambda self, label, total, position: drawn)
+    monkeypatch.setattr(sync_events, "new_bar", lambda *args, **options: drawn)
     bars = Bars(io.StringIO())
+    bars.begin("all", 0, 0)
     clock[0] = 5.0
-    bars.plan(1, 10 * MB)
-    bars.moved("a", 5 * MB)
-    bars.plan(1, 10 * MB)
-    bars.moved("b", 5 * MB)
+    bars("plan", files=1, bytes=10 * MB)
+    bars("moved", name="a", bytes=5 * MB)
+    bars("plan", files=1, bytes=10 * MB)
+    bars("moved", name="b", bytes=5 * MB)
     assert drawn.total == 20 * MB
     drawn.set_postfix_str.assert_called_with("0/2 files", refresh=False)
 

@@ -21,7 +21,7 @@ def test_threads_that_want_a_bucket_at_once_share_a_connection(
     made = []
     together = threading.Barrier(8)
 
-    def connect(bucket: str, on_retry: object) -> object:
+    def connect(bucket: str, events: object) -> object:
         made.append(bucket)
         time.sleep(0.05)
         return object()

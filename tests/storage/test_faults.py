@@ -238,13 +238,13 @@ def test_an_object_that_changes_while_it_is_read(
     file_of(tmp_path / "f", SIZE)
     upload(tmp_path / "f", store_of(ceph), "k", part_size=PART)
 
-    class Changing(Listener):
-        def part(self, name: str, number: int) -> None:
+    def change(event: str, **facts: object) -> None:
+        if event == "part":
             ceph.put("k", b"other")
 
     with pytest.raises(StoreError) as caught:
         pace = Pace(concurrency=1)
-        download(store_of(ceph), "k", tmp_path / "g", part_size=PART, pace=pace, events=Changing())
+        download(store_of(ceph), "k", tmp_path / "g", part_size=PART, pace=pace, events=change)
     assert caught.value.kind == "exists"
     assert not (tmp_path / "g").exists()
 
@@ -256,15 +256,15 @@ def test_a_stop_is_quick_and_keeps_what_is_there(
     data = file_of(tmp_path / "f", SIZE)
     pace = Pace(concurrency=2)
 
-    class Stopping(Listener):
-        def part(self, name: str, number: int) -> None:
+    def stop(event: str, **facts: object) -> None:
+        if event == "part":
             threading.Timer(0.1, pace.stop).start()
 
     store = store_of(ceph, proxy.endpoint)
     if way == "up":
         proxy.add("stall", match="partNumber=3")
         with pytest.raises(Interrupted):
-            upload(tmp_path / "f", store, "k", part_size=PART, pace=pace, events=Stopping())
+            upload(tmp_path / "f", store, "k", part_size=PART, pace=pace, events=stop)
         assert ceph.keys() == []
         sent = upload(tmp_path / "f", store_of(ceph), "k", part_size=PART)
         assert sent.found == 2
@@ -274,7 +274,7 @@ def test_a_stop_is_quick_and_keeps_what_is_there(
     proxy.add("stall-answer", **IN_RANGE, times=1)
     began = time.monotonic()
     with pytest.raises(Interrupted):
-        download(store, "k", tmp_path / "g", part_size=PART, pace=pace, events=Stopping())
+        download(store, "k", tmp_path / "g", part_size=PART, pace=pace, events=stop)
     assert time.monotonic() - began < 30  # and not the minute that the server is given
     assert not (tmp_path / "g").exists()
     assert download(store_of(ceph), "k", tmp_path / "g", part_size=PART).found >= 1

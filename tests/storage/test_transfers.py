@@ -168,14 +168,13 @@ def test_a_file_that_changes_is_never_an_object(ceph: Bucket, tmp_path: Path, ch
     path = tmp_path / "f"
     file_of(path, SIZE)
 
-    class Changing(Listener):
-        def part(self, name: str, number: int) -> None:
-            if number == 1:
-                CHANGES[change](path)
+    def change_it(event: str, **facts: object) -> None:
+        if event == "part" and facts["number"] == 1:
+            CHANGES[change](path)
 
     with pytest.raises(SourceError, match="f: changed while it was being sent"):
         pace = Pace(concurrency=1)
-        upload(path, store_of(ceph), "k", part_size=PART, pace=pace, events=Changing())
+        upload(path, store_of(ceph), "k", part_size=PART, pace=pace, events=change_it)
     assert (ceph.keys(), ceph.uploads()) == ([], [])
 
 

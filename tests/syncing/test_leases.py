@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from dsprep.errors import DestinationError, StoreError
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, TransferOptions
+from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing import sides
 from dsprep.syncing.sides import require_idle
 from dsprep.syncing.sync import sync
@@ -48,9 +47,13 @@ def look(
 ) -> list[str]:
     told: list[str] = []
     place: Any = Place(iter(said))
-    events: Any = SimpleNamespace(waiting=told.append)
+
+    def hear(event: str, text: str) -> None:
+        assert event == "waiting"
+        told.append(text)
+
     found = {lease: Stored(lease, 1, time.time())}
-    require_idle(place, found, [path], TransferOptions(Pace(1), events))
+    require_idle(place, found, [path], TransferOptions(Pace(1), hear))
     return told
 
 
@@ -62,8 +65,8 @@ def test_a_command_that_is_alive_is_left_alone() -> None:
 def test_a_sync_ends_before_it_writes(ceph: Bucket, tmp_path: Path) -> None:
     lease = "a/.dsprep/lease.json"
 
-    class Renewed(Events):
-        def waiting(self, what: str) -> None:
+    def renew(event: str, **facts: object) -> None:
+        if event == "waiting":
             ceph.put(lease, b"2")
 
     ceph.put(lease, b"1")
@@ -71,7 +74,7 @@ def test_a_sync_ends_before_it_writes(ceph: Bucket, tmp_path: Path) -> None:
     (tmp_path / "a" / "x").touch()
     config = S3Config(endpoint=ceph.endpoint)
     with pytest.raises(DestinationError, match="is writing there; wait for it to end"):
-        sync(str(tmp_path), ceph.url, config=config, events=Renewed())
+        sync(str(tmp_path), ceph.url, config=config, events=renew)
     assert ceph.keys() == [lease]
     assert sync(str(tmp_path / "a"), f"{ceph.url}/b", config=config).state == "synced"
 

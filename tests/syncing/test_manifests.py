@@ -13,7 +13,6 @@ import pytest
 from dsprep.errors import StoreError
 from dsprep.keywords import Rule
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.transfer import Events
 from dsprep.syncing.plan import SyncReport
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
@@ -35,24 +34,20 @@ def failed(report: SyncReport) -> dict[str, str]:
     return {each.path: each.message for each in report.failures}
 
 
-class Meanwhile(Events):
+class Meanwhile:
     """Does something once, when the files are counted, or when one of them has arrived."""
 
     def __init__(self, do: Callable[[], object], after: str = "") -> None:
         self._do: Callable[[], object] | None = do
         self._after = after
 
-    def plan(self, files: int, size: int) -> None:
-        if not self._after:
-            self._once()
-
-    def end(self, name: str, size: int, proof: str) -> None:
-        if self._after and name.endswith(self._after):
-            self._once()
-
-    def _once(self) -> None:
-        do, self._do = self._do, None
-        if do is not None:
+    def __call__(self, event: str, **facts: Any) -> None:
+        if self._after:
+            is_time = event == "end" and facts["name"].endswith(self._after)
+        else:
+            is_time = event == "plan"
+        if is_time and self._do is not None:
+            do, self._do = self._do, None
             do()
 
 

@@ -394,7 +394,7 @@ def store_of(bucket: str) -> S3Store:
     # A worker connects itself, so its tasks hold no secret.
     with _connecting:  # many threads may want it first, and connecting takes long
         if bucket not in _stores:
-            _stores[bucket] = S3Store(bucket, on_retry=tell_retry)
+            _stores[bucket] = S3Store(bucket, events=tell_retry)
         return _stores[bucket]
 
 

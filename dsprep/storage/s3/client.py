@@ -32,7 +32,7 @@ from dsprep.errors import StoreError
 from dsprep.storage.location import Location
 from dsprep.storage.s3.config import Retries, S3Config, require_endpoint
 from dsprep.storage.s3.errors import Request
-from dsprep.storage.store import Progress, ignore
+from dsprep.storage.store import Events, Progress, ignore
 
 Data = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -365,13 +365,12 @@ class Client:
         *,
         retries: Retries | None = None,
         wait: Callable[[float], object] = time.sleep,
-        on_retry: Callable[[StoreError, float], object] = ignore,
-        on_fallback: Callable[[str], object] = ignore,
+        events: Events = ignore,
         role: type[StoreError] = StoreError,
     ) -> None:
         self.bucket, self.config = bucket, config or S3Config()
         self._retries, self._wait, self._role = retries or Retries(), wait, role
-        self._on_retry, self._on_fallback = on_retry, on_fallback
+        self._events = events
         self._without_checksums = False
         self._falling_back = threading.Lock()
         try:
@@ -461,7 +460,8 @@ class Client:
                     error.is_final = True  # a caller with retries of its own does not begin again
                     raise
                 delay = self._retries.delay(number)
-                self._on_retry(error, delay)
+                facts = {"error": str(error), "kind": error.kind, "seconds": round(delay, 3)}
+                self._events("retry", **facts)
             self._wait(delay)
             number += 1
 
@@ -471,4 +471,5 @@ class Client:
             is_told, self._without_checksums = self._without_checksums, True
         if not is_told:
             place, code = Location(self.bucket, ""), refusal.response["Error"]["Code"]
-            self._on_fallback(f"{place}: the server takes no checksums ({code}): going on with MD5")
+            text = f"{place}: the server takes no checksums ({code}): going on with MD5"
+            self._events("fallback", text=text)

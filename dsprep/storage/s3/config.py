@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from dsprep.errors import OptionError, StoreError
+from dsprep.errors import OptionError
 from dsprep.progress import WAITS
 from dsprep.units import format_duration
 
@@ -75,13 +75,12 @@ class Retries:
         return random.uniform(0, min(self.longest, self.first * 2 ** (failed - 1)))
 
 
-def retry_line(error: StoreError, delay: float) -> str:
+def retry_line(error: str, seconds: float) -> str:
     """Return what to say about a request that failed and is made again after some seconds."""
-    what = str(error).partition("; it was tried ")[0]
-    return f"{what}; trying again in {format_duration(delay)}"
+    return f"{error.partition('; it was tried ')[0]}; trying again in {format_duration(seconds)}"
 
 
-def tell_retry(error: StoreError, delay: float) -> None:
+def tell_retry(event: str, **facts: Any) -> None:
     """Report a retry if the wait before it is noticeable."""
-    if delay >= _NOTICEABLE:
-        WAITS.tell(retry_line(error, delay))
+    if event == "retry" and facts["seconds"] >= _NOTICEABLE:
+        WAITS.tell(retry_line(facts["error"], facts["seconds"]))

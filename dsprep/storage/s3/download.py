@@ -72,7 +72,7 @@ class _Download:
     def run(self) -> Transferred:
         """Fetch the missing parts; all of them again if the file is not what it should be."""
         size, count = self.stored.size, len(self.plan)
-        self.events.begin(self.name, size, count)
+        self.events("begin", name=self.name, bytes=size, parts=count)
         there = self.kept()
         for _ in range(_TRIES):
             if not there:
@@ -92,10 +92,10 @@ class _Download:
             if proof:
                 mtime = said_mtime_ns(self.stored.metadata)
                 self.landing.publish(int(self.stored.modified * 1e9) if mtime is None else mtime)
-                self.events.end(self.name, size, proof)
+                self.events("end", name=self.name, bytes=size, proof=proof)
                 moved, found = sum(part.size for part in missing), count - len(missing)
                 return Transferred(self.stored, value, count, found, moved, proof)
-            self.events.moved(self.name, -size)
+            self.events("moved", name=self.name, bytes=-size)
         self.landing.discard()
         raise StoreError(
             f"{self.name}: what arrives is not what is stored there (crc32c or MD5 differ): it was "
@@ -116,7 +116,7 @@ class _Download:
             if value == noted:
                 there[part.number], size = value, size + part.size
         if there:
-            self.events.found(self.name, size, len(there))
+            self.events("found", name=self.name, bytes=size, parts=len(there))
         return there
 
     def fetch(self, part: Range) -> tuple[int, int]:
@@ -132,10 +132,10 @@ class _Download:
                 self.pace.take(len(data))
                 self.landing.write(data, part.start + done)
                 value, done = crc32c(data, value), done + len(data)
-                self.events.moved(self.name, len(data))
+                self.events("moved", name=self.name, bytes=len(data))
         if len(self.plan) > 1:
             self.landing.note(part.number, value)
-        self.events.part(self.name, part.number)
+        self.events("part", name=self.name, number=part.number)
         return part.number, value
 
 

@@ -50,7 +50,7 @@ def upload(
     with closing(_File(path)) as file:
         plan = plan_parts(file.size, options.part_size, str(path))
         task = _Upload(file, store, key, plan, options, crc32c)
-        options.events.begin(task.name, file.size, len(plan))
+        options.events("begin", name=task.name, bytes=file.size, parts=len(plan))
         return task.in_one() if len(plan) == 1 else task.in_parts()
 
 
@@ -138,7 +138,7 @@ class _Upload:
                 self.key, data, crc32c=value, metadata=metadata, progress=self.moved
             )
         proof = "md5" if stored.crc32c is None else "crc32c"
-        self.events.end(self.name, stored.size, proof)
+        self.events("end", name=self.name, bytes=stored.size, proof=proof)
         return Transferred(stored, value, 1, 0, stored.size, proof)
 
     def in_parts(self) -> Transferred:
@@ -173,7 +173,8 @@ class _Upload:
         except StoreError as error:
             if error.kind not in ("denied", "unsupported"):
                 raise
-            self.events.fallback(f"{error}; what an earlier run has sent of this is sent again")
+            text = f"{error}; what an earlier run has sent of this is sent again"
+            self.events("fallback", text=text)
             return None
         for upload in unfinished:
             if (upload.key, upload.storage_class) != (self.key, self.store.storage_class):
@@ -206,7 +207,7 @@ class _Upload:
         missing = [part for part in self.plan if part.number not in there]
         moved = sum(part.size for part in missing)
         if there:
-            self.events.found(self.name, size - moved, len(there))
+            self.events("found", name=self.name, bytes=size - moved, parts=len(there))
         sent = self.pace.each(lambda part: self.send(upload, part), missing)
         pairs = sorted([*there.values(), *sent], key=lambda pair: pair[0].number)
         value = combine_all((value, part.size) for part, value in pairs)
@@ -215,7 +216,7 @@ class _Upload:
         if found is not None and not self.is_as_wanted(stored, value):
             metadata = metadata_of(self.file.mtime_ns, value)
             stored = set_metadata(self.store, self.key, metadata, self.pace)
-        self.events.end(self.name, size, proof)
+        self.events("end", name=self.name, bytes=size, proof=proof)
         return Transferred(stored, value, len(pairs), len(there), moved, proof)
 
     def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
@@ -224,7 +225,7 @@ class _Upload:
         value = self.file.read_into(data, part.start)
         digest = None if upload.checksums else md5(data)
         stored = self.store.send_part(upload, part.number, data, value, digest, self.moved)
-        self.events.part(self.name, part.number)
+        self.events("part", name=self.name, number=part.number)
         return stored, value
 
     def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
@@ -269,7 +270,7 @@ class _Upload:
     def moved(self, size: int) -> None:
         """Wait until bytes may go, and report them."""
         self.pace.take(size)
-        self.events.moved(self.name, size)
+        self.events("moved", name=self.name, bytes=size)
 
 
 def copy(
@@ -287,7 +288,7 @@ def copy(
     parts, name = len(plan_copy(stored.size)), target.url(new_key)
     if metadata is None and target.config.metadata:
         metadata = stored.metadata
-    options.events.begin(name, stored.size, parts)
+    options.events("begin", name=name, bytes=stored.size, parts=parts)
     if parts == 1:
         with options.pace.slots:
             target.copy(source.bucket, stored, new_key, metadata)
@@ -295,12 +296,12 @@ def copy(
         said = stored.metadata if metadata is None else metadata
         tags = {} if target.config.tags else _tags(source, key, options)
         _in_parts(source.bucket, stored, target, new_key, said, tags, options.pace)
-    options.events.moved(name, stored.size)
+    options.events("moved", name=name, bytes=stored.size)
     there = target.stat(new_key)
     proof = _proof(stored, there)
     if there is None or not proof:
         raise StoreError(f"{name}: is not the same as {source.url(key)} after copying", "damaged")
-    options.events.end(name, stored.size, proof)
+    options.events("end", name=name, bytes=stored.size, proof=proof)
     return Transferred(there, crc32c_of(there), parts, 0, there.size, proof)
 
 
@@ -331,7 +332,7 @@ def _tags(store: S3Store, key: str, options: TransferOptions) -> dict[str, str]:
     except StoreError as error:
         if error.kind not in ("denied", "unsupported"):
             raise
-        options.events.fallback(f"{error}; its copy gets no tags")
+        options.events("fallback", text=f"{error}; its copy gets no tags")
         return {}
 
 
