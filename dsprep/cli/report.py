@@ -288,21 +288,12 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
         ]
     )
     if report.fields and not report.manifest:
-        yield from table_of(
-            (
-                (
-                    field.name,
-                    f"{field.type} of {format_count(field.classes, 'class')}"
-                    if field.classes
-                    else field.type,
-                    field.role,
-                    format_count(field.samples, "sample"),
-                    f"told by {field.told}",
-                )
-                for field in report.fields
-            ),
-            "fields",
-        )
+        rows = [("field", "type", "role", "samples", "told by")]
+        for field in report.fields:
+            classes = f" of {format_count(field.classes, 'class')}" if field.classes else ""
+            kind, count = field.type + classes, format_count(field.samples, "sample")
+            rows.append((field.name, kind, field.role, count, field.told))
+        yield from table_of(rows, "fields")
     yield from _problem_lines(report.problems)
 
 
