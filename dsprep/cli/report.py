@@ -187,7 +187,7 @@ def _shards_line(report: WriteReport, about: str) -> str:
     if len(report.shards) == 1:
         return f"1, {first}"
     sizes = [shard.bytes for shard in report.shards]
-    span = f"{format_size(min(sizes))} to {format_size(max(sizes))}"
+    span = " to ".join(dict.fromkeys((format_size(min(sizes)), format_size(max(sizes)))))
     return f"{len(report.shards):,}, {first} to {last}, {about}{span} each"
 
 
