@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
 from dsprep.schema import Schema
-from dsprep.storage.checksums import crc32c as extend
 from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular
+from dsprep.storage.store import crc32c as extend
 
 VERSION = 2
 

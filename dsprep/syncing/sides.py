@@ -17,12 +17,11 @@ from typing import TypeAlias
 
 from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError
 from dsprep.run.lease import DEAD_AFTER, LEASE, LONG_AGO
-from dsprep.storage.checksums import crc32c, is_whole, known_crc32c, may_be_wrong
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Stored, crc32c, is_whole, known_crc32c, may_be_wrong
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.plan import Failure, Left
 

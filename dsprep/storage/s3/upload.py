@@ -15,8 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from dsprep.errors import DsprepError, SourceError, StoreError
-from dsprep.storage.checksums import (
+from dsprep.storage.local import SCRATCH, open_regular
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import (
     CRC32C,
+    Part,
+    Stored,
+    Upload,
     combine_all,
     crc32c,
     crc32c_of,
@@ -25,10 +31,6 @@ from dsprep.storage.checksums import (
     metadata_of,
     said_crc32c,
 )
-from dsprep.storage.local import SCRATCH, open_regular
-from dsprep.storage.pool import Pace
-from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import Part, Stored, Upload
 from dsprep.storage.transfer import (
     Range,
     TransferOptions,
