@@ -15,7 +15,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TypeAlias
 
-from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError
+from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError, source_errors
 from dsprep.run.lease import DEAD_AFTER, LEASE, LONG_AGO
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
@@ -282,13 +282,10 @@ class _FileContent:
     def pieces(self) -> Iterator[memoryview]:
         """Yield all bytes, in one buffer that is filled again and again."""
         buffer = memoryview(bytearray(_BLOCK))
-        try:
-            with open(self.path, "rb", buffering=0, opener=open_regular) as file:
-                while got := file.readinto(buffer):
-                    self.pace.check()
-                    yield buffer[:got]
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
+        with source_errors(self.path), open(self.path, "rb", 0, opener=open_regular) as file:
+            while got := file.readinto(buffer):
+                self.pace.check()
+                yield buffer[:got]
 
 
 @dataclass(frozen=True)
