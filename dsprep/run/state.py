@@ -38,9 +38,9 @@ from dsprep.run.folder import (
     whole_units,
 )
 from dsprep.run.target import RECEIPTS, REPLACED, RUN, Hold, Target, Written, target_of
-from dsprep.storage.checksums import crc32c
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
+from dsprep.storage.store import crc32c
 
 T = TypeVar("T")
 

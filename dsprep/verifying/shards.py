@@ -19,7 +19,7 @@ from dsprep.dataset.manifest import (
     single_of,
 )
 from dsprep.dataset.recorded import Recorded, recorded_options
-from dsprep.errors import OtherVersion, SourceError
+from dsprep.errors import OtherVersion, SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import by_directory, expand, located, require_there
@@ -53,7 +53,7 @@ class Shards:
 def find_shards(name: str) -> list[Shards]:
     """Find the data sets of a manifest, a shard or a directory."""
     path = Path(name)
-    try:
+    with source_errors(path):
         if path.is_dir():
             return _in_directory(path)
         if path.name.endswith(MANIFEST) and path.is_file():
@@ -63,8 +63,6 @@ def find_shards(name: str) -> list[Shards]:
             found = _with_manifest(own.manifest) if own.manifest.exists() else None
             # A manifest of that name may be of another file that only has the same stem.
             return [found if found and path.name in found.names else _without_manifest(own)]
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     if own.scratch.is_dir():
         raise SourceError(f"{path}: is not finished; {UNFINISHED}")
     raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
