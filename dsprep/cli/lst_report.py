@@ -6,7 +6,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any
 
 from dsprep.cli.records import to_json
 from dsprep.cli.report import Rows, more_than, rows_of, show, skipped_text, some_of
@@ -24,26 +24,6 @@ if TYPE_CHECKING:
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHORTEST = 4  # columns that a bar gets on the narrowest terminal
-
-_TABLES = ("removed", "added", "changed", "reordered")
-_COLUMNS = {"index": "id", "new_index": "new_id"}
-
-
-class Page(NamedTuple):
-    """The width and the encoding of the output."""
-
-    columns: int  # its width
-    encoding: str  # what its characters are written in
-
-    def shown(self, text: str) -> str:
-        """Return a text with what cannot be written, or is invisible, escaped."""
-        return visible(text).encode(self.encoding, "backslashreplace").decode(self.encoding)
-
-
-def page_of(stream: TextIO) -> Page:
-    """Return the page of a stream: as wide as the terminal, or 80 columns."""
-    encoding = getattr(stream, "encoding", None) or "ascii"
-    return Page(shutil.get_terminal_size((80, 24)).columns, encoding)
 
 
 def print_report(
@@ -66,8 +46,9 @@ def _print_diff(report: DiffReport, as_json: bool, quiet: bool, summary: bool) -
     """Print a patch, with a summary in its comments."""
     if as_json:
         found = to_json(report)
-        for name in () if summary else _TABLES:
-            found[name] = getattr(report.diff, name).rename(_COLUMNS, strict=False).to_dicts()
+        ids = {"index": "id", "new_index": "new_id"}
+        for name, table in () if summary else vars(report.diff).items():
+            found[name] = table.rename(ids, strict=False).to_dicts()
         show(found, list, as_json)
     elif report.diff.is_empty:
         show(report, lambda it: rows_of(_other_names(it), 11), as_json, quiet, sys.stderr)
@@ -75,6 +56,10 @@ def _print_diff(report: DiffReport, as_json: bool, quiet: bool, summary: bool) -
         text = "".join(f"# {visible(line)}".rstrip() + "\n" for line in _diff_lines(report))
         with until_nobody_reads(sys.stdout):
             write_text("-", text if summary else text + format_diff(report.diff))
+
+
+def _title(one: ClassCount | ClassChange) -> str:
+    return f"{one.number}" if one.name is None else f"{one.number} {one.name}"
 
 
 def _name(path: str) -> str:
@@ -130,13 +115,9 @@ def _noticed(report: CreateReport) -> Rows:
 
 
 def _edit_lines(report: EditReport) -> Iterator[str]:
-    counts = {
-        "added": report.added,
-        "removed": report.removed,
-        "changed": report.changed,
-        "put elsewhere": report.reordered,
-    }
-    done = [f"{format_count(count, 'row')} {what}" for what, count in counts.items() if count]
+    counts = (report.added, report.removed, report.changed, report.reordered)
+    words = zip(counts, ("added", "removed", "changed", "put elsewhere"), strict=True)
+    done = [f"{format_count(count, 'row')} {what}" for count, what in words if count]
     unwritten = "" if report.written or not done else ", if it were written"
     what = ", ".join(done) or ("already done" if report.already_done else "nothing changed")
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
@@ -196,12 +177,14 @@ def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
     if not classes:
         return
     by_change = sorted(sorted(classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN])
-    titles = [visible(f"{one.number} {one.name or ''}").rstrip() for one in by_change]
-    wide = max(5, *map(width_of, titles))
-    yield f"  {'class':<{wide}}  before   after   added removed  gained    lost"
-    for change, title in zip(by_change, titles, strict=True):
+    rows: list[tuple[str, ...]] = [("class", *by_change[0]._fields[2:])]
+    rows += [
+        (visible(_title(one)).rstrip(), *(f"{value:,}" for value in one[2:])) for one in by_change
+    ]
+    wide = max(width_of(title) for title, *_ in rows)
+    for title, *values in rows:
         blanks = " " * (wide - width_of(title))
-        yield f"  {title}{blanks}" + "".join(f"{value:>8,}" for value in change[2:])
+        yield f"  {title}{blanks}" + "".join(f"{value:>8}" for value in values)
     yield from (f"  {text}" for text in more_than(_CLASSES_SHOWN, classes, "classes"))
 
 
@@ -270,11 +253,6 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
 
 
 def _stats_lines(report: Statistics) -> Iterator[str]:
-    page = page_of(sys.stdout)
-
-    def title(one: ClassCount) -> str:
-        return f"{one.number}" if one.name is None else f"{one.number} {page.shown(one.name)}"
-
     yield f"{report.list}: {format_count(report.rows, 'row')}"
     span = f"{_span(report.widths)} numbers"
     size = format_count(min(report.widths), "number") if len(report.widths) == 1 else span
@@ -292,41 +270,51 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
         rows.append(("classes", f"{len(report.classes):,}"))
         for name, one in (("largest", report.largest), ("smallest", report.smallest)):
             noun = "row" if one.objects is None else "object"
-            rows.append((name, f"{title(one)}, {format_count(one.weight, noun)}"))
-        unused = [title(one) for one in report.classes if not one.weight]
+            rows.append((name, f"{_title(one)}, {format_count(one.weight, noun)}"))
+        unused = [_title(one) for one in report.classes if not one.weight]
         rows.append(("imbalance", f"{report.imbalance:.3g}"))
         rows.append(("unused", _count(unused, "class", f" without rows: {format_some(unused)}")))
     yield from rows_of(rows)
     if report.classes:
         yield ""
-        yield from _histogram(report.classes, page)
+        yield from _histogram(report.classes)
 
 
-def _histogram(classes: Sequence[ClassCount], page: Page) -> Iterator[str]:
+def _histogram(classes: Sequence[ClassCount]) -> Iterator[str]:
     """Draw all classes by number; of too many, the largest and the smallest."""
     half, more = len(classes), len(classes) - _CLASSES_SHOWN
     if more > 0:
         half = _CLASSES_SHOWN // 2
         by_size = sorted(classes, key=lambda one: (-one.weight, one.number))
         classes = [*by_size[:half], *by_size[-half:]]
-    entries = [(f"{one.number} {one.name or ''}".rstrip(), one.weight) for one in classes]
-    lines = list(draw_bars(entries, page))
+    entries = [(_title(one).rstrip(), one.weight) for one in classes]
+    columns = shutil.get_terminal_size((80, 24)).columns
+    lines = list(draw_bars(entries, columns, sys.stdout.encoding or "ascii"))
     yield from lines[:half]
     if more > 0:
         yield f"  ({more:,} more between the largest and the smallest)"
     yield from lines[half:]
 
 
-def draw_bars(entries: Sequence[tuple[str, int]], page: Page) -> Iterator[str]:
+def draw_bars(entries: Sequence[tuple[str, int]], columns: int, encoding: str) -> Iterator[str]:
     """Draw a line for each entry: its name, its number, and a bar of proportional length."""
-    names = [_cut(page.shown(name), page.columns // 3, page) for name, _ in entries]
+
+    def shown(text: str) -> str:  # with what cannot be written, or is invisible, escaped
+        return visible(text).encode(encoding, "backslashreplace").decode(encoding)
+
+    has_eighths, end = shown(_EIGHTHS) == _EIGHTHS, "…" if shown("…") == "…" else "..."
+    names = [_cut(shown(name), columns // 3, end) for name, _ in entries]
     numbers = [f"{number:,}" for _, number in entries]
     wide, long = max(map(width_of, names), default=0), max(map(len, numbers), default=0)
-    room = max(page.columns - wide - long - 6, _SHORTEST)
-    most = max((number for _, number in entries), default=0)
+    room = max(columns - wide - long - 6, _SHORTEST)
+    most = max([1, *(number for _, number in entries)])
     for name, text, (_, number) in zip(names, numbers, entries, strict=True):
-        blanks = " " * (wide - width_of(name))
-        yield f"  {name}{blanks}  {text:>{long}}  {_bar(number, most, room, page)}".rstrip()
+        least = min(number, 1)  # any positive number is visible
+        bar = "#" * max(number * room // most, least)
+        if has_eighths:
+            whole, eighths = divmod(max(number * room * 8 // most, least), 8)
+            bar = _EIGHTHS[-1] * whole + _EIGHTHS[eighths].strip()
+        yield f"  {name}{' ' * (wide - width_of(name))}  {text:>{long}}  {bar}".rstrip()
 
 
 def width_of(text: str) -> int:
@@ -337,23 +325,12 @@ def width_of(text: str) -> int:
     )
 
 
-def _cut(text: str, columns: int, page: Page) -> str:
+def _cut(text: str, columns: int, end: str) -> str:
     if width_of(text) <= columns:
         return text
-    end = "…" if page.shown("…") == "…" else "..."
     while text and width_of(text) > columns - len(end):
         text = text[:-1]
     return text + end
-
-
-def _bar(number: int, most: int, room: int, page: Page) -> str:
-    """Draw one bar; any positive number is visible."""
-    if not number:
-        return ""
-    if page.shown(_EIGHTHS) != _EIGHTHS:
-        return "#" * max(number * room // most, 1)
-    whole, eighths = divmod(max(number * room * 8 // most, 1), 8)
-    return _EIGHTHS[-1] * whole + _EIGHTHS[eighths].strip()
 
 
 def _sample_lines(report: SampleReport) -> Iterator[str]:
