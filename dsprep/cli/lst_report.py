@@ -147,12 +147,11 @@ def _say_move(move: Move, unit: str) -> str:
 def _diff_lines(report: DiffReport) -> Iterator[str]:
     for path, rows in zip((report.a, report.b), report.rows, strict=True):
         yield f"{path}: {format_count(rows, 'row')}"
-    ignored = {"ids": not report.ids, "order": not report.order}
     unread = f"{format_count(report.unread, 'file')} missing or empty"
     yield from rows_of(
         [
             *((name, count and f"{count:,}") for name, count in report.counts.items()),
-            ("ignored", ", ".join(name for name, is_so in ignored.items() if is_so)),
+            ("ignored", ", ".join(report.ignored)),
             ("unread", report.unread and unread),
             *_other_names(report),
         ],
