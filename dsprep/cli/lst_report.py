@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dsprep.cli.records import to_json
-from dsprep.cli.report import Rows, more_than, rows_of, show, skipped_text, some_of
+from dsprep.cli.report import more_than, rows_of, show, skipped_text, some_of
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
@@ -51,7 +51,7 @@ def _print_diff(report: DiffReport, as_json: bool, quiet: bool, summary: bool) -
             found[name] = table.rename(ids, strict=False).to_dicts()
         show(found, list, as_json)
     elif report.diff.is_empty:
-        show(report, lambda it: rows_of(_other_names(it), 11), as_json, quiet, sys.stderr)
+        show(report, lambda it: rows_of(*_other_names(it), width=11), as_json, quiet, sys.stderr)
     elif not quiet:
         text = "".join(f"# {visible(line)}".rstrip() + "\n" for line in _diff_lines(report))
         with until_nobody_reads(sys.stdout):
@@ -91,7 +91,7 @@ def _create_lines(report: CreateReport) -> Iterator[str]:
     sizes = report.per_class.values()
     classes = f"{len(sizes):,}, of {_span(sizes)} samples" if sizes else ""
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
-    yield from rows_of([("classes", classes), ("order", order), *_noticed(report)])
+    yield from rows_of(("classes", classes), ("order", order), *_noticed(report))
 
 
 def _append_lines(report: CreateReport) -> Iterator[str]:
@@ -99,10 +99,10 @@ def _append_lines(report: CreateReport) -> Iterator[str]:
     done = "added" if report.written or not report.added else "would be added"
     yield f"{written.path}: {format_count(report.added, 'row')} {done}, {written.rows:,} in all"
     known = f"{report.known:,} were listed already" if report.known else ""
-    yield from rows_of([("known", known), *_noticed(report)])
+    yield from rows_of(("known", known), *_noticed(report))
 
 
-def _noticed(report: CreateReport) -> Rows:
+def _noticed(report: CreateReport) -> list[tuple[str, object]]:
     names = format_some([finding.path for finding in report.duplicates])
     repeated = f"{len(report.duplicates):,} paths are named more than once: {names}"
     rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
@@ -130,13 +130,11 @@ def _relabel_lines(report: RelabelReport) -> Iterator[str]:
     idle = format_some([f"{change.old} (line {change.line})" for change in report.idle])
     dropped = f" without rows: {format_some(report.dropped)}"
     yield from rows_of(
-        [
-            ("classes", "" if report.classes is None else f"{len(report.classes):,}"),
-            *(("moved", text) for text in some_of(moves)),
-            ("kept", report.moves and f"{format_count(same, report.unit)} of the same class"),
-            ("dropped", _count(report.dropped, "class", dropped)),
-            ("note", report.idle and f"no row matches {idle}"),
-        ]
+        ("classes", "" if report.classes is None else f"{len(report.classes):,}"),
+        *(("moved", text) for text in some_of(moves)),
+        ("kept", report.moves and f"{format_count(same, report.unit)} of the same class"),
+        ("dropped", _count(report.dropped, "class", dropped)),
+        ("note", report.idle and f"no row matches {idle}"),
     )
 
 
@@ -149,20 +147,18 @@ def _diff_lines(report: DiffReport) -> Iterator[str]:
         yield f"{path}: {format_count(rows, 'row')}"
     unread = f"{format_count(report.unread, 'file')} missing or empty"
     yield from rows_of(
-        [
-            *((name, count and f"{count:,}") for name, count in report.counts.items()),
-            ("ignored", ", ".join(report.ignored)),
-            ("unread", report.unread and unread),
-            *_other_names(report),
-        ],
-        11,
+        *((name, count and f"{count:,}") for name, count in report.counts.items()),
+        ("ignored", ", ".join(report.ignored)),
+        ("unread", report.unread and unread),
+        *_other_names(report),
+        width=11,
     )
     yield from _class_table(report.classes)
     moves = [_say_move(move, "row") for move in report.relabelings]
-    yield from rows_of((("relabeled", text) for text in some_of(moves)), 11)
+    yield from rows_of(*(("relabeled", text) for text in some_of(moves)), width=11)
 
 
-def _other_names(report: DiffReport) -> Rows:
+def _other_names(report: DiffReport) -> list[tuple[str, object]]:
     lines = []
     for number, before, after in report.other_names:
         now = "has no name now" if after is None else f"is {after} now"
@@ -196,17 +192,15 @@ def _merge_lines(report: MergeReport) -> Iterator[str]:
     taken = f" of theirs, with ids that ours has taken: {some}"
     names = format_some(report.new_classes)
     yield from rows_of(
-        [
-            *(
-                (side, f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed")
-                for side, one in sides.items()
-            ),
-            ("order", report.order and f"that of {report.order}"),
-            ("renumbered", _count(report.renumbered, "row", taken)),
-            ("decided", report.decided and f"{conflicts}, by {report.decided}"),
-            ("classes", report.new_classes and f"only theirs names {names}"),
-        ],
-        11,
+        *(
+            (side, f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed")
+            for side, one in sides.items()
+        ),
+        ("order", report.order and f"that of {report.order}"),
+        ("renumbered", _count(report.renumbered, "row", taken)),
+        ("decided", report.decided and f"{conflicts}, by {report.decided}"),
+        ("classes", report.new_classes and f"only theirs names {names}"),
+        width=11,
     )
 
 
@@ -239,11 +233,9 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
     ]
     kinds = [f"{count:,} {kind}" for kind, count in report.kinds.items()]
     yield from rows_of(
-        [
-            ("rows", f"{report.rows:,}"),
-            ("checked", ", ".join(filter(None, checked))),
-            *(("" if at else "faults", kind) for at, kind in enumerate(kinds)),
-        ]
+        ("rows", f"{report.rows:,}"),
+        ("checked", ", ".join(filter(None, checked))),
+        *(("" if at else "faults", kind) for at, kind in enumerate(kinds)),
     )
     if faults:
         yield ""
@@ -273,7 +265,7 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
         unused = [_title(one) for one in report.classes if not one.weight]
         rows.append(("imbalance", f"{report.imbalance:.3g}"))
         rows.append(("unused", _count(unused, "class", f" without rows: {format_some(unused)}")))
-    yield from rows_of(rows)
+    yield from rows_of(*rows)
     if report.classes:
         yield ""
         yield from _histogram(report.classes)
@@ -344,12 +336,10 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
         size = format_count(max(sizes), "row") if is_one else f"{_span(sizes)} rows"
     some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
     yield from rows_of(
-        [
-            ("seed", f"{report.seed}"),
-            ("classes", sizes and f"{len(sizes):,}, {size} each"),
-            ("short", not sizes and report.kept < wanted and f"{wanted:,} were asked for"),
-            ("short", _count([*report.short], "class", f" of fewer than {wanted:,} rows: {some}")),
-        ]
+        ("seed", f"{report.seed}"),
+        ("classes", sizes and f"{len(sizes):,}, {size} each"),
+        ("short", not sizes and report.kept < wanted and f"{wanted:,} were asked for"),
+        ("short", _count([*report.short], "class", f" of fewer than {wanted:,} rows: {some}")),
     )
 
 
