@@ -153,7 +153,16 @@ def _diff_lines(report: DiffReport) -> Iterator[str]:
         *_other_names(report),
         width=11,
     )
-    yield from _class_table(report.classes)
+    if report.classes:
+        by_change = sorted(report.classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN]
+        table: list[tuple[str, ...]] = [("class", *by_change[0]._fields[2:])]
+        for one in sorted(by_change):
+            table.append((visible(_title(one)).rstrip(), *(f"{count:,}" for count in one[2:])))
+        wide = max(width_of(title) for title, *_ in table)
+        for title, *counts in table:
+            blanks = " " * (wide - width_of(title))
+            yield f"  {title}{blanks}" + "".join(f"{count:>8}" for count in counts)
+    yield from (f"  {text}" for text in more_than(_CLASSES_SHOWN, report.classes, "classes"))
     moves = [_say_move(move, "row") for move in report.relabelings]
     yield from rows_of(*(("relabeled", text) for text in some_of(moves)), width=11)
 
@@ -165,22 +174,6 @@ def _other_names(report: DiffReport) -> list[tuple[str, object]]:
         then = "had none" if before is None else f"was {before}"
         lines.append(f"{number} {now}, {then}: labels are compared by number")
     return [("classes", text) for text in some_of(lines)]
-
-
-def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
-    """Draw a table of the classes that changed most."""
-    if not classes:
-        return
-    by_change = sorted(sorted(classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN])
-    rows: list[tuple[str, ...]] = [("class", *by_change[0]._fields[2:])]
-    rows += [
-        (visible(_title(one)).rstrip(), *(f"{value:,}" for value in one[2:])) for one in by_change
-    ]
-    wide = max(width_of(title) for title, *_ in rows)
-    for title, *values in rows:
-        blanks = " " * (wide - width_of(title))
-        yield f"  {title}{blanks}" + "".join(f"{value:>8}" for value in values)
-    yield from (f"  {text}" for text in more_than(_CLASSES_SHOWN, classes, "classes"))
 
 
 def _merge_lines(report: MergeReport) -> Iterator[str]:

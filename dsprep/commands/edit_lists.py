@@ -272,30 +272,22 @@ def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
     :mod:`dsprep.lists.edit`. ``out`` goes with one list; several are replaced, all together.
     """
-    paths, out = options.paths, options.out
+    paths, out, source = options.paths, options.out, options.map_file
     keep, renumber = options.keep_unmatched, options.renumber
     if out is not None and len(paths) > 1:
         raise OptionError("-o goes with one list; several are relabeled where they are")
-    map_text = read_text(options.map_file)
-    changes = parse_map(map_text, options.map_file)
+    map_text = read_text(source)
+    changes = parse_map(map_text, source)
     order = store.read_classes(options.new_classes) if options.new_classes else None
     targets = paths if out is None else [out]
     with editing(*([] if options.dry_run else targets), new=out is not None):
         lists = [read_list(path, options.classes) for path in paths]
-        names = [str(store.real_path(path)) for path in paths]
-        given = options.classes and lists[0].classes
-        words = ("relabel", names, map_text, given, order, keep, renumber)
+        names, old = [str(store.real_path(path)) for path in paths], lists[0].classes
+        words = ("relabel", names, map_text, options.classes and old, order, keep, renumber)
         in_place = out is None and STREAM not in paths
+        rows = pl.concat([found.table for found in lists])
         try:
-            done = relabel(
-                pl.concat([found.table for found in lists]),
-                lists[0].classes,
-                changes,
-                options.map_file,
-                keep=keep,
-                renumber=renumber,
-                order=order,
-            )
+            done = relabel(rows, old, changes, source, keep=keep, renumber=renumber, order=order)
         except SourceError:
             now = store.classes_of(paths[0])
             if not (in_place and store.was_done(paths[0], store.command_text(*words, now))):
@@ -304,7 +296,7 @@ def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
             nothing = Relabeled(ROWS.to_frame(), now, "row", (), (), ())
             return RelabelReport(**vars(nothing), lists=there, written=False, already_done=True)
         if out is None:
-            _require_all_of_directory(paths, lists[0].classes)
+            _require_all_of_directory(paths, old)
         stops = accumulate(found.table.height for found in lists)
         made = {
             path: done.rows[stop - found.table.height : stop]
@@ -318,10 +310,8 @@ def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
             files = {store.real_path(path).name: format_rows(rows) for path, rows in made.items()}
             if done.classes is not None and store.classes_of(paths[0]) != done.classes:
                 files[store.CLASSES] = store.format_classes(done.classes)
-            command = store.command_text(*words, done.classes)
-            store.write_files(
-                paths[0], {name: text.encode() for name, text in files.items()}, command
-            )
+            data = {name: text.encode() for name, text in files.items()}
+            store.write_files(paths[0], data, store.command_text(*words, done.classes))
     return RelabelReport(
         **vars(done),
         lists=[ListWritten(path, rows.height) for path, rows in made.items()],

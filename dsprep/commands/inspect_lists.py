@@ -206,9 +206,8 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     from dsprep.sources.reading import detect, holds_images, make_source
 
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
-    samples = None
-    if not (is_dir(root) and holds_images(root)):
-        samples = detect(make_source(root, needs_names=True))
+    is_tree = is_dir(root) and holds_images(root)
+    samples = None if is_tree else detect(make_source(root, needs_names=True))
     if samples is None:
         yield from find_missing(root, rows)
         return
