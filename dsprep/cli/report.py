@@ -222,22 +222,18 @@ def _plan_lines(report: WriteReport) -> Iterator[str]:
     if report.fields:
         columns = ("field", "type", "role", "told by", "goes to", "samples")
         yield from table_of([columns, *report.fields], "schema")
-    yield from table_of(
-        (
-            (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
-            for shard in _ends(report.shards)
-        ),
-        "shards",
-    )
+    shards = [
+        (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
+        for shard in _ends(report.shards)
+    ]
+    yield from table_of(shards, "shards")
     if report.per_class:
-        names, classes = report.classes, _ends(list(report.per_class.items()))
-        yield from table_of(
-            (
-                (str(number), names[number] if names else "", format_count(count, "sample"))
-                for number, count in classes
-            ),
-            "classes",
-        )
+        names = report.classes
+        classes = [
+            (str(number), names[number] if names else "", format_count(count, "sample"))
+            for number, count in _ends(list(report.per_class.items()))
+        ]
+        yield from table_of(classes, "classes")
     yield from NOTHING_WRITTEN
 
 
@@ -255,6 +251,8 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
     if report.problems:
         verdict = format_count(len(report.problems), "problem")
     yield f"{report.destination}: {verdict}"
+    unread = "of the right size, without a known checksum; --download reads everything"
+    total = format_count(report.samples, "sample")
     proof = ((report.proof[by], words) for by, words in _PROOF.items() if by in report.proof)
     yield from rows_of(
         ("format", report.format),
@@ -263,40 +261,23 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
         ("size", format_size(report.bytes)),
         ("checked", ", ".join(report.checked)),
         *(("proven", f"{format_count(count, 'file')} {words}") for count, words in proof),
-        (
-            "unproven",
-            unproven
-            and f"{format_count(unproven, 'file')} of the right size, without a known "
-            "checksum; --download reads everything",
-        ),
+        ("unproven", unproven and f"{format_count(unproven, 'file')} {unread}"),
         *(
-            (
-                field.role,
-                f"{field.samples:,} of {format_count(report.samples, 'sample')} ({field.name})",
-            )
-            for field in report.fields
-            if field.role
+            (one.role, f"{one.samples:,} of {total} ({one.name})")
+            for one in report.fields
+            if one.role
         ),
         ("note", "" if report.manifest else "there is no manifest to compare with"),
         *(("note", note) for note in report.notes),
         ("time", format_duration(report.seconds)),
     )
     if report.fields and not report.manifest:
-        yield from table_of(
-            (
-                (
-                    field.name,
-                    f"{field.type} of {format_count(field.classes, 'class')}"
-                    if field.classes
-                    else field.type,
-                    field.role,
-                    format_count(field.samples, "sample"),
-                    f"told by {field.told}",
-                )
-                for field in report.fields
-            ),
-            "fields",
-        )
+        rows = []
+        for one in report.fields:
+            kind = one.type + (f" of {format_count(one.classes, 'class')}" if one.classes else "")
+            samples = format_count(one.samples, "sample")
+            rows.append((one.name, kind, one.role, samples, f"told by {one.told}"))
+        yield from table_of(rows, "fields")
     yield from _problem_lines(report.problems)
 
 
