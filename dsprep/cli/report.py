@@ -183,7 +183,7 @@ def _shards_line(report: WriteReport, about: str) -> str:
     if len(report.shards) == 1:
         return f"1, {first}"
     sizes = [shard.bytes for shard in report.shards]
-    span = f"{format_size(min(sizes))} to {format_size(max(sizes))}"
+    span = " to ".join(dict.fromkeys((format_size(min(sizes)), format_size(max(sizes)))))
     return f"{len(report.shards):,}, {first} to {last}, {about}{span} each"
 
 
@@ -272,11 +272,11 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
         ("time", format_duration(report.seconds)),
     )
     if report.fields and not report.manifest:
-        rows = []
-        for one in report.fields:
-            kind = one.type + (f" of {format_count(one.classes, 'class')}" if one.classes else "")
-            samples = format_count(one.samples, "sample")
-            rows.append((one.name, kind, one.role, samples, f"told by {one.told}"))
+        rows = [("field", "type", "role", "samples", "told by")]
+        for field in report.fields:
+            classes = f" of {format_count(field.classes, 'class')}" if field.classes else ""
+            kind, count = field.type + classes, format_count(field.samples, "sample")
+            rows.append((field.name, kind, field.role, count, field.told))
         yield from table_of(rows, "fields")
     yield from _problem_lines(report.problems)
 

@@ -235,7 +235,7 @@ def _verify(
         checked=["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])],
         problems=problems,
         proof=proof,
-        notes=notes,
+        notes=[*shards.notes, *notes],
     )
 
 
