@@ -6,6 +6,9 @@ class: what is missing, denied or unreachable is 4 where the command reads and 5
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 REJECTS_EXIT_CODE = 3
 INTERRUPTED_EXIT_CODE = 130
 
@@ -117,3 +120,12 @@ class Interrupted(RunStopped):
     """The user pressed Ctrl-C, or the process was asked to end."""
 
     exit_code = INTERRUPTED_EXIT_CODE
+
+
+@contextmanager
+def source_errors(path: object) -> Iterator[None]:
+    """Raise errors of the operating system as those of a source."""
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None

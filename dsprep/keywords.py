@@ -62,8 +62,8 @@ _run = partial(option, "Run")
 _rare_source, _rare_fields = partial(_source, rare=True), partial(_fields, rare=True)
 _rare_shards, _rare_samples = partial(_shards, rare=True), partial(_samples, rare=True)
 workers_field = _run(
-    "Maximum number of processes: up to 64, or four times the cores.  [default: the cores that "
-    "this process may use]"
+    "Maximum number of processes: up to 64 or, if that is more, four times the cores.  [default: "
+    "the cores that this process may use]"
 )
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
@@ -444,10 +444,11 @@ class SyncOptions(Given):
     size_only: bool = _files("Treat files of the same size as equal.", default=False)
     delete: bool = _files("Delete files that SRC lacks, if all else succeeded.", default=False)
     max_delete: int | None = _files(
-        "Do nothing if more than N files would go.", metavar="N", least=0
+        "Do nothing if more than N files would be deleted.", metavar="N", least=0
     )
     verify: bool = _files(
-        "Prove all files by their checksums on S3, also those not sent now.", default=False
+        "Prove all files by their checksums on S3, including those that this run did not send.",
+        default=False,
     )
     follow_links: bool = _files("Follow links in SRC (default), or exclude them.", default=True)
     concurrency: int | None = _transfers("Requests at once.  [default: 8]")

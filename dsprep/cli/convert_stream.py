@@ -15,7 +15,7 @@ import click
 from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.streams import visible
 from dsprep.commands.stream import StreamOptions, convert_stream
-from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
+from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
@@ -84,10 +84,8 @@ def _open_source(path: str) -> AbstractContextManager[Readable]:
         return io.FileIO(sys.stdin.fileno(), closefd=False)
     if is_dir(path):
         raise OptionError(f"{path}: is a directory; a stream is made of one shard")
-    try:
+    with source_errors(path):
         return open_file(path)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 @contextmanager

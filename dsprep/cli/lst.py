@@ -59,20 +59,14 @@ def _command(
     return lambda function: click.command(name, cls=GroupedCommand)(declared(function))
 
 
-def _call(
-    command: str,
-    *arguments: Any,
-    as_json: bool,
-    quiet: bool = False,
-    summary: bool = False,
-    **options: Any,
-) -> Any:
+def _call(command: str, *arguments: Any, **options: Any) -> Any:
     import dsprep
     from dsprep.cli.lst_report import print_report
 
-    function = COMMANDS[command][0]
+    function, names = COMMANDS[command][0], options.keys() & {"as_json", "quiet", "summary"}
+    shown = {name: options.pop(name) for name in names}
     report = getattr(dsprep, function)(*arguments, **options)
-    print_report(function, report, as_json, quiet, summary)
+    print_report(function, report, **shown)
     return report
 
 
@@ -262,9 +256,7 @@ def patch(list: str, patch: str, **options: Any) -> None:
 @_command(
     "BASE OURS THEIRS",
     _conflicts("--ours", "take_ours", is_flag=True, help=_IN_FAVOR + "OURS."),
-    _conflicts(
-        "--theirs", "take_theirs", is_flag=True, help="Resolve conflicts in favor of THEIRS."
-    ),
+    _conflicts("--theirs", "take_theirs", is_flag=True, help=_IN_FAVOR + "THEIRS."),
     options_of(of.MergeOptions),
 )
 def merge(

@@ -6,10 +6,10 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any
 
 from dsprep.cli.records import to_json
-from dsprep.cli.report import Rows, more_than, rows_of, show, skipped_text, some_of
+from dsprep.cli.report import more_than, rows_of, show, skipped_text, some_of
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
@@ -24,26 +24,6 @@ if TYPE_CHECKING:
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHORTEST = 4  # columns that a bar gets on the narrowest terminal
-
-_TABLES = ("removed", "added", "changed", "reordered")
-_COLUMNS = {"index": "id", "new_index": "new_id"}
-
-
-class Page(NamedTuple):
-    """The width and the encoding of the output."""
-
-    columns: int  # its width
-    encoding: str  # what its characters are written in
-
-    def shown(self, text: str) -> str:
-        """Return a text with what cannot be written, or is invisible, escaped."""
-        return visible(text).encode(self.encoding, "backslashreplace").decode(self.encoding)
-
-
-def page_of(stream: TextIO) -> Page:
-    """Return the page of a stream: as wide as the terminal, or 80 columns."""
-    encoding = getattr(stream, "encoding", None) or "ascii"
-    return Page(shutil.get_terminal_size((80, 24)).columns, encoding)
 
 
 def print_report(
@@ -66,15 +46,20 @@ def _print_diff(report: DiffReport, as_json: bool, quiet: bool, summary: bool) -
     """Print a patch, with a summary in its comments."""
     if as_json:
         found = to_json(report)
-        for name in () if summary else _TABLES:
-            found[name] = getattr(report.diff, name).rename(_COLUMNS, strict=False).to_dicts()
+        ids = {"index": "id", "new_index": "new_id"}
+        for name, table in () if summary else vars(report.diff).items():
+            found[name] = table.rename(ids, strict=False).to_dicts()
         show(found, list, as_json)
     elif report.diff.is_empty:
-        show(report, lambda it: rows_of(_other_names(it), 11), as_json, quiet, sys.stderr)
+        show(report, lambda it: rows_of(*_other_names(it), width=11), as_json, quiet, sys.stderr)
     elif not quiet:
         text = "".join(f"# {visible(line)}".rstrip() + "\n" for line in _diff_lines(report))
         with until_nobody_reads(sys.stdout):
             write_text("-", text if summary else text + format_diff(report.diff))
+
+
+def _title(one: ClassCount | ClassChange) -> str:
+    return f"{one.number}" if one.name is None else f"{one.number} {one.name}"
 
 
 def _name(path: str) -> str:
@@ -106,7 +91,7 @@ def _create_lines(report: CreateReport) -> Iterator[str]:
     sizes = report.per_class.values()
     classes = f"{len(sizes):,}, of {_span(sizes)} samples" if sizes else ""
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
-    yield from rows_of([("classes", classes), ("order", order), *_noticed(report)])
+    yield from rows_of(("classes", classes), ("order", order), *_noticed(report))
 
 
 def _append_lines(report: CreateReport) -> Iterator[str]:
@@ -114,10 +99,10 @@ def _append_lines(report: CreateReport) -> Iterator[str]:
     done = "added" if report.written or not report.added else "would be added"
     yield f"{written.path}: {format_count(report.added, 'row')} {done}, {written.rows:,} in all"
     known = f"{report.known:,} were listed already" if report.known else ""
-    yield from rows_of([("known", known), *_noticed(report)])
+    yield from rows_of(("known", known), *_noticed(report))
 
 
-def _noticed(report: CreateReport) -> Rows:
+def _noticed(report: CreateReport) -> list[tuple[str, object]]:
     names = format_some([finding.path for finding in report.duplicates])
     repeated = f"{len(report.duplicates):,} paths are named more than once: {names}"
     rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
@@ -130,13 +115,9 @@ def _noticed(report: CreateReport) -> Rows:
 
 
 def _edit_lines(report: EditReport) -> Iterator[str]:
-    counts = {
-        "added": report.added,
-        "removed": report.removed,
-        "changed": report.changed,
-        "put elsewhere": report.reordered,
-    }
-    done = [f"{format_count(count, 'row')} {what}" for what, count in counts.items() if count]
+    counts = (report.added, report.removed, report.changed, report.reordered)
+    words = zip(counts, ("added", "removed", "changed", "put elsewhere"), strict=True)
+    done = [f"{format_count(count, 'row')} {what}" for count, what in words if count]
     unwritten = "" if report.written or not done else ", if it were written"
     what = ", ".join(done) or ("already done" if report.already_done else "nothing changed")
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
@@ -149,13 +130,11 @@ def _relabel_lines(report: RelabelReport) -> Iterator[str]:
     idle = format_some([f"{change.old} (line {change.line})" for change in report.idle])
     dropped = f" without rows: {format_some(report.dropped)}"
     yield from rows_of(
-        [
-            ("classes", "" if report.classes is None else f"{len(report.classes):,}"),
-            *(("moved", text) for text in some_of(moves)),
-            ("kept", report.moves and f"{format_count(same, report.unit)} of the same class"),
-            ("dropped", _count(report.dropped, "class", dropped)),
-            ("note", report.idle and f"no row matches {idle}"),
-        ]
+        ("classes", "" if report.classes is None else f"{len(report.classes):,}"),
+        *(("moved", text) for text in some_of(moves)),
+        ("kept", report.moves and f"{format_count(same, report.unit)} of the same class"),
+        ("dropped", _count(report.dropped, "class", dropped)),
+        ("note", report.idle and f"no row matches {idle}"),
     )
 
 
@@ -166,43 +145,35 @@ def _say_move(move: Move, unit: str) -> str:
 def _diff_lines(report: DiffReport) -> Iterator[str]:
     for path, rows in zip((report.a, report.b), report.rows, strict=True):
         yield f"{path}: {format_count(rows, 'row')}"
-    ignored = {"ids": not report.ids, "order": not report.order}
     unread = f"{format_count(report.unread, 'file')} missing or empty"
     yield from rows_of(
-        [
-            *((name, count and f"{count:,}") for name, count in report.counts.items()),
-            ("ignored", ", ".join(name for name, is_so in ignored.items() if is_so)),
-            ("unread", report.unread and unread),
-            *_other_names(report),
-        ],
-        11,
+        *((name, count and f"{count:,}") for name, count in report.counts.items()),
+        ("ignored", ", ".join(report.ignored)),
+        ("unread", report.unread and unread),
+        *_other_names(report),
+        width=11,
     )
-    yield from _class_table(report.classes)
+    if report.classes:
+        by_change = sorted(report.classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN]
+        table: list[tuple[str, ...]] = [("class", *by_change[0]._fields[2:])]
+        for one in sorted(by_change):
+            table.append((visible(_title(one)).rstrip(), *(f"{count:,}" for count in one[2:])))
+        wide = max(width_of(title) for title, *_ in table)
+        for title, *counts in table:
+            blanks = " " * (wide - width_of(title))
+            yield f"  {title}{blanks}" + "".join(f"{count:>8}" for count in counts)
+    yield from (f"  {text}" for text in more_than(_CLASSES_SHOWN, report.classes, "classes"))
     moves = [_say_move(move, "row") for move in report.relabelings]
-    yield from rows_of((("relabeled", text) for text in some_of(moves)), 11)
+    yield from rows_of(*(("relabeled", text) for text in some_of(moves)), width=11)
 
 
-def _other_names(report: DiffReport) -> Rows:
+def _other_names(report: DiffReport) -> list[tuple[str, object]]:
     lines = []
     for number, before, after in report.other_names:
         now = "has no name now" if after is None else f"is {after} now"
         then = "had none" if before is None else f"was {before}"
         lines.append(f"{number} {now}, {then}: labels are compared by number")
     return [("classes", text) for text in some_of(lines)]
-
-
-def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
-    """Draw a table of the classes that changed most."""
-    if not classes:
-        return
-    by_change = sorted(sorted(classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN])
-    titles = [visible(f"{one.number} {one.name or ''}").rstrip() for one in by_change]
-    wide = max(5, *map(width_of, titles))
-    yield f"  {'class':<{wide}}  before   after   added removed  gained    lost"
-    for change, title in zip(by_change, titles, strict=True):
-        blanks = " " * (wide - width_of(title))
-        yield f"  {title}{blanks}" + "".join(f"{value:>8,}" for value in change[2:])
-    yield from (f"  {text}" for text in more_than(_CLASSES_SHOWN, classes, "classes"))
 
 
 def _merge_lines(report: MergeReport) -> Iterator[str]:
@@ -214,17 +185,15 @@ def _merge_lines(report: MergeReport) -> Iterator[str]:
     taken = f" of theirs, with ids that ours has taken: {some}"
     names = format_some(report.new_classes)
     yield from rows_of(
-        [
-            *(
-                (side, f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed")
-                for side, one in sides.items()
-            ),
-            ("order", report.order and f"that of {report.order}"),
-            ("renumbered", _count(report.renumbered, "row", taken)),
-            ("decided", report.decided and f"{conflicts}, by {report.decided}"),
-            ("classes", report.new_classes and f"only theirs names {names}"),
-        ],
-        11,
+        *(
+            (side, f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed")
+            for side, one in sides.items()
+        ),
+        ("order", report.order and f"that of {report.order}"),
+        ("renumbered", _count(report.renumbered, "row", taken)),
+        ("decided", report.decided and f"{conflicts}, by {report.decided}"),
+        ("classes", report.new_classes and f"only theirs names {names}"),
+        width=11,
     )
 
 
@@ -257,11 +226,9 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
     ]
     kinds = [f"{count:,} {kind}" for kind, count in report.kinds.items()]
     yield from rows_of(
-        [
-            ("rows", f"{report.rows:,}"),
-            ("checked", ", ".join(filter(None, checked))),
-            *(("" if at else "faults", kind) for at, kind in enumerate(kinds)),
-        ]
+        ("rows", f"{report.rows:,}"),
+        ("checked", ", ".join(filter(None, checked))),
+        *(("" if at else "faults", kind) for at, kind in enumerate(kinds)),
     )
     if faults:
         yield ""
@@ -270,11 +237,6 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
 
 
 def _stats_lines(report: Statistics) -> Iterator[str]:
-    page = page_of(sys.stdout)
-
-    def title(one: ClassCount) -> str:
-        return f"{one.number}" if one.name is None else f"{one.number} {page.shown(one.name)}"
-
     yield f"{report.list}: {format_count(report.rows, 'row')}"
     span = f"{_span(report.widths)} numbers"
     size = format_count(min(report.widths), "number") if len(report.widths) == 1 else span
@@ -292,41 +254,51 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
         rows.append(("classes", f"{len(report.classes):,}"))
         for name, one in (("largest", report.largest), ("smallest", report.smallest)):
             noun = "row" if one.objects is None else "object"
-            rows.append((name, f"{title(one)}, {format_count(one.weight, noun)}"))
-        unused = [title(one) for one in report.classes if not one.weight]
+            rows.append((name, f"{_title(one)}, {format_count(one.weight, noun)}"))
+        unused = [_title(one) for one in report.classes if not one.weight]
         rows.append(("imbalance", f"{report.imbalance:.3g}"))
         rows.append(("unused", _count(unused, "class", f" without rows: {format_some(unused)}")))
-    yield from rows_of(rows)
+    yield from rows_of(*rows)
     if report.classes:
         yield ""
-        yield from _histogram(report.classes, page)
+        yield from _histogram(report.classes)
 
 
-def _histogram(classes: Sequence[ClassCount], page: Page) -> Iterator[str]:
+def _histogram(classes: Sequence[ClassCount]) -> Iterator[str]:
     """Draw all classes by number; of too many, the largest and the smallest."""
     half, more = len(classes), len(classes) - _CLASSES_SHOWN
     if more > 0:
         half = _CLASSES_SHOWN // 2
         by_size = sorted(classes, key=lambda one: (-one.weight, one.number))
         classes = [*by_size[:half], *by_size[-half:]]
-    entries = [(f"{one.number} {one.name or ''}".rstrip(), one.weight) for one in classes]
-    lines = list(draw_bars(entries, page))
+    entries = [(_title(one).rstrip(), one.weight) for one in classes]
+    columns = shutil.get_terminal_size((80, 24)).columns
+    lines = list(draw_bars(entries, columns, sys.stdout.encoding or "ascii"))
     yield from lines[:half]
     if more > 0:
         yield f"  ({more:,} more between the largest and the smallest)"
     yield from lines[half:]
 
 
-def draw_bars(entries: Sequence[tuple[str, int]], page: Page) -> Iterator[str]:
+def draw_bars(entries: Sequence[tuple[str, int]], columns: int, encoding: str) -> Iterator[str]:
     """Draw a line for each entry: its name, its number, and a bar of proportional length."""
-    names = [_cut(page.shown(name), page.columns // 3, page) for name, _ in entries]
+
+    def shown(text: str) -> str:  # with what cannot be written, or is invisible, escaped
+        return visible(text).encode(encoding, "backslashreplace").decode(encoding)
+
+    has_eighths, end = shown(_EIGHTHS) == _EIGHTHS, "…" if shown("…") == "…" else "..."
+    names = [_cut(shown(name), columns // 3, end) for name, _ in entries]
     numbers = [f"{number:,}" for _, number in entries]
     wide, long = max(map(width_of, names), default=0), max(map(len, numbers), default=0)
-    room = max(page.columns - wide - long - 6, _SHORTEST)
-    most = max((number for _, number in entries), default=0)
+    room = max(columns - wide - long - 6, _SHORTEST)
+    most = max([1, *(number for _, number in entries)])
     for name, text, (_, number) in zip(names, numbers, entries, strict=True):
-        blanks = " " * (wide - width_of(name))
-        yield f"  {name}{blanks}  {text:>{long}}  {_bar(number, most, room, page)}".rstrip()
+        least = min(number, 1)  # any positive number is visible
+        bar = "#" * max(number * room // most, least)
+        if has_eighths:
+            whole, eighths = divmod(max(number * room * 8 // most, least), 8)
+            bar = _EIGHTHS[-1] * whole + _EIGHTHS[eighths].strip()
+        yield f"  {name}{' ' * (wide - width_of(name))}  {text:>{long}}  {bar}".rstrip()
 
 
 def width_of(text: str) -> int:
@@ -337,23 +309,12 @@ def width_of(text: str) -> int:
     )
 
 
-def _cut(text: str, columns: int, page: Page) -> str:
+def _cut(text: str, columns: int, end: str) -> str:
     if width_of(text) <= columns:
         return text
-    end = "…" if page.shown("…") == "…" else "..."
     while text and width_of(text) > columns - len(end):
         text = text[:-1]
     return text + end
-
-
-def _bar(number: int, most: int, room: int, page: Page) -> str:
-    """Draw one bar; any positive number is visible."""
-    if not number:
-        return ""
-    if page.shown(_EIGHTHS) != _EIGHTHS:
-        return "#" * max(number * room // most, 1)
-    whole, eighths = divmod(max(number * room * 8 // most, 1), 8)
-    return _EIGHTHS[-1] * whole + _EIGHTHS[eighths].strip()
 
 
 def _sample_lines(report: SampleReport) -> Iterator[str]:
@@ -368,12 +329,10 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
         size = format_count(max(sizes), "row") if is_one else f"{_span(sizes)} rows"
     some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
     yield from rows_of(
-        [
-            ("seed", f"{report.seed}"),
-            ("classes", sizes and f"{len(sizes):,}, {size} each"),
-            ("short", not sizes and report.kept < wanted and f"{wanted:,} were asked for"),
-            ("short", _count([*report.short], "class", f" of fewer than {wanted:,} rows: {some}")),
-        ]
+        ("seed", f"{report.seed}"),
+        ("classes", sizes and f"{len(sizes):,}, {size} each"),
+        ("short", not sizes and report.kept < wanted and f"{wanted:,} were asked for"),
+        ("short", _count([*report.short], "class", f" of fewer than {wanted:,} rows: {some}")),
     )
 
 

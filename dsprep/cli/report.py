@@ -54,8 +54,6 @@ _PROOF = {
 
 NOTHING_WRITTEN = ("", "nothing was written")
 
-Rows = Iterable[tuple[str, object]]  # names and values; a value that is empty has no line
-
 
 def show(
     report: Any,
@@ -74,8 +72,8 @@ def show(
                 click.echo(visible(line), file=stream)
 
 
-def rows_of(rows: Rows, width: int = 9) -> Iterator[str]:
-    """Yield a line for each name and its value."""
+def rows_of(*rows: tuple[str, object], width: int = 9) -> Iterator[str]:
+    """Yield a line for each name and its value; a value that is empty has no line."""
     return (f"  {name:<{width}} {value}" for name, value in rows if value)
 
 
@@ -157,19 +155,17 @@ def write_lines(report: WriteReport) -> Iterator[str]:
     repeated = f"{format_count(len(report.duplicates), 'path')} listed more than once: {names}"
     collisions = [f"the key {key} is that of {', '.join(of)}" for key, of in report.collisions]
     yield from rows_of(
-        [
-            ("samples", f"{report.samples:,}"),
-            ("shards", report.shards and _shards_line(report, about)),
-            ("size", f"{about}{format_size(report.bytes)}"),
-            ("classes", classes),
-            ("chosen", chosen),
-            ("rejected", report.rejects and f"{len(report.rejects):,}"),
-            ("skipped", skipped_text(report.skipped)),
-            ("time", _time_line(report)),
-            ("note", report.duplicates and repeated),
-            *(("note", text) for text in some_of(collisions, _SHOWN, "such keys")),
-            *(("note", note) for note in report.notes),
-        ]
+        ("samples", f"{report.samples:,}"),
+        ("shards", report.shards and _shards_line(report, about)),
+        ("size", f"{about}{format_size(report.bytes)}"),
+        ("classes", classes),
+        ("chosen", chosen),
+        ("rejected", report.rejects and f"{len(report.rejects):,}"),
+        ("skipped", skipped_text(report.skipped)),
+        ("time", _time_line(report)),
+        ("note", report.duplicates and repeated),
+        *(("note", text) for text in some_of(collisions, _SHOWN, "such keys")),
+        *(("note", note) for note in report.notes),
     )
     planned = report.state == "planned"
     if planned:
@@ -187,7 +183,7 @@ def _shards_line(report: WriteReport, about: str) -> str:
     if len(report.shards) == 1:
         return f"1, {first}"
     sizes = [shard.bytes for shard in report.shards]
-    span = f"{format_size(min(sizes))} to {format_size(max(sizes))}"
+    span = " to ".join(dict.fromkeys((format_size(min(sizes)), format_size(max(sizes)))))
     return f"{len(report.shards):,}, {first} to {last}, {about}{span} each"
 
 
@@ -226,22 +222,18 @@ def _plan_lines(report: WriteReport) -> Iterator[str]:
     if report.fields:
         columns = ("field", "type", "role", "told by", "goes to", "samples")
         yield from table_of([columns, *report.fields], "schema")
-    yield from table_of(
-        (
-            (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
-            for shard in _ends(report.shards)
-        ),
-        "shards",
-    )
+    shards = [
+        (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
+        for shard in _ends(report.shards)
+    ]
+    yield from table_of(shards, "shards")
     if report.per_class:
-        names, classes = report.classes, _ends(list(report.per_class.items()))
-        yield from table_of(
-            (
-                (str(number), names[number] if names else "", format_count(count, "sample"))
-                for number, count in classes
-            ),
-            "classes",
-        )
+        names = report.classes
+        classes = [
+            (str(number), names[number] if names else "", format_count(count, "sample"))
+            for number, count in _ends(list(report.per_class.items()))
+        ]
+        yield from table_of(classes, "classes")
     yield from NOTHING_WRITTEN
 
 
@@ -259,50 +251,33 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
     if report.problems:
         verdict = format_count(len(report.problems), "problem")
     yield f"{report.destination}: {verdict}"
+    unread = "of the right size, without a known checksum; --download reads everything"
+    total = format_count(report.samples, "sample")
     proof = ((report.proof[by], words) for by, words in _PROOF.items() if by in report.proof)
     yield from rows_of(
-        [
-            ("format", report.format),
-            ("samples", f"{report.samples:,}"),
-            ("shards", report.shards and f"{report.shards:,}"),
-            ("size", format_size(report.bytes)),
-            ("checked", ", ".join(report.checked)),
-            *(("proven", f"{format_count(count, 'file')} {words}") for count, words in proof),
-            (
-                "unproven",
-                unproven
-                and f"{format_count(unproven, 'file')} of the right size, without a known "
-                "checksum; --download reads everything",
-            ),
-            *(
-                (
-                    field.role,
-                    f"{field.samples:,} of {format_count(report.samples, 'sample')} ({field.name})",
-                )
-                for field in report.fields
-                if field.role
-            ),
-            ("note", "" if report.manifest else "there is no manifest to compare with"),
-            *(("note", note) for note in report.notes),
-            ("time", format_duration(report.seconds)),
-        ]
+        ("format", report.format),
+        ("samples", f"{report.samples:,}"),
+        ("shards", report.shards and f"{report.shards:,}"),
+        ("size", format_size(report.bytes)),
+        ("checked", ", ".join(report.checked)),
+        *(("proven", f"{format_count(count, 'file')} {words}") for count, words in proof),
+        ("unproven", unproven and f"{format_count(unproven, 'file')} {unread}"),
+        *(
+            (one.role, f"{one.samples:,} of {total} ({one.name})")
+            for one in report.fields
+            if one.role
+        ),
+        ("note", "" if report.manifest else "there is no manifest to compare with"),
+        *(("note", note) for note in report.notes),
+        ("time", format_duration(report.seconds)),
     )
     if report.fields and not report.manifest:
-        yield from table_of(
-            (
-                (
-                    field.name,
-                    f"{field.type} of {format_count(field.classes, 'class')}"
-                    if field.classes
-                    else field.type,
-                    field.role,
-                    format_count(field.samples, "sample"),
-                    f"told by {field.told}",
-                )
-                for field in report.fields
-            ),
-            "fields",
-        )
+        rows = [("field", "type", "role", "samples", "told by")]
+        for field in report.fields:
+            classes = f" of {format_count(field.classes, 'class')}" if field.classes else ""
+            kind, count = field.type + classes, format_count(field.samples, "sample")
+            rows.append((field.name, kind, field.role, count, field.told))
+        yield from table_of(rows, "fields")
     yield from _problem_lines(report.problems)
 
 
@@ -313,14 +288,12 @@ def index_lines(report: IndexReport) -> Iterator[str]:
         names[file.state].append(file.name)
     yield f"{report.destination}: {report.state} as {report.format}"
     yield from rows_of(
-        [
-            ("samples", f"{report.samples:,}"),
-            ("shards", f"{report.shards:,}"),
-            ("size", format_size(report.bytes)),
-            *((state, f"{len(some):,} ({format_some(some)})") for state, some in names.items()),
-            *(("note", note) for note in report.notes),
-            ("time", format_duration(report.seconds)),
-        ]
+        ("samples", f"{report.samples:,}"),
+        ("shards", f"{report.shards:,}"),
+        ("size", format_size(report.bytes)),
+        *((state, f"{len(some):,} ({format_some(some)})") for state, some in names.items()),
+        *(("note", note) for note in report.notes),
+        ("time", format_duration(report.seconds)),
     )
     wrong = [f"{file.name}: {file.detail}" for file in report.files if file.state == "replaced"]
     if wrong:

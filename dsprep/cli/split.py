@@ -86,18 +86,16 @@ def _lines(report: SplitReport) -> Iterator[str]:
     lists = [f"{facts.name:<{width}} {_list_line(facts, report)}" for facts in report.lists]
     rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
     placed = f"{report.materialized}, in directories of the sides"
-    yield from rows_of([("how", f"{report.method}, seed {report.seed}")])
+    yield from rows_of(("how", f"{report.method}, seed {report.seed}"))
     yield from (f"  {text}" for text in some_of(lists))
     yield from rows_of(
-        [
-            ("classes", report.classes and _classes_line(report)),
-            *(("note", note) for note in report.notes),
-            ("skipped", skipped_text(report.skipped)),
-            *(("rejected", text) for text in some_of(rejects)),
-            *(("leak", text) for text in some_of(list(map(_leak_line, report.leaks)))),
-            ("files", report.materialized and not planned and placed),
-            ("time", format_duration(report.seconds)),
-        ]
+        ("classes", report.classes and _classes_line(report)),
+        *(("note", note) for note in report.notes),
+        ("skipped", skipped_text(report.skipped)),
+        *(("rejected", text) for text in some_of(rejects)),
+        *(("leak", text) for text in some_of(list(map(_leak_line, report.leaks)))),
+        ("files", report.materialized and not planned and placed),
+        ("time", format_duration(report.seconds)),
     )
     if planned:
         yield from NOTHING_WRITTEN

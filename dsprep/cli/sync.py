@@ -282,25 +282,23 @@ def _lines(report: SyncReport) -> Iterator[str]:
     parts = sum(send.parts for send in report.sent)
     if parts > len(report.sent):
         sent += f" in {parts:,} parts"
-    yield from _rows([(f"{would}sent", sent if report.sent or not report.same else "")])
+    yield from _rows((f"{would}sent", sent if report.sent or not report.same else ""))
     if planned:
         yield from _indented(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
     requests = report.requests.writes + report.requests.reads
     resumed = f"{format_size(report.resumed)} were there from an earlier run"
     yield from _rows(
-        [
-            ("requests", planned and f"about {requests:,}"),
-            ("resumed", report.resumed and resumed),
-            ("there already", _by(report.same)),
-        ]
+        ("requests", planned and f"about {requests:,}"),
+        ("resumed", report.resumed and resumed),
+        ("there already", _by(report.same)),
     )
     yield from _files(f"{would}deleted", report.deleted)
-    yield from _rows([("verified", _by(report.verified))])
+    yield from _rows(("verified", _by(report.verified)))
     yield from _files("left out", map(": ".join, report.left))
     yield from _files("failed", map(": ".join, report.failures))
     rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
     took = f"{format_duration(report.seconds)}{rate}"
-    yield from _rows([*(("note", note) for note in report.notes), ("time", not planned and took)])
+    yield from _rows(*(("note", note) for note in report.notes), ("time", not planned and took))
 
 
 _rows = partial(rows_of, width=16)
@@ -308,7 +306,7 @@ _rows = partial(rows_of, width=16)
 
 def _files(name: str, texts: Iterable[str]) -> Iterator[str]:
     texts = list(texts)
-    yield from _rows([(name, texts and format_count(len(texts), "file"))])
+    yield from _rows((name, texts and format_count(len(texts), "file")))
     yield from _indented(texts)
 
 

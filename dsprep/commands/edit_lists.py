@@ -16,16 +16,10 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, no
 from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
+from dsprep.lists import options as of
 from dsprep.lists import rows as tables
 from dsprep.lists.diff import Edits
 from dsprep.lists.edit import Relabeled, parse_map, relabel
-from dsprep.lists.options import (
-    AppendOptions,
-    CreateOptions,
-    EditOptions,
-    PatchOptions,
-    RelabelOptions,
-)
 from dsprep.lists.rows import ROWS, format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
@@ -41,16 +35,16 @@ class CreateReport:
 
     lists: Sequence[ListWritten]  # those written
     added: int  # samples that are new in them
-    known: int  # samples of the source that the list had already
     classes: Sequence[str] | None  # class names, if there are any
     per_class: Mapping[int, int]  # samples of the source by class number
     rejects: Sequence[Reject]  # samples that are not in the lists, and why
     skipped: Sequence[Finding]  # files in the source that are no samples
     skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
     duplicates: Sequence[Finding]  # paths that the source names more than once
-    seed: int | None  # the seed of the order; None if it is the source's
     written: bool  # whether anything was; not so for a dry run
     notes: Sequence[str]  # other remarks
+    known: int = 0  # samples of the source that the list had already
+    seed: int | None = None  # the seed of the order; None if it is the source's
     already_done: bool = False  # whether new lists were not written because they exist, equal
 
 
@@ -81,8 +75,8 @@ class RelabelReport(Relabeled):
     already_done: bool = False  # whether the same command did it before
 
 
-@called_with(CreateOptions)
-def create_list(options: CreateOptions) -> CreateReport:
+@called_with(of.CreateOptions)
+def create_list(options: of.CreateOptions) -> CreateReport:
     """Make the list of a source, and ``classes.txt`` beside it.
 
     ``source`` are the images and their labels. ``out`` is the ``.lst``, or ``-`` for stdout. Ids
@@ -116,7 +110,6 @@ def create_list(options: CreateOptions) -> CreateReport:
     return CreateReport(
         lists=[ListWritten(path, table.height) for path, table in lists.items()],
         added=rows.height,
-        known=0,
         classes=catalog.classes,
         per_class=catalog.samples_per_class(),
         seed=seed,
@@ -126,8 +119,8 @@ def create_list(options: CreateOptions) -> CreateReport:
     )
 
 
-@called_with(AppendOptions)
-def append_to_list(options: AppendOptions) -> CreateReport:
+@called_with(of.AppendOptions)
+def append_to_list(options: of.AppendOptions) -> CreateReport:
     """Add the samples of a source that a list does not have; its classes stay as they are.
 
     ``path`` is the ``.lst``. ``source`` are the images; by default, the classes are those beside
@@ -166,7 +159,6 @@ def append_to_list(options: AppendOptions) -> CreateReport:
         known=new.height - added,
         classes=old.classes,
         per_class=catalog.samples_per_class() if label is None else {},
-        seed=None,
         written=written,
         **_noticed(findings, rejects, None if is_labeled else len(catalog)),
     )
@@ -181,18 +173,18 @@ def _noticed(
     findings: Sequence[Finding], rejects: Sequence[Reject], unlabeled: int | None
 ) -> dict[str, Any]:
     """Return the fields of a report about the samples and files of a source."""
-    notes = notes_of(findings) + ([] if unlabeled is None else [tables.note_unlabeled(unlabeled)])
+    note = [] if unlabeled is None else [tables.note_unlabeled(unlabeled)]
     return {
         "rejects": [*lost(findings), *rejects],
         "skipped": [finding for finding in findings if finding.kind in SKIP_KINDS],
         "skipped_counts": count_skipped(findings),
         "duplicates": [finding for finding in findings if finding.kind == "duplicate"],
-        "notes": notes,
+        "notes": notes_of(findings) + note,
     }
 
 
-@called_with(EditOptions)
-def edit_list(options: EditOptions) -> EditReport:
+@called_with(of.EditOptions)
+def edit_list(options: of.EditOptions) -> EditReport:
     """Change the selected rows of a list, or remove them if no change is given.
 
     ``path`` is the ``.lst``, or ``-`` for stdin. ``prefix``, instead of conditions and changes, is
@@ -228,8 +220,8 @@ def edit_list(options: EditOptions) -> EditReport:
     return _rewrite(options, options.classes, words, change)
 
 
-@called_with(PatchOptions)
-def patch_list(options: PatchOptions) -> EditReport:
+@called_with(of.PatchOptions)
+def patch_list(options: of.PatchOptions) -> EditReport:
     """Apply a patch, which :func:`diff_lists` made, to a list.
 
     ``path`` is the ``.lst`` that the patch was made for. It or ``patch`` may be ``-`` for stdin.
@@ -247,7 +239,7 @@ def patch_list(options: PatchOptions) -> EditReport:
 
 
 def _rewrite(
-    options: EditOptions | PatchOptions,
+    options: of.EditOptions | of.PatchOptions,
     classes: str | None,
     words: Sequence[object],
     change: Callable[[ListFile], tuple[pl.DataFrame, Edits]],
@@ -273,37 +265,29 @@ def _rewrite(
     return report(out, rows.height, *edits, written=written)
 
 
-@called_with(RelabelOptions)
-def relabel_lists(options: RelabelOptions) -> RelabelReport:
+@called_with(of.RelabelOptions)
+def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
     """Give rows new classes, and write the names of these beside the lists.
 
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
     :mod:`dsprep.lists.edit`. ``out`` goes with one list; several are replaced, all together.
     """
-    paths, out = options.paths, options.out
+    paths, out, source = options.paths, options.out, options.map_file
     keep, renumber = options.keep_unmatched, options.renumber
     if out is not None and len(paths) > 1:
         raise OptionError("-o goes with one list; several are relabeled where they are")
-    map_text = read_text(options.map_file)
-    changes = parse_map(map_text, options.map_file)
+    map_text = read_text(source)
+    changes = parse_map(map_text, source)
     order = store.read_classes(options.new_classes) if options.new_classes else None
     targets = paths if out is None else [out]
     with editing(*([] if options.dry_run else targets), new=out is not None):
         lists = [read_list(path, options.classes) for path in paths]
-        names = [str(store.real_path(path)) for path in paths]
-        given = options.classes and lists[0].classes
-        words = ("relabel", names, map_text, given, order, keep, renumber)
+        names, old = [str(store.real_path(path)) for path in paths], lists[0].classes
+        words = ("relabel", names, map_text, options.classes and old, order, keep, renumber)
         in_place = out is None and STREAM not in paths
+        rows = pl.concat([found.table for found in lists])
         try:
-            done = relabel(
-                pl.concat([found.table for found in lists]),
-                lists[0].classes,
-                changes,
-                options.map_file,
-                keep=keep,
-                renumber=renumber,
-                order=order,
-            )
+            done = relabel(rows, old, changes, source, keep=keep, renumber=renumber, order=order)
         except SourceError:
             now = store.classes_of(paths[0])
             if not (in_place and store.was_done(paths[0], store.command_text(*words, now))):
@@ -312,7 +296,7 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
             nothing = Relabeled(ROWS.to_frame(), now, "row", (), (), ())
             return RelabelReport(**vars(nothing), lists=there, written=False, already_done=True)
         if out is None:
-            _require_all_of_directory(paths, lists[0].classes)
+            _require_all_of_directory(paths, old)
         stops = accumulate(found.table.height for found in lists)
         made = {
             path: done.rows[stop - found.table.height : stop]
@@ -326,10 +310,8 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
             files = {store.real_path(path).name: format_rows(rows) for path, rows in made.items()}
             if done.classes is not None and store.classes_of(paths[0]) != done.classes:
                 files[store.CLASSES] = store.format_classes(done.classes)
-            command = store.command_text(*words, done.classes)
-            store.write_files(
-                paths[0], {name: text.encode() for name, text in files.items()}, command
-            )
+            data = {name: text.encode() for name, text in files.items()}
+            store.write_files(paths[0], data, store.command_text(*words, done.classes))
     return RelabelReport(
         **vars(done),
         lists=[ListWritten(path, rows.height) for path, rows in made.items()],

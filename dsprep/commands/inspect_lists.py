@@ -5,26 +5,20 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
+from dsprep.lists import options as of
 from dsprep.lists import rows as tables
 from dsprep.lists import stats, store
 from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
 from dsprep.lists.diff import ClassChange, Diff, Move, OtherName
 from dsprep.lists.files import compare_contents, find_missing
 from dsprep.lists.merge import Merged, Side, format_merged, merge_rows
-from dsprep.lists.options import (
-    CheckOptions,
-    DiffOptions,
-    MergeOptions,
-    SampleOptions,
-    StatsOptions,
-)
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
 from dsprep.lists.store import editing, read_list, write_text
@@ -44,8 +38,7 @@ class DiffReport:
     relabelings: Sequence[Move]  # how many rows were relabeled, by old and new class
     other_names: Sequence[OtherName]  # class numbers that have another name in the new list
     unread: int  # files whose content matters, and that cannot be read
-    ids: bool  # whether ids count
-    order: bool  # whether the order counts
+    ignored: Sequence[str]  # what does not count: `ids`, `order`
 
     @property
     def counts(self) -> dict[str, int]:
@@ -103,8 +96,8 @@ class SampleReport:
     already_done: bool = False  # whether it was not written because it exists, equal
 
 
-@called_with(DiffOptions)
-def diff_lists(options: DiffOptions) -> DiffReport:
+@called_with(of.DiffOptions)
+def diff_lists(options: of.DiffOptions) -> DiffReport:
     """Compare two lists.
 
     ``a`` is the old ``.lst``, ``b`` the new one; one of them may be ``-`` for stdin.
@@ -124,6 +117,7 @@ def diff_lists(options: DiffOptions) -> DiffReport:
         unread = sum(texts.null_count() for texts in found)
         return found
 
+    ignored = {"ids": options.ignore_ids, "order": options.ignore_order}
     diff = diffs.diff_rows(
         old.table,
         new.table,
@@ -141,13 +135,12 @@ def diff_lists(options: DiffOptions) -> DiffReport:
         relabelings=diffs.relabelings(diff, names),
         other_names=diffs.other_names(old.classes, new.classes),
         unread=unread,
-        ids=not options.ignore_ids,
-        order=not options.ignore_order,
+        ignored=[name for name, is_so in ignored.items() if is_so],
     )
 
 
-@called_with(MergeOptions)
-def merge_lists(options: MergeOptions) -> MergeReport:
+@called_with(of.MergeOptions)
+def merge_lists(options: of.MergeOptions) -> MergeReport:
     """Merge two people's edits of a list.
 
     ``base`` is the ``.lst`` that both began with, or an empty file if there was none. ``ours`` and
@@ -186,8 +179,8 @@ def merge_lists(options: MergeOptions) -> MergeReport:
     )
 
 
-@called_with(CheckOptions)
-def check_list(options: CheckOptions) -> CheckReport:
+@called_with(of.CheckOptions)
+def check_list(options: of.CheckOptions) -> CheckReport:
     """Find everything that is wrong with a list; ``path`` is the ``.lst``, or ``-`` for stdin."""
     root, reader = options.root, options.reader
     names = store.classes_of(options.path, options.classes)
@@ -213,9 +206,8 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     from dsprep.sources.reading import detect, holds_images, make_source
 
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
-    samples = None
-    if not (is_dir(root) and holds_images(root)):
-        samples = detect(make_source(root, needs_names=True))
+    is_tree = is_dir(root) and holds_images(root)
+    samples = None if is_tree else detect(make_source(root, needs_names=True))
     if samples is None:
         yield from find_missing(root, rows)
         return
@@ -228,15 +220,15 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
         yield Fault(line, "missing", f"{path!r}: {root} has no such sample")
 
 
-@called_with(StatsOptions)
-def list_stats(options: StatsOptions) -> Statistics:
+@called_with(of.StatsOptions)
+def list_stats(options: of.StatsOptions) -> Statistics:
     """Count what is in a list; ``path`` is the ``.lst``, or ``-`` for stdin."""
     found = read_list(options.path, options.classes)
     return stats.count_list(found.table, found.classes, found.path)
 
 
-@called_with(SampleOptions)
-def sample_list(options: SampleOptions) -> SampleReport:
+@called_with(of.SampleOptions)
+def sample_list(options: of.SampleOptions) -> SampleReport:
     """Take some rows of a list; ids, labels and order stay. See :mod:`dsprep.lists.stats`.
 
     ``path`` is the ``.lst``, or ``-`` for stdin. One of ``fraction``, ``count``, ``per_class`` and
@@ -255,38 +247,33 @@ def sample_list(options: SampleOptions) -> SampleReport:
             rows = stats.sample_count(table, options.count, options.seed)
         else:
             rows = stats.sample_per_class(table, per_class, options.seed)
+        kept, wanted = rows.height, options.count if per_class is None else per_class
         sizes = class_sizes(table) if per_class is not None else {}
-        report = SampleReport(
-            list=found.path,
-            output=out,
-            rows=table.height,
-            kept=rows.height,
-            wanted=options.count if per_class is None else per_class,
-            classes=class_sizes(rows) if options.balanced or per_class is not None else {},
-            short={label: size for label, size in sizes.items() if size < (per_class or 0)},
-            seed=options.seed,
-            written=not dry_run,
-        )
-        _require_enough(report, options.strict)
-        if dry_run:
-            return report
+        short = {label: size for label, size in sizes.items() if size < (wanted or 0)}
+        if not kept:
+            raise SourceError(
+                f"{found.path}: the sample of {table.height:,} rows is empty: ask for more, or "
+                "give another --seed"
+            )
+        if options.strict and short:
+            label, size = next(iter(short.items()))
+            raise SourceError(
+                f"{found.path}: the class {label} has {format_count(size, 'row')}, fewer than "
+                f"{wanted:,}"
+            )
+        if options.strict and not sizes and kept < (wanted or 0):
+            raise SourceError(f"{found.path}: has {table.height:,} rows, fewer than {wanted:,}")
         advice = "--overwrite to replace it, or another directory"
-        is_new = store.write_new({out: rows}, found.classes, options.overwrite, advice)
-    return replace(report, written=is_new, already_done=not is_new)
-
-
-def _require_enough(report: SampleReport, strict: bool) -> None:
-    if not report.kept:
-        raise SourceError(
-            f"{report.list}: the sample of {report.rows:,} rows is empty: ask for more, or give "
-            "another --seed"
-        )
-    if not strict or report.wanted is None:
-        return
-    for label, rows in report.short.items():
-        raise SourceError(
-            f"{report.list}: the class {label} has {format_count(rows, 'row')}, fewer than "
-            f"{report.wanted:,}"
-        )
-    if not report.classes and report.kept < report.wanted:
-        raise SourceError(f"{report.list}: has {report.rows:,} rows, fewer than {report.wanted:,}")
+        is_new = dry_run or store.write_new({out: rows}, found.classes, options.overwrite, advice)
+    return SampleReport(
+        list=found.path,
+        output=out,
+        rows=table.height,
+        kept=kept,
+        wanted=wanted,
+        classes=class_sizes(rows) if options.balanced or per_class is not None else {},
+        short=short,
+        seed=options.seed,
+        written=is_new and not dry_run,
+        already_done=not is_new,
+    )

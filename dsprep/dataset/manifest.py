@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dsprep.errors import OtherVersion, SourceError
+from dsprep.errors import OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.schema import Schema
-from dsprep.storage.checksums import crc32c as extend
 from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular
+from dsprep.storage.store import crc32c as extend
 
 VERSION = 2
 
@@ -195,10 +195,8 @@ def manifest_of(
 
 def read_manifest(path: str | Path) -> Manifest:
     """Read a manifest, which may come from anywhere."""
-    try:
+    with source_errors(path):
         return parse_manifest(read_bytes(str(path)), str(path))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def parse_manifest(data: bytes, name: str) -> Manifest:

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
 
-from dsprep.errors import DamagedShard, SourceError
+from dsprep.errors import DamagedShard, source_errors
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.units import format_extensions
 
@@ -200,7 +200,8 @@ class ShardStream:
 
     def __init__(self, path: str, source: Readable | None = None) -> None:
         if source is None:
-            self._file = _open(path)
+            with source_errors(path):
+                self._file = open_file(path)
             source = self._counted = _Counted(self._file)
         self._begin(path, source)
         self._decompress(is_shard=True)
@@ -210,7 +211,8 @@ class ShardStream:
         """Open a shard, or a tar of any compression, to read headers and skip the rest."""
         # A member of a tar that is too large for memory is not damage: the caller leaves it out.
         stream = cls.__new__(cls)
-        stream._file = _open(path)
+        with source_errors(path):
+            stream._file = open_file(path)
         stream._begin(path, stream._file, _HEADERS)
         stream._decompress(is_shard)
         if not stream.compressed:
@@ -351,10 +353,3 @@ class ShardStream:
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
-
-
-def _open(path: str) -> OpenFile:
-    try:
-        return open_file(path)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None

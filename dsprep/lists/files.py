@@ -19,6 +19,7 @@ from dsprep.errors import SourceError
 from dsprep.lists.check import Fault
 from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
+from dsprep.storage.pool import Flag
 from dsprep.storage.s3.read import object_sizes
 
 _THREADS = 16  # how many files are looked up at once where that is slow, as on a network
@@ -29,6 +30,7 @@ _LOCAL = 0.05
 
 def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
     """Find the rows whose files are missing or empty; of objects, with one listing."""
+    over = Flag()
     with ExitStack() as stack:
         if is_s3(root):
             sizes = object_sizes(root)
@@ -49,6 +51,8 @@ def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
             stack.callback(os.close, directory)
 
             def size_of(path: bytes) -> int:
+                if over.is_set:
+                    raise InterruptedError
                 status = os.stat(path, dir_fd=directory)
                 if not S_ISREG(status.st_mode):
                     raise IsADirectoryError
@@ -60,8 +64,8 @@ def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
             yield from _look_up(size_of, piece)
         waits = time.perf_counter() - began > _LOCAL
         threads = ThreadPoolExecutor(_THREADS if waits else 1)
-        # A caller that stops early does not wait for all files.
         stack.callback(threads.shutdown, cancel_futures=True)
+        stack.callback(over.set)  # a caller that stops early does not wait for all files
         for faults in threads.map(partial(_look_up, size_of), pieces):
             yield from faults
 

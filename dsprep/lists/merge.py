@@ -138,7 +138,7 @@ def format_merged(merged: Merged) -> str:
 
 
 def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> pl.DataFrame:
-    """List all samples by the row number that each has in the three lists, null for none."""
+    """Return, for each sample, its row number in each of the three lists; null where absent."""
     # `same` says that they are the same in all.
     base = tables["base"]
     numbers = pl.int_range(base.height, dtype=pl.Int64, eager=True)

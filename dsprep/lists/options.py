@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _rows, _change = partial(option, "Rows"), partial(option, "Change")
 _list, _run = partial(option, "List"), partial(option, "Run")
-
+_compare, _check = partial(option, "Compare"), partial(option, "Check")
 
 _dry_run = _run("Print what would be done, write nothing.", default=False)
 
@@ -127,9 +127,6 @@ class RelabelOptions(_EditOptions, _NewOptions):
     classes: AnyPath | None = _classes("LIST", "Names of the old classes.")
 
 
-_compare = partial(option, "Compare")
-
-
 @option_class
 class DiffOptions:
     """The options of ``lst diff``."""
@@ -168,9 +165,6 @@ class StatsOptions(_ListOptions):
     """The options of ``lst stats``."""
 
     classes: AnyPath | None = _classes("LIST")
-
-
-_check = partial(option, "Check")
 
 
 @option_class

@@ -38,9 +38,9 @@ from dsprep.run.folder import (
     whole_units,
 )
 from dsprep.run.target import RECEIPTS, REPLACED, RUN, Hold, Target, Written, target_of
-from dsprep.storage.checksums import crc32c
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
+from dsprep.storage.store import crc32c
 
 T = TypeVar("T")
 
@@ -398,7 +398,8 @@ def _listed_classes(told: dict[str, str]) -> tuple[str, ...] | None:
 def files_of_run(target: Target) -> list[str]:
     """Return the names of the files that the unfinished run at a target may have written."""
     files = (target.noted_run() or {}).get("files")
-    return [name for name in files or () if isinstance(name, str) and "/" not in name]
+    named = files if isinstance(files, list) else []
+    return [name for name in named if isinstance(name, str) and "/" not in name]
 
 
 def remove_replaced(target: Target, finished: Manifest | None) -> None:

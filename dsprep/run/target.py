@@ -90,7 +90,7 @@ class Written:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Written:
         """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
-        written = cls(**{name: values[name] for name in _PLAIN})
+        written = cls(**{name: kind(values[name]) for name, kind in _PLAIN.items()})
         written.files = list(map(FileReceipt.from_json, values["files"]))
         written.rejects = [
             (MisfitReject if misfit else Reject)(path, reason)
@@ -104,7 +104,11 @@ class Written:
 
 
 # What a receipt has as it is. These names are also on the disk.
-_PLAIN = ("samples", "lost_frames", "class_names", "unlabeled", "rejected", "sizes", "listed")
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("samples", "lost_frames", "unlabeled"), int),
+    "class_names": dict,
+    **dict.fromkeys(("rejected", "sizes", "listed"), list),
+}
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,8 @@ class Target:
             with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
-                found.append((receipt["shard"], written, dict(receipt["etags"])))
+                if written.files:
+                    found.append((str(receipt["shard"]), written, dict(receipt["etags"])))
         there = self.stamps([file.name for _, written, _ in found for file in written.files])
         for shard, written, etags in found:
             stamps = {each.name: (each.bytes, etags.get(each.name, "")) for each in written.files}

@@ -10,7 +10,7 @@ import posixpath
 import sys
 from typing import NamedTuple
 
-from dsprep.errors import DamagedShard, SourceError
+from dsprep.errors import DamagedShard, SourceError, source_errors
 from dsprep.findings import Finding
 from dsprep.formats import tar
 from dsprep.formats.stream import ShardStream, is_bomb
@@ -102,7 +102,7 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
             f"{file}: is not a directory, nor an archive that dsprep knows ({KINDS}); "
             "give a directory or an archive of images, or shards"
         )
-    try:
+    with source_errors(file):
         state = facts(file)
         if kind == "zip":
             reader = ZipReader(file, *state)
@@ -110,8 +110,6 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
         listing = Listing()
         with ShardStream.of_headers(file, is_shard=False) as stream:
             _list_tar(stream, listing, state.size, most)
-    except OSError as error:
-        raise SourceError(f"{file}: cannot be read ({error.strerror})") from None
     if kind == "compressed tar":
         return Archive(file, below, listing, CompressedTarReader(file, *state, stream.offset))
     return Archive(file, below, listing, ArchiveReader(file, *state))

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from itertools import chain, compress
 from typing import Any, ClassVar, NamedTuple
 
-from dsprep.errors import BadSample, SourceError
+from dsprep.errors import BadSample, SourceError, source_errors
 from dsprep.formats.arrow import (
     Cell,
     Columns,
@@ -274,10 +274,8 @@ class ParquetReader(Reader):
             yield self.typed(sample)
 
     def _batches(self, file: ParquetFile, group: int) -> Iterator[Any]:
-        try:
+        with source_errors(file.path):
             found = facts(file.path)
-        except OSError as error:
-            raise SourceError(f"{file.path}: cannot be read ({error.strerror})") from None
         if found != (file.size, file.mtime):
             raise SourceError(f"{file.path}: has changed; give the same command again")
         names = list(self.names)

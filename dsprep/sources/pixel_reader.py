@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import BinaryIO, ClassVar, NamedTuple
 
-from dsprep.errors import BadSample, DamagedShard, SourceError
+from dsprep.errors import BadSample, DamagedShard, SourceError, source_errors
 from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
@@ -45,7 +45,7 @@ class BatchFile(NamedTuple):
     def blocks(self, *, raw: bool = False) -> Iterator[bytes]:
         """Read the file from front to back, decompressed if it is compressed itself."""
         try:
-            with self._open() as file:
+            with source_errors(self), self._open() as file:
                 block = file.read(_BLOCK)
                 stream: Readable = file
                 if not raw and block and compression_of(block):
@@ -56,8 +56,6 @@ class BatchFile(NamedTuple):
                     block = stream.read(_BLOCK)
         except DamagedShard as damage:
             raise SourceError(f"{damage}; download it again") from None
-        except OSError as error:
-            raise SourceError(f"{self}: cannot be read ({error.strerror})") from None
 
     def _open(self) -> BinaryIO | OpenFile:
         if self.member is not None:

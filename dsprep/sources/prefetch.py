@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from dsprep.errors import SourceError
+from dsprep.errors import SourceError, source_errors
 from dsprep.rows import Rows
 from dsprep.storage.files import OpenFile, open_file
 
@@ -62,10 +62,8 @@ class OpenFiles:
             if len(self._open) == _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
             path = self._paths[number]
-            try:
+            with source_errors(path):
                 self._open[number] = open_file(path)
-            except OSError as error:
-                raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
         return self._open[number]
 
     def same(self, number: int) -> OpenFile:

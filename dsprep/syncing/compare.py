@@ -26,8 +26,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.storage.checksums import known_crc32c, may_be_wrong
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Stored, known_crc32c, may_be_wrong
 
 if TYPE_CHECKING:
     from dsprep.syncing.sides import Content

@@ -21,11 +21,10 @@ from dsprep.errors import (
     StoreError,
 )
 from dsprep.keywords import SyncOptions
-from dsprep.storage.checksums import crc32c as crc32c_of_bytes
-from dsprep.storage.checksums import crc32c_of, may_be_wrong
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import copy, require_rights, upload
-from dsprep.storage.store import FATAL, Stored
+from dsprep.storage.store import FATAL, Stored, crc32c_of, may_be_wrong
+from dsprep.storage.store import crc32c as crc32c_of_bytes
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
 from dsprep.syncing.plan import (

@@ -15,14 +15,13 @@ from pathlib import Path
 from shlex import quote
 from typing import TypeAlias
 
-from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError
+from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError, source_errors
 from dsprep.run.lease import DEAD_AFTER, LEASE, LONG_AGO
-from dsprep.storage.checksums import crc32c, is_whole, known_crc32c, may_be_wrong
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Stored, crc32c, is_whole, known_crc32c, may_be_wrong
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.plan import Failure, Left
 
@@ -281,13 +280,10 @@ class _FileContent:
     def pieces(self) -> Iterator[memoryview]:
         """Yield all bytes, in one buffer that is filled again and again."""
         buffer = memoryview(bytearray(_BLOCK))
-        try:
-            with open(self.path, "rb", buffering=0, opener=open_regular) as file:
-                while got := file.readinto(buffer):
-                    self.pace.check()
-                    yield buffer[:got]
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
+        with source_errors(self.path), open(self.path, "rb", 0, opener=open_regular) as file:
+            while got := file.readinto(buffer):
+                self.pace.check()
+                yield buffer[:got]
 
 
 @dataclass(frozen=True)

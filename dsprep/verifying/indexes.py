@@ -29,8 +29,8 @@ from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats.base import Entry, Format, ShardFacts, Span
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME, Member
-from dsprep.storage.checksums import crc32c
 from dsprep.storage.local import open_regular, write_whole
+from dsprep.storage.store import crc32c
 from dsprep.verifying.report import IndexFile, Problem, counted, problem_of
 from dsprep.workers.pool import Report
 

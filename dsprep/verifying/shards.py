@@ -19,7 +19,7 @@ from dsprep.dataset.manifest import (
     single_of,
 )
 from dsprep.dataset.recorded import Recorded, recorded_options
-from dsprep.errors import OtherVersion, SourceError
+from dsprep.errors import OtherVersion, SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import by_directory, expand, located, require_there
@@ -53,7 +53,7 @@ class Shards:
 def find_shards(name: str) -> list[Shards]:
     """Find the data sets of a manifest, a shard or a directory."""
     path = Path(name)
-    try:
+    with source_errors(path):
         if path.is_dir():
             return _in_directory(path)
         if path.name.endswith(MANIFEST) and path.is_file():
@@ -63,8 +63,6 @@ def find_shards(name: str) -> list[Shards]:
             found = _with_manifest(own.manifest) if own.manifest.exists() else None
             # A manifest of that name may be of another file that only has the same stem.
             return [found if found and path.name in found.names else _without_manifest(own)]
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     if own.scratch.is_dir():
         raise SourceError(f"{path}: is not finished; {UNFINISHED}")
     raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
@@ -117,7 +115,9 @@ def of_manifest(path: str, manifest: Manifest, remote: Location | None = None) -
     directory, name = os.path.split(path)
     where = Destination(Path() if remote else Path(directory), single_of(name), remote)
     names = [shard.name for shard in manifest.shards]
-    return Shards(recorded_options(manifest, path), names, manifest, where)
+    count, file = format_count(manifest.rejected, "sample"), where.companion("rejects.jsonl").name
+    notes = (f"{count} of the source not in the shards: {file} says why",) * (manifest.rejected > 0)
+    return Shards(recorded_options(manifest, path), names, manifest, where, notes)
 
 
 def _with_manifest(path: Path) -> Shards:
@@ -147,12 +147,10 @@ def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
     if not by_format:
         what = f"finished shard; {UNFINISHED}" if any(map(is_scratch, there)) else ""
         raise SourceError(f"{directory}: holds no {what or f'shards ({suffixes()})'}")
-    notes: tuple[str, ...] = ()
     tables = {name for name in by_format if not FORMATS[name].concatenative}
     if tables and not names and len(by_format) == len(tables) + 1:  # as img2dataset writes them
         for name in tables:
-            count = format_count(len(by_format.pop(name)), "file")
-            notes += (f"{count} of {name} beside the shards passed over",)
+            del by_format[name]
     if len(by_format) > 1:
         raise SourceError(
             f"{directory}: shards of {' and '.join(sorted(by_format))}; name those of one format"
@@ -160,7 +158,7 @@ def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
             else f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
         )
     ((kind, found),) = by_format.items()
-    return Shards(Recorded(FORMATS[kind](), known=False), found, None, where, notes)
+    return Shards(Recorded(FORMATS[kind](), known=False), found, None, where)
 
 
 def without_record(shards: Shards) -> Shards:

@@ -16,12 +16,11 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
 from dsprep.formats.folder import LISTING, Listed
 from dsprep.progress import Progress
-from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
 from dsprep.storage.location import Location, parse_url
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import FATAL, Stored, ignore
+from dsprep.storage.store import FATAL, Stored, crc32c, ignore, is_whole, known_crc32c
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined, problem_of
@@ -235,7 +234,7 @@ def _verify(
         checked=["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])],
         problems=problems,
         proof=proof,
-        notes=notes,
+        notes=[*shards.notes, *notes],
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.cli.lst_report import Page, draw_bars, width_of
+from dsprep.cli.lst_report import draw_bars, width_of
 from tests.conftest import Finished
 from tests.images import image_folder
 
@@ -213,8 +213,7 @@ class TestStats:
     st.sampled_from(["utf-8", "ascii", "latin-1", "cp437"]),
 )
 def test_bars_fit_on_the_page(entries: list[tuple[str, int]], columns: int, encoding: str) -> None:
-    page = Page(columns, encoding)
-    lines = list(draw_bars(entries, page))
+    lines = list(draw_bars(entries, columns, encoding))
     assert len(lines) == len(entries)
     for line, (_, number) in zip(lines, entries, strict=True):
         assert width_of(line) <= columns

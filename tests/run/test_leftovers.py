@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import threading
@@ -12,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import RunStopped
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.state import RunState
-from dsprep.run.target import Target, target_of
+from dsprep.run.target import Target, Written, target_of
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.images import jpeg
@@ -222,3 +224,33 @@ def test_a_run_begins_though_the_hidden_directory_is_removed(
     monkeypatch.undo()
     run.begin([])
     run.hold.remove()
+
+
+@pytest.mark.parametrize("files", ["abc", 5, {"a": 1}, None])
+def test_notes_of_others_name_nothing_to_delete(
+    shards: Path, tmp_path: Path, run_here: Call, files: object
+) -> None:
+    place = tmp_path / "there"
+    (place / ".dsprep").mkdir(parents=True)
+    (place / "a").write_text("keep", "utf-8")
+    note = {"identity": {"name": "x"}, "files": files}
+    (place / ".dsprep" / "run.json").write_text(json.dumps(note), "utf-8")
+    done = run_here("pack", tmp_path / "old", place, "--to", "tfrecord", "--overwrite", "-q")
+    assert "Traceback" not in done.err
+    assert (place / "a").read_text("utf-8") == "keep"
+
+
+@pytest.mark.parametrize(
+    "change", [{"class_names": None}, {"samples": "3x"}, {"files": []}, {"sizes": 1}]
+)
+def test_receipts_that_are_none_are_passed_over(change: dict[str, object], tmp_path: Path) -> None:
+    target = target_of(Destination(tmp_path, None))
+    whole = Written(samples=3, files=[FileReceipt("a.tar", 1, 0)])
+    for number, values in enumerate(({}, change)):
+        written = whole.to_json() | values
+        receipt = {"shard": "a.tar", "written": written, "etags": {"a.tar": ""}}
+        path = tmp_path / ".dsprep" / "receipts" / f"{number}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(receipt), "utf-8")
+    (tmp_path / "a.tar").write_bytes(b"x")
+    assert [shard for shard, _ in target.receipts()] == ["a.tar"]

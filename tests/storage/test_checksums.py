@@ -8,8 +8,7 @@ import google_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.storage.checksums import combine_all, crc32c, is_made_of
-from dsprep.storage.store import Part, Stored
+from dsprep.storage.store import Part, Stored, combine_all, crc32c, is_made_of
 
 CHECK = 0xE3069283
 """Of "123456789" (catalog of parametrised CRC algorithms, CRC-32/ISCSI)."""

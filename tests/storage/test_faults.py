@@ -12,9 +12,9 @@ import google_crc32c
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
-from dsprep.storage.checksums import metadata_of
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.upload import set_metadata
+from dsprep.storage.store import metadata_of
 from dsprep.storage.transfer import cut
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

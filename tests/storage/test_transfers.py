@@ -15,9 +15,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
-from dsprep.storage.checksums import crc32c_of, said_mtime_ns
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import crc32c_of, said_mtime_ns
 from tests.servers.bucket import Bucket
 from tests.transfers import MIB, PART, Listener, copy, data_of, download, file_of, store_of, upload
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dsprep.storage.checksums import known_crc32c
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Stored, known_crc32c
 from dsprep.syncing.compare import Verdict, by_content, by_listing, has_crc32c
 
 MD5 = hashlib.md5(b"data").hexdigest()

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage.checksums import crc32c
 from dsprep.storage.pool import Pace
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions, Transferred
 from dsprep.syncing import run
 from dsprep.syncing.plan import Pair

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.storage import checksums
+from dsprep.storage import store
 from dsprep.storage.local import LARGEST
 from dsprep.storage.location import Location
 from dsprep.storage.s3.client import Client, Data, seconds
@@ -100,7 +100,7 @@ class S3Store(Client):
         progress: Progress = ignore,
     ) -> Stored:
         """Store an object in one request."""
-        value = checksums.crc32c(data) if crc32c is None else crc32c
+        value = store.crc32c(data) if crc32c is None else crc32c
         args: dict[str, Any] = {"Key": key, **self.config.to_create(metadata or {})}
         token = uuid4().hex
         if new or etag:
@@ -109,7 +109,7 @@ class S3Store(Client):
             args["IfNoneMatch"] = "*"
         if etag:
             args["IfMatch"] = etag  # Ceph takes no quotes here, others both
-        md5 = None if self.checksums else checksums.md5(data)
+        md5 = None if self.checksums else store.md5(data)
         try:
             return self._send("PutObject", args, data, value, md5, progress)
         except StoreError as error:
@@ -232,8 +232,8 @@ class S3Store(Client):
             there = self.stat(upload.key) if error.kind == "gone" else None
             if there is None or there.size != size:
                 raise
-            is_it = crc32c is not None and checksums.crc32c_of(there) == crc32c
-            if not is_it and not checksums.is_made_of(there, parts):
+            is_it = crc32c is not None and store.crc32c_of(there) == crc32c
+            if not is_it and not store.is_made_of(there, parts):
                 raise
             return there.etag
 

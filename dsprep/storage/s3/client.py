@@ -90,7 +90,7 @@ class _Body:
 
 
 class Connection:
-    """Sends requests of one bucket; several threads may do so at once."""
+    """Sends requests for one bucket; several threads may do so at once."""
 
     def __init__(self, bucket: str, config: S3Config) -> None:
         import botocore.session

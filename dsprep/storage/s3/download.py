@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.storage.checksums import combine_all, confirmed_by, crc32c, said_mtime_ns
 from dsprep.storage.local import (
     LONGEST_NAME,
     PATIENCE,
@@ -22,7 +21,7 @@ from dsprep.storage.local import (
     read_whole,
 )
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Stored, combine_all, confirmed_by, crc32c, said_mtime_ns
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
 _AT_ONCE = 1 << 20

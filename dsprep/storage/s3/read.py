@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.storage.checksums import combine_all, crc32c, is_whole
 from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace, submit
-from dsprep.storage.store import FATAL, Facts, Level, Stored, ignore
+from dsprep.storage.store import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore, is_whole
 from dsprep.storage.transfer import Range, plan_parts
 
 if TYPE_CHECKING:

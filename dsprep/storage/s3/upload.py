@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsprep.errors import DsprepError, SourceError, StoreError
-from dsprep.storage.checksums import (
+from dsprep.errors import DsprepError, SourceError, StoreError, source_errors
+from dsprep.storage.local import SCRATCH, open_regular
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import (
     CRC32C,
+    Part,
+    Stored,
+    Upload,
     combine_all,
     crc32c,
     crc32c_of,
@@ -25,10 +31,6 @@ from dsprep.storage.checksums import (
     metadata_of,
     said_crc32c,
 )
-from dsprep.storage.local import SCRATCH, open_regular
-from dsprep.storage.pool import Pace
-from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import Part, Stored, Upload
 from dsprep.storage.transfer import (
     Range,
     TransferOptions,
@@ -59,10 +61,8 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with source_errors(path):
             self._fd = open_regular(path)
-        except OSError as error:
-            raise self._unreadable(error) from None
         self._was = self._facts(self._fd)
         self.size, self.mtime_ns = self._was[:2]
 
@@ -74,10 +74,8 @@ class _File:
         value, done = before, 0
         while done < len(data):
             piece = data[done : done + _AT_ONCE]
-            try:
+            with source_errors(self.path):
                 got = os.preadv(self._fd, [piece], start + done)
-            except OSError as error:
-                raise self._unreadable(error) from None
             if not got:
                 raise self._changed()
             value = crc32c(piece[:got], value)
@@ -103,9 +101,6 @@ class _File:
     def _facts(file: int | Path) -> tuple[int, int, int]:
         status = os.stat(file)
         return status.st_size, status.st_mtime_ns, status.st_ino
-
-    def _unreadable(self, error: OSError) -> SourceError:
-        return SourceError(f"{self.path}: cannot be read ({error.strerror})")
 
     def _changed(self) -> SourceError:
         return SourceError(
