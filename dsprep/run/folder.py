@@ -66,7 +66,7 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     units = [name for name in found if name.startswith("units/")]
     is_published = not pieces.tree.is_dir()
     tree = folder_of(destination) if is_published else pieces.tree
-    sizes = dict(_walk(tree)) if tree.is_dir() and units else {}
+    sizes = dict(_walk(tree)) if tree.is_dir() and (units or not is_published) else {}
     for name in units:
         listing = pieces.path(name)
         is_whole = FileReceipt.of(listing) == found[name].files[-1]
