@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import click
 
-# The names of each kind of record, in their order; NAME=ATTRIBUTE where these differ.
+# The names of each kind of record, in their order.
 _NAMES = {
     "WriteReport": "destination format state shards samples bytes estimated classes per_class "
     "rejects rejects_file skipped skipped_counts duplicates collisions chosen notes schema fields "
@@ -67,8 +67,7 @@ def print_json(report: Any, stream: TextIO | None = None) -> None:
 def to_json(value: Any) -> Any:
     """Return a report as JSON values."""
     if names := _NAMES.get(type(value).__name__):
-        pairs = (name.partition("=") for name in names.split())
-        return {name: to_json(getattr(value, own or name)) for name, _, own in pairs}
+        return {name: to_json(getattr(value, name)) for name in names.split()}
     if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, Mapping):

@@ -66,8 +66,8 @@ class ShardFacts(NamedTuple):
 class SampleWriter(Protocol):
     """Writes samples to a file whose layout is not one sample after another."""
 
-    bytes: int  # the file's size on disk, after :meth:`finish`
-    crc32c: int  # the checksum of its bytes, after :meth:`finish`
+    bytes: int  # the file's size on disk, after `finish`
+    crc32c: int  # the checksum of its bytes, after `finish`
 
     def add(self, sample: Sample) -> int:
         """Take a sample, or raise BadSample; returns about how many bytes it will take."""

@@ -275,7 +275,7 @@ def varint_sizes(number: Sizes) -> Sizes:
 
 
 def framed_sizes(size: Sizes, times: int = 1) -> Sizes:
-    """The bytes of a tag of one byte, a length, and what it measures, so many times over."""
+    """The bytes of a content in ``times`` frames, each a tag of one byte and a length before it."""
     for _ in range(times):
         size = size + 1 + varint_sizes(size)
     return size

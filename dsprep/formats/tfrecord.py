@@ -124,7 +124,7 @@ class TFRecord(Format):
     class_names_in: ClassVar[str] = "sample"
     float_bits: ClassVar[int] = 32
     label_bits: ClassVar[int] = 32
-    preset: str = "dsprep"  # the names of the features: one of :data:`PRESETS`
+    preset: str = "dsprep"  # the names of the features: one of `PRESETS`
     gzip: bool = False  # whether the shard is compressed
 
     def __post_init__(self) -> None:

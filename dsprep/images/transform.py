@@ -354,7 +354,7 @@ def _channels(image: Encoded) -> int | None:
         return None
 
 
-# what makes each of :data:`dsprep.schema.FACTS`; None if the image does not tell it
+# what makes each of `dsprep.schema.FACTS`; None if the image does not tell it
 FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "width": lambda image: image.width or None,
     "height": lambda image: image.height or None,

@@ -58,7 +58,7 @@ class ListFile:
     """A list that was read."""
 
     path: str  # its path, for messages
-    table: pl.DataFrame  # its rows, with the columns of :data:`~dsprep.lists.rows.ROWS`
+    table: pl.DataFrame  # its rows, with the columns of `~dsprep.lists.rows.ROWS`
     classes: tuple[str, ...] | None = None  # the names of its classes, if any file has them
 
 

@@ -265,7 +265,7 @@ class Target:
         return Hold(self.work, self.destination.directory)
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
-        """Refuse shards of these sizes if there is no room, once so many bytes have made way."""
+        """Refuse shards of these sizes if there is no room, when ``freed`` bytes have made way."""
         free, needed = free_bytes(self.destination.directory) + freed, sum(sizes)
         if needed > free:
             raise DestinationError(

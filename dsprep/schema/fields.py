@@ -258,7 +258,7 @@ class Field:
     """A field of a data set."""
 
     name: str
-    type: str  # one of :data:`TYPES`
+    type: str  # one of `TYPES`
     missing: bool = False  # whether samples may lack it
     names: tuple[str, ...] = ()  # the names of its classes, by number; empty if they have none
     places: tuple[Place, ...] = ()  # where raw samples have it; a sample has it in one of these

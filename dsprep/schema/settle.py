@@ -26,9 +26,9 @@ LABEL_NAMES = (
 )
 LABEL_TYPES = ("class", "multi", "float", "text")  # what `--label-type` takes
 
-# in a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name
+# in a `Meaning`: the type shows in a text, which holds a number, numbers, or a name
 LABEL_TEXT = "label text"
-# in a :class:`Meaning`: floats may hold the label, which is a class if it is one whole number
+# in a `Meaning`: floats may hold the label, which is a class if it is one whole number
 LABEL_FLOATS = "label floats"
 _SHOWN = 60
 
@@ -37,9 +37,9 @@ class Meaning(NamedTuple):
     """What a raw name means in a format."""
 
     field: str  # the name of the field; empty for what is no field: bookkeeping
-    # its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell
+    # its type, `LABEL_TEXT`, `LABEL_FLOATS`, or None if its values tell
     type: str | None = None
-    role: str = ""  # :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it
+    role: str = ""  # `IMAGE`, `LABEL`, or empty if the name says nothing of it
 
 
 class Table(Protocol):
@@ -218,7 +218,7 @@ class Choice:
     image: str | None = None  # the field that is the image
     # the field that is the label; `json.label` is a part of the field `json`
     label: str | None = None
-    label_type: str | None = None  # one of :data:`LABEL_TYPES`
+    label_type: str | None = None  # one of `LABEL_TYPES`
     only: tuple[str, ...] = ()  # the fields to keep; empty for all
     drop: tuple[str, ...] = ()  # the fields to leave out
     rename: Mapping[str, str] = field(default_factory=dict)  # new names by old ones

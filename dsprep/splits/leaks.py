@@ -46,7 +46,7 @@ class Leak:
 class Copies:
     """Samples that show the same."""
 
-    kind: str  # as in :class:`Leak`
+    kind: str  # as in `Leak`
     rows: list[int]  # their rows
 
 

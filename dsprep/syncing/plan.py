@@ -193,7 +193,7 @@ class Requests(NamedTuple):
 
     writes: int = 0  # PUT, COPY, POST and LIST
     reads: int = 0  # GET and HEAD
-    parts: int = 0  # parts of files, each of which is a write or a read as well
+    parts: int = 0  # parts of files, each of them also counted as a write or a read
 
 
 class Failure(NamedTuple):
@@ -215,7 +215,7 @@ class Send(NamedTuple):
 
     path: str  # relative to both sides
     size: int  # in bytes
-    by: str  # what decided that; see :mod:`dsprep.syncing.compare`
+    by: str  # what decided that; see `dsprep.syncing.compare`
     parts: int  # of how many parts it consists; 1 for a single request
 
 

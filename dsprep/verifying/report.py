@@ -57,7 +57,7 @@ class FieldFound(NamedTuple):
     """A field of the samples."""
 
     name: str  # its name
-    type: str  # one of :data:`dsprep.schema.TYPES`
+    type: str  # one of `dsprep.schema.TYPES`
     classes: int  # how many class names it has
     role: str  # `image`, `label`, or empty
     told: str  # what tells its type

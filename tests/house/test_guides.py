@@ -100,7 +100,7 @@ def write_foreign(root: Path) -> None:
 def write_beginnings(root: Path) -> None:
     """Write what people come with: a folder, a zip, tars, lists, shards of others."""
     write_foreign(root)
-    (root / "train.csv").unlink()  # the one in the zip is meant
+    (root / "train.csv").unlink()  # so that the one in the zip is read
     write_imagenet(root)
     write_competitions(root)
 
