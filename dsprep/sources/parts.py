@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Catalog
+from dsprep.catalog import COLUMNS, LABEL_COLUMNS, PLACE_COLUMNS, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
+from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
 from dsprep.sources.archive import is_archive, open_archive
 from dsprep.sources.classes import Known, classes_of_directories
@@ -38,6 +39,7 @@ _SUFFIX = (
 _NAME = "/?[^/]*$"
 _KINDS = {"not-an-image": "no-part"}  # of findings in archives
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
+_IS_IMAGE = pl.col("field").is_in(list(_IMAGE_RANKS))
 
 
 def read_parts(
@@ -99,7 +101,15 @@ def _read_stems(
     again = parts.filter(~pl.col("is_first")).select("path", "field")
     parts = parts.filter("is_first")
     _require_together(parts, root)
-    samples, numbers = _samples(parts), None
+    samples = parts.group_by("sample", maintain_order=True).agg(
+        pl.col("key").first(),
+        pl.col("size").sum(),
+        pl.col("mtime").max(),
+        images=_IS_IMAGE.sum().cast(pl.Int64),
+        path=pl.col("path").filter(_IS_IMAGE).first(),  # images come first, the best kind ahead
+    )
+    directory = pl.col("key").str.replace(_NAME, "")
+    samples = samples.with_columns(path=pl.coalesce("path", "key"), directory=directory)
     if by_directory and not (fields["field"] == "cls").any():
         # Images have the classes of their directories, as in a folder of images.
         has_image = samples["images"] > 0
@@ -107,11 +117,8 @@ def _read_stems(
         numbers, classes, notes = classes_of_directories(imaged["path"], root, known)
         findings += notes
         if numbers is not None:
-            directory = pl.col("key").str.replace(_NAME, "").alias("directory")
-            own = imaged.select(directory, numbers).unique("directory")
-            samples = samples.with_columns(directory)
+            own = imaged.select("directory", numbers).unique("directory")
             samples = samples.join(own, on="directory", maintain_order="left")
-            numbers = samples["cls"]
         has_class = pl.col("sample").is_in(samples["sample"].implode())
         findings += [
             Finding("no-part", path, "of no image, nor in the directory of a class")
@@ -128,20 +135,21 @@ def _read_stems(
     findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
-    table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
-    if numbers is not None:
-        table = table.with_columns(numbers)
+    table = samples.with_columns(index=pl.int_range(pl.len()))
+    reader: Reader
     if files.archive is None:
         endings = used.select("field", "suffix").iter_rows()
-        places = tuple(Part(field, "", f".{suffix}") for field, suffix in endings)
-        return Catalog(table, root, classes, PartReader(root, places)), findings
-    names = used["field"].unique(maintain_order=True).to_list()
-    counts = parts.group_by("sample", maintain_order=True).len()["len"]
-    kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
-    columns = (kinds, parts["offset"], parts["size"], parts["stored"])
-    starts, *columns_of = (array("q", column) for column in ([0, *counts.cum_sum()], *columns))
-    reader = ArchivedParts(files.archive.reader, tuple(names), starts, *columns_of)
-    table = table.with_columns(file=pl.lit(0, pl.Int64), offset=pl.col("index"))
+        reader = PartReader(root, tuple(Part(field, "", f".{suffix}") for field, suffix in endings))
+    else:
+        names = used["field"].unique(maintain_order=True).to_list()
+        counts = parts.group_by("sample", maintain_order=True).len()["len"]
+        kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+        columns = ([0, *counts.cum_sum()], kinds, parts["offset"], parts["size"], parts["stored"])
+        arrays = (array("q", column) for column in columns)
+        reader = ArchivedParts(files.archive.reader, tuple(names), *arrays)
+        table = table.with_columns(file=pl.lit(0, pl.Int64), offset="index")
+    known = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
+    table = table.select(name for name in known if name in table.columns)
     return Catalog(table, root, classes, reader), findings
 
 
@@ -149,26 +157,20 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
     """Refuse samples whose files lie in different directories, as those of VOC do."""
     # `Annotations` holds parts of the images in `JPEGImages`, and is not a class, if it has no kind
     # of file that lies there, and at least half of its files are called like one of the images.
-    directory = pl.col("directory")
     files = parts.select("path", "key", "field", directory=pl.col("key").str.replace(_NAME, ""))
-    is_image = pl.col("field").is_in(list(_IMAGE_RANKS))
-    found = files.group_by("directory").agg(
-        kinds=pl.col("field").unique().sort().str.join(" "), images=is_image.sum(), files=pl.len()
-    )
-    totals = found.group_by("kinds").agg(pl.col("images", "files").sum())
+    kinds = pl.col("field").unique().sort().str.join(" ")
+    by_directory = files.group_by("directory").agg(kinds=kinds)
+    files = files.join(by_directory, on="directory")
+    totals = files.group_by("kinds").agg(images=_IS_IMAGE.sum(), files=pl.len())
     commonest, images, _ = totals.sort(
         "images", "files", "kinds", descending=[False, False, True]
     ).row(-1)  # of equally many, jpg rather than png: masks are PNG
-    kinds = set(commonest.split(" "))
-    others = [text for text in totals["kinds"] if kinds.isdisjoint(text.split(" "))]
+    own = set(commonest.split(" "))
+    others = [text for text in totals["kinds"] if own.isdisjoint(text.split(" "))]
     if not others:
         return
-
-    def those(kinds: list[str]) -> pl.DataFrame:
-        directories = found.filter(pl.col("kinds").is_in(kinds))["directory"]
-        return files.filter(directory.is_in(directories.implode()))
-
-    apart, main = those(others), those([commonest]).filter(is_image if images else True)
+    main = files.filter(pl.col("kinds") == commonest).filter(_IS_IMAGE if images else True)
+    apart = files.filter(pl.col("kinds").is_in(others))
     for column, above in (("by name", "^.*/"), ("by path", "^[^/]*/")):
         named = pl.col("key").str.replace(above, "").alias("named")
         known = main.select(named, pl.col("path").alias(column)).filter(pl.col("named").is_unique())
@@ -221,24 +223,6 @@ def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
     return fields.with_columns(order=pl.int_range(pl.len()))
 
 
-def _samples(parts: pl.DataFrame) -> pl.DataFrame:
-    """Sum parts up: ``sample``, ``key``, ``size``, ``mtime``, ``images`` (a count), ``path``."""
-    rank = pl.col("field").replace_strict(_IMAGE_RANKS, default=None, return_dtype=pl.Int64)
-    images = (
-        parts.select("sample", "path", rank=rank)
-        .drop_nulls("rank")
-        .sort("sample", "rank")
-        .group_by("sample")
-        .agg(pl.col("path").first(), images=pl.len().cast(pl.Int64))
-    )
-    return (
-        parts.group_by("sample", maintain_order=True)
-        .agg(pl.col("key").first(), pl.col("size").sum(), pl.col("mtime").max())
-        .join(images, on="sample", how="left", maintain_order="left")
-        .with_columns(pl.col("images").fill_null(0), pl.col("path").fill_null(pl.col("key")))
-    )
-
-
 def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
     """Find the samples that lack what more than half of all samples have."""
     # The one image of a sample may be of any kind; where most samples have several, as where masks
@@ -246,19 +230,16 @@ def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
     field = pl.col("field")
     parts = parts.select("sample", "field")
     if (samples["images"] < 2).sum() * 2 >= samples.height:
-        is_image = field.is_in(list(_IMAGE_RANKS))
-        parts = parts.with_columns(field=pl.when(is_image).then(pl.lit("image")).otherwise(field))
+        parts = parts.with_columns(field=pl.when(_IS_IMAGE).then(pl.lit("image")).otherwise(field))
         parts = parts.unique()
     counts = parts.group_by("field").len().filter(pl.col("len") * 2 > samples.height)
-    lacking = []
+    lacking: dict[str, list[str]] = {}
     for expected in sorted(counts["field"]):
-        having = parts.filter(field == expected)["sample"]
-        without = samples.filter(~pl.col("sample").is_in(having.implode()))
-        lacking.append(without.select("path", field=pl.lit(expected)))
-    if lacking:
-        rows = pl.concat(lacking).group_by("path").agg(field.str.join(", "))
-        for path, names in rows.iter_rows():
-            yield Finding("incomplete", path, f"lacks {names}")
+        having = parts.filter(field == expected).select("sample")
+        for path in samples.join(having, on="sample", how="anti")["path"]:
+            lacking.setdefault(path, []).append(expected)
+    for path, names in lacking.items():
+        yield Finding("incomplete", path, f"lacks {', '.join(names)}")
 
 
 def _of_samples(findings: Iterable[Finding], samples: pl.DataFrame) -> Iterator[Finding]:
