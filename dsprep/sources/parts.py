@@ -144,12 +144,12 @@ def _read_stems(
         names = used["field"].unique(maintain_order=True).to_list()
         counts = parts.group_by("sample", maintain_order=True).len()["len"]
         kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
-        columns = ([0, *counts.cum_sum()], kinds, parts["offset"], parts["size"], parts["stored"])
-        arrays = (array("q", column) for column in columns)
+        places = (parts[name] for name in ("offset", "size", "stored"))
+        arrays = (array("q", each) for each in ([0, *counts.cum_sum()], kinds, *places))
         reader = ArchivedParts(files.archive.reader, tuple(names), *arrays)
         table = table.with_columns(file=pl.lit(0, pl.Int64), offset="index")
-    known = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
-    table = table.select(name for name in known if name in table.columns)
+    columns = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
+    table = table.select(name for name in columns if name in table.columns)
     return Catalog(table, root, classes, reader), findings
 
 
