@@ -37,6 +37,7 @@ _SUFFIX = (
     r"[^./][.]([^/]+)$"  # what follows the first dot of a base name: WebDataset's keys end there
 )
 _NAME = "/?[^/]*$"
+_COLUMNS = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
 _KINDS = {"not-an-image": "no-part"}  # of findings in archives
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
 _IS_IMAGE = pl.col("field").is_in(list(_IMAGE_RANKS))
@@ -144,13 +145,12 @@ def _read_stems(
         names = used["field"].unique(maintain_order=True).to_list()
         counts = parts.group_by("sample", maintain_order=True).len()["len"]
         kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
-        places = (parts[name] for name in ("offset", "size", "stored"))
-        arrays = (array("q", each) for each in ([0, *counts.cum_sum()], kinds, *places))
-        reader = ArchivedParts(files.archive.reader, tuple(names), *arrays)
+        columns = (kinds, parts["offset"], parts["size"], parts["stored"])
+        starts, *arrays = (array("q", each) for each in ([0, *counts.cum_sum()], *columns))
+        reader = ArchivedParts(files.archive.reader, tuple(names), starts, *arrays)
         table = table.with_columns(file=pl.lit(0, pl.Int64), offset="index")
-    columns = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
-    table = table.select(name for name in columns if name in table.columns)
-    return Catalog(table, root, classes, reader), findings
+    there = [name for name in _COLUMNS if name in table.columns]
+    return Catalog(table.select(there), root, classes, reader), findings
 
 
 def _require_together(parts: pl.DataFrame, root: str) -> None:
