@@ -178,8 +178,7 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
         try:
             for batch in file.iter_batches(ROWS_OF_BATCH, groups, columns=names, use_threads=False):
                 for name in batch.schema.names:
-                    cells = first.get(name) or batch.column(name).drop_null().to_pylist()
-                    first[name] = cells
+                    first[name] = first.get(name) or batch.column(name).drop_null().to_pylist()
                 if all(first.values()):
                     break
         except (arrow().ArrowException, OSError):
@@ -192,9 +191,7 @@ def _completed(
 ) -> tuple[Schema, list[str]]:
     """Drop the fields that no row has, with a note, and mark those that some rows lack."""
     # Texts are JSON if a manifest says so: columns of Parquet have no such type.
-    counts = Counter[str]()
-    for rows in indexed:
-        counts.update(rows.counts)
+    counts = sum((rows.counts for rows in indexed), Counter[str]())
     count = sum(len(rows.rows) for rows in indexed)
     noted = recorded.fields if recorded is not None else ()
     json_places = {each.places for each in noted if each.type == "json"}

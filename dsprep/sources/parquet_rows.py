@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain, compress
+from itertools import accumulate, chain, compress
 from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError, source_errors
@@ -38,6 +38,7 @@ from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.storage.files import facts, open_file
 
 _HEAD = 16  # bytes that show the kind of an image
+_HEADERS = 4096  # more than Arrow's file takes beside its messages
 _MESSAGE = _MESSAGE_OF_COLUMN = 512  # more than Arrow's message of one row takes beside the values
 _MOST_OPEN = 64  # unpacked files
 
@@ -52,7 +53,7 @@ class ParquetFile(NamedTuple):
     size: int  # its bytes when it was indexed
     mtime: int  # its time of last change then, in nanoseconds since 1970
     groups: tuple[int, ...]  # the first row of each row group, and the number of all rows
-    spool: int = 4096  # an upper limit of the bytes of its unpacked rows
+    spool: int  # an upper limit of the bytes of its unpacked rows
 
 
 @dataclass
@@ -89,15 +90,15 @@ def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
     path, columns, label, no_image = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:
-        groups = [0]
-        for group in range(file.num_row_groups):
-            groups.append(groups[-1] + file.metadata.row_group(group).num_rows)
-        if groups != sorted(groups) or groups[-1] > size:
+        rows = (file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+        groups = (0, *accumulate(rows))
+        if list(groups) != sorted(groups) or groups[-1] > size:
             raise SourceError(
                 f"{path}: is not a Parquet file of samples: {groups[-1]} rows in {size} bytes"
             )
-        indexed = IndexedRows(ParquetFile(path, size, mtime, tuple(groups)))
-        spool = indexed.file.spool
+        message = _MESSAGE + _MESSAGE_OF_COLUMN * len(columns.names)
+        spool = _HEADERS + groups[-1] * message
+        indexed = IndexedRows(ParquetFile(path, size, mtime, groups, spool))
         for group, start in enumerate(groups[:-1]):
             row = start
             try:
@@ -108,15 +109,10 @@ def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
                     _index(indexed, plain, row, columns.image, label, no_image)
                     row += len(plain)
                     spool += plain.nbytes
-                    spool += len(plain) * (_MESSAGE + _MESSAGE_OF_COLUMN * plain.num_columns)
                 if row != groups[group + 1]:
                     indexed.damage.append(f"row group {group} holds {row - start} rows")
             except (arrow().ArrowException, OSError) as error:
                 indexed.damage.append(f"row group {group}: {first_line(error)}")
-            # What cannot be read takes an empty message.
-            spool += (groups[group + 1] - row) * (
-                _MESSAGE + _MESSAGE_OF_COLUMN * len(columns.names)
-            )
     indexed.file = indexed.file._replace(spool=spool)
     return indexed
 
@@ -144,12 +140,27 @@ def _index(
     if label is not None:
         labels = cells_of(batch.column(label)) if label in present else [None] * count
         indexed.labels.extend(labels)
-    if image in present:
-        _index_images(indexed, batch.column(image), os.path.dirname(indexed.file.path))
-    else:
+    if image not in present:
         indexed.sizes.extend([batch.nbytes // max(count, 1)] * count)
         indexed.kinds.extend([""] * count)
         indexed.paths.extend([None] * count)
+        return
+    compute, column, paths = arrow().compute, batch.column(image), [None] * count
+    if is_file(column.type):
+        column, places = file_parts(column)
+        paths = cells_of(places)
+    data = column.cast("large_binary")
+    sizes = compute.binary_length(data).to_pylist()
+    heads = compute.binary_slice(data, 0, _HEAD).to_pylist()
+    for size, head, path in zip(sizes, heads, paths, strict=True):
+        if head is None and isinstance(path, str) and path:
+            with suppress(BadSample, OSError):
+                full, length = find_beside(os.path.dirname(indexed.file.path), path)
+                with open_file(full) as file:
+                    size, head = length, file.pread(_HEAD, 0)
+        indexed.sizes.append(size or 0)
+        indexed.kinds.append("" if head is None else sniff(head) or UNKNOWN_IMAGE)
+        indexed.paths.append(path)
 
 
 def _present(column: Any) -> Any:
@@ -161,25 +172,6 @@ def _present(column: Any) -> Any:
         return data.is_valid()
     named = arrow().compute.not_equal(paths, "").fill_null(False)
     return arrow().compute.or_(data.is_valid(), named)
-
-
-def _index_images(indexed: IndexedRows, column: Any, folder: str) -> None:
-    compute = arrow().compute
-    data, paths = column, [None] * len(column)
-    if is_file(column.type):
-        data, places = file_parts(column)
-        paths = cells_of(places)
-    sizes = compute.binary_length(data.cast("large_binary")).to_pylist()
-    heads = compute.binary_slice(data.cast("large_binary"), 0, _HEAD).to_pylist()
-    for size, head, path in zip(sizes, heads, paths, strict=True):
-        if head is None and isinstance(path, str) and path:
-            with suppress(BadSample, OSError):
-                full, length = find_beside(folder, path)
-                with open_file(full) as file:
-                    size, head = length, file.pread(_HEAD, 0)
-        indexed.sizes.append(size or 0)
-        indexed.kinds.append("" if head is None else sniff(head) or UNKNOWN_IMAGE)
-        indexed.paths.append(path)
 
 
 # Reading
