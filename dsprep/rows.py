@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.sample import Sample
 from dsprep.schema import Reading, Table
+
+Pixels: TypeAlias = Callable[[Sample], Sample]  # makes a PNG of the bare pixels in a sample
 
 
 @dataclass(slots=True)
@@ -38,13 +40,6 @@ class Rows:
         return Rows(*(chosen(getattr(self, each.name)) for each in fields(self)))  # type: ignore[arg-type]
 
 
-class Pixels(Protocol):
-    """Finds the image of a sample that has it as bare pixels."""
-
-    def encoded(self, sample: Sample) -> Sample:
-        """Return the sample with these pixels as a PNG."""
-
-
 @dataclass(frozen=True)
 class Reader(ABC):
     """Reads samples of one source. Plain data: it is pickled for the workers."""
@@ -55,7 +50,7 @@ class Reader(ABC):
     encodes: ClassVar[bool] = False
     # converts whole samples to the schema; None leaves them raw
     reading: Reading | None = field(default=None, kw_only=True)
-    # where whole samples have bare pixels, which become a PNG; None if nowhere
+    # if whole samples have bare pixels as their image
     pixels: Pixels | None = field(default=None, kw_only=True)
 
     @property
@@ -69,7 +64,7 @@ class Reader(ABC):
             return sample
         try:
             if self.pixels is not None:
-                sample = self.pixels.encoded(sample)
+                sample = self.pixels(sample)
             return sample if self.reading is None else self.reading(sample)
         except BadSample as error:
             return error

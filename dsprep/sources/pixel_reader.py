@@ -186,7 +186,8 @@ def encode_raw(
     return file.getvalue()
 
 
-class RawPixels(NamedTuple):
+@dataclass(frozen=True)
+class RawPixels:
     """Where raw samples have an image as bare pixels. Plain data: it is pickled for the workers."""
 
     place: str  # the raw name of the pixels
@@ -194,7 +195,7 @@ class RawPixels(NamedTuple):
     # pixels, all red bytes first
     sizes: tuple[str, ...] = ()
 
-    def encoded(self, sample: Sample) -> Sample:
+    def __call__(self, sample: Sample) -> Sample:
         """Make the pixels of a raw sample a PNG, which tells their sizes, too."""
         fields = dict(sample.fields)
         pixels = _one(fields.get(self.place))

@@ -253,31 +253,21 @@ def read_shards(
     from dsprep.catalog import Catalog
 
     indexed = list(run_all(index_shard, [(path, shards.layout) for path in shards.files]))
-    pairs = list(zip(shards.files, indexed, strict=True))
     findings: list[Finding] = []
-    for path, shard in pairs:
-        findings += _lost(path, shard, shards.samples.get(path, 0))
+    for path, shard in zip(shards.files, indexed, strict=True):
+        why = why_no_shard(shard.passed_over, shard.members)
+        if why and not shards.known:
+            raise SourceError(f"{path}: {why}")
+        findings += _findings(path, shard, shards.samples.get(path, 0))
     if classes is None and shards.unused_classes:
         detail = (
             f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
             f"are; if they are those of SOURCE, give --classes {shards.unused_classes}"
         )
         findings.append(Finding("note", "", detail))
-    for path, shard in pairs:
-        why = why_no_shard(shard.passed_over, shard.members)
-        if why and not shards.known:
-            raise SourceError(f"{path}: {why}")
-        if shard.passed_over:
-            count = format_count(shard.passed_over.total(), "member")
-            detail = f"{count} ({format_extensions(shard.passed_over)})"
-            findings.append(Finding("keyless", os.path.basename(path), detail))
-        if shard.without_image:
-            count = format_count(shard.without_image, "record")
-            detail = f"{count} without an image: they index others, as InsightFace writes them"
-            findings.append(Finding("keyless", os.path.basename(path), detail))
     findings += [Finding("note", "", note) for note in shards.notes]
-    names = short_names(shards.files)
-    table = pl.concat([_rows(at, name, indexed[at]) for at, name in enumerate(names)])
+    names = enumerate(short_names(shards.files))
+    table = pl.concat([_rows(at, name, indexed[at]) for at, name in names])
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
         raise SourceError(f"{shards.name}: holds no samples{why}")
@@ -301,9 +291,10 @@ def read_shards(
     states = tuple(shard.state for shard in indexed)
     is_named = listed is not None
     reader = ShardReader(shards.files, shards.layout, is_named, unpacked, states)
-    keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
-    catalog = Catalog(table, shards.name, classes, reader, keys_known=is_named or keys_known)
-    return replace(catalog, schema=shards.schema, schema_known=shards.enforced), findings
+    keyed = is_named or all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
+    schema, enforced = shards.schema, shards.enforced
+    catalog = Catalog(table, shards.name, classes, reader, schema, enforced, keys_known=keyed)
+    return catalog, findings
 
 
 def _with_labels(
@@ -318,15 +309,13 @@ def _with_labels(
         return table
     lists = pl.Series("label", labels, dtype=pl.List(pl.Float64))
     numbers = class_numbers(lists)
-    if numbers is None or (
-        classes is not None and not numbers.is_between(0, len(classes) - 1).all()
-    ):
-        return table.with_columns(lists)
-    return table.with_columns(numbers)
+    if numbers is not None and classes is not None:
+        numbers = numbers if numbers.is_between(0, len(classes) - 1).all() else None
+    return table.with_columns(lists if numbers is None else numbers)
 
 
-def _lost(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
-    """Report what a shard has lost, a finding for each sample as far as that can be known."""
+def _findings(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
+    """Report what a shard has lost, sample by sample if that is known, and what it has besides."""
     name, missing = os.path.basename(path), expected - len(shard.offsets)
     is_are = "is" if missing == 1 else "are"
     lack = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
@@ -336,6 +325,13 @@ def _lost(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
     first = len(shard.offsets) + len(shard.damage)
     for number in range(first, min(expected, first + _MOST_MISSING)):
         yield Finding("cut-off", f"{name}/{number}", lack)
+    if shard.passed_over:
+        count = format_count(shard.passed_over.total(), "member")
+        yield Finding("keyless", name, f"{count} ({format_extensions(shard.passed_over)})")
+    if shard.without_image:
+        count = format_count(shard.without_image, "record")
+        detail = f"{count} without an image: they index others, as InsightFace writes them"
+        yield Finding("keyless", name, detail)
 
 
 def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:

@@ -122,7 +122,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         sample, misfit = None, None
         if reading is not None:
             try:
-                sample = reading(pixels.encoded(raw) if pixels else raw)
+                sample = reading(pixels(raw) if pixels else raw)
             except BadSample as error:
                 misfit = str(error)
                 found.misfits += 1
