@@ -54,8 +54,8 @@ class Catalog:
     schema_known: bool = False  # whether it declares all, so that no sample is looked at
     settled: Settled | None = None  # the schema of the samples; None before a look settles it
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
-    # what samples take from the table, because a list says otherwise: `label`, `id`
-    from_rows: frozenset[str] = frozenset()
+    # what a list changes in whole samples, which the table has: `label`, `id`
+    overridden: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""

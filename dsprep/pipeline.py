@@ -57,7 +57,7 @@ class Pipeline:
     key: str = "path"  # `path` or `index`: where keys come from; `path` keeps those of samples
     classes: tuple[str, ...] | None = None  # class names by number
     copies: bool = False  # whether encoded samples are copied as they are
-    from_rows: frozenset[str] = frozenset()  # what samples take from their rows: `label`, `id`
+    overridden: frozenset[str] = frozenset()  # what rows change in samples: `label`, `id`
 
     @property
     def readable(self) -> frozenset[str] | None:
@@ -83,7 +83,7 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
     image_name, label_name = schema.image or "image", schema.label
     kind = schema.label_field.type if schema.label_field else ""
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
-    overrides = "label" in pipeline.from_rows
+    overrides = "label" in pipeline.overridden
     read = pipeline.reader.read(rows)
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if isinstance(found, BadSample):
@@ -112,7 +112,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     renew = _fact_maker(pipeline)
     layout = pipeline.layout
     by_index, whole = pipeline.key == "index", pipeline.reader.reads_samples
-    keeps_id = "id" in pipeline.from_rows or not whole
+    keeps_id = "id" in pipeline.overridden or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
     looks = pipeline.looks or not whole
 

@@ -90,7 +90,7 @@ class Job:
             self.key,
             catalog.classes,
             self.copies,
-            catalog.from_rows,
+            catalog.overridden,
         )
 
 
@@ -172,9 +172,9 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
     given = {"--features", "--metadata"}.intersection(job.given)
-    changed = changed or bool(given or catalog.from_rows)
+    changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
-    copies = job.copies and isinstance(reader, ShardReader) and not catalog.from_rows
+    copies = job.copies and isinstance(reader, ShardReader) and not catalog.overridden
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
     in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
     if same and not changed and (copies or not in_parts):

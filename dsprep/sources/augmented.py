@@ -72,7 +72,6 @@ def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list
 def _labels(
     lines: Sequence[Annotated], classes: tuple[str, ...] | None, source: str
 ) -> list[pl.Series]:
-    """Return the column of labels, if there are any."""
     if lines[0].label is None:
         return []
     labels = [line.label for line in lines]
@@ -134,17 +133,16 @@ def _classes(
 def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) -> list[str]:
     """Return the path below the root of each image."""
     tops = {f"{top(root).rstrip('/')}/" for top in (os.path.abspath, os.path.realpath)}
-    paths = []
-    on_s3: list[tuple[int, Annotated]] = []
-    for at, line in enumerate(lines):
-        scheme = _SCHEME.match(line.ref)
+    below_root = root.rstrip("/") + "/"
+    paths: list[str | None] = []  # None for URLs of S3
+    for line in lines:
+        scheme, path = _SCHEME.match(line.ref), line.ref
         kind = scheme[1].lower() if scheme else ""
-        path = line.ref
-        if is_s3(root) and path.startswith(root.rstrip("/") + "/"):
-            path = path[len(root.rstrip("/")) + 1 :]
+        if is_s3(root) and path.startswith(below_root):
+            path = path.removeprefix(below_root)
         elif kind == "s3":
-            on_s3.append((at, line))
-            path = ""  # set below
+            paths.append(None)
+            continue
         elif kind == "file":
             host, slash, rest = path[len("file://") :].partition("/")
             if host.lower() not in ("", "localhost"):
@@ -154,14 +152,14 @@ def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) 
             raise _refusal(line, source, "is no path, and no file:// or s3:// URL")
         if path.startswith("/"):
             plain = re.sub(r"/(?:\.?/)+", "/", path)
-            below = [plain.removeprefix(top) for top in tops if plain.startswith(top)]
-            if not below:
+            top = next((top for top in tops if plain.startswith(top)), None)
+            if top is None:
                 raise _refusal(line, source, "is not below the folder")
-            path = below[0]
+            path = plain.removeprefix(top)
         paths.append(path)
-    for (at, _), path in zip(on_s3, _find([line for _, line in on_s3], known, source), strict=True):
-        paths[at] = path
-    return paths
+    on_s3 = [line for line, path in zip(lines, paths, strict=True) if path is None]
+    found = iter(_find(on_s3, known, source))
+    return [next(found) if path is None else path for path in paths]
 
 
 def _find(lines: Sequence[Annotated], known: set[str], source: str) -> list[str]:

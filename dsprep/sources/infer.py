@@ -57,7 +57,7 @@ def with_schema(
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
 
-    is_whole, from_rows = catalog.reader.reads_samples, catalog.from_rows
+    is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
     if is_whole:
         catalog, settled = _looked_at(catalog, choice, run_all)
     else:
@@ -71,7 +71,7 @@ def with_schema(
         settled = with_label(settled, column, classes, by)
         label = settled.schema.label_field
         if is_whole:
-            from_rows |= {"label"}
+            overridden |= {"label"}
         elif label and classes and choice.label_type == "text":
             text = replace(label, type="text", names=())
             settled = settled._replace(schema=settled.schema.with_field(text))
@@ -79,7 +79,7 @@ def with_schema(
             classes = None
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
-    catalog = replace(catalog, classes=classes, from_rows=from_rows).with_settled(settled)
+    catalog = replace(catalog, classes=classes, overridden=overridden).with_settled(settled)
     if catalog.reader.reads_samples:
         catalog = _with_classes(catalog, choice, every, run_all, findings)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]

@@ -132,7 +132,7 @@ def _catalog_of(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
-        from_rows=frozenset(name for name in changed if changed[name]),
+        overridden=frozenset(name for name in changed if changed[name]),
     )
 
 

@@ -229,11 +229,9 @@ class ParquetReader(Reader):
     def _read_group(
         self, group: tuple[int, int], positions: Sequence[int], rows: Rows
     ) -> Iterator[tuple[int, Sample | BadSample]]:
-        """Read rows of a group."""
         assert rows.offsets is not None
-        file = self.files[group[0]]
+        file, waiting = self.files[group[0]], deque(positions)
         start = file.groups[group[1]]
-        waiting = deque(positions)
         problem = "has fewer rows than it says"
         try:
             for batch in self._batches(file, group[1]):
@@ -275,7 +273,6 @@ class ParquetReader(Reader):
             yield from opened.iter_batches(ROWS_OF_BATCH, [group], columns=names, use_threads=False)
 
     def spools(self) -> Sequence[int]:
-        """Return an upper limit of the unpacked bytes of each file."""
         return [] if self.directory is not None else [file.spool for file in self.files]
 
     def write_spool(self, number: int, path: str) -> None:
@@ -304,7 +301,6 @@ class ParquetReader(Reader):
     def _read_unpacked(
         self, directory: str, rows_asked: Sequence[tuple[int, int]], rows: Rows
     ) -> Iterator[Sample | BadSample]:
-        """Read rows in any order."""
         pa = arrow()
 
         @lru_cache(_MOST_OPEN)

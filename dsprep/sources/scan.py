@@ -250,7 +250,7 @@ class FileReader(Reader):
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         root = self.root.rstrip("/") + "/"
         tasks = ((root + path, size) for path, size in zip(rows.paths, rows.sizes, strict=True))
-        return _read_each(self.root, read_file, tasks)
+        return _read_each(self.root, _read_file, tasks)
 
 
 @dataclass(frozen=True)
@@ -390,8 +390,7 @@ def facts_at(path: str) -> Facts | None:
         return None
 
 
-def read_file(path: str, size: int) -> bytes:
-    """Read a file of a known size."""
+def _read_file(path: str, size: int) -> bytes:
     try:
         data = read_sized(path, size)
     except OSError as error:
@@ -406,4 +405,4 @@ def read_files(files: Mapping[T, tuple[str, Facts | None]], size: int) -> dict[T
     sizes = {name: own.size for name, (_, own) in files.items() if own is not None}
     if len(sizes) != len(files) or sum(sizes.values()) != size:
         raise BadSample(f"has changed: its files had {size} bytes when they were listed")
-    return {name: read_file(path, sizes[name]) for name, (path, _) in files.items()}
+    return {name: _read_file(path, sizes[name]) for name, (path, _) in files.items()}

@@ -50,8 +50,7 @@ def read_tree(
         files = files._replace(findings=[lost.get(found.path, found) for found in files.findings])
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
-    table = files.table.sort("path").with_row_index("index")
-    table = table.with_columns(pl.col("index").cast(pl.Int64))
+    table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
     numbers, classes, notes = classes_of_directories(table["path"], root, known, top)
     table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root))

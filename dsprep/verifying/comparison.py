@@ -107,7 +107,7 @@ def prepare(
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-        catalog = replace(catalog, from_rows=catalog.from_rows | {"label"})
+        catalog = replace(catalog, overridden=catalog.overridden | {"label"})
     pipeline = Pipeline(
         catalog.reader,
         settled.schema,
@@ -115,7 +115,7 @@ def prepare(
         Images(check="none", max_pixels=made.max_pixels),
         made.key,
         catalog.classes,
-        from_rows=catalog.from_rows,
+        overridden=catalog.overridden,
     )
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     problems = [
