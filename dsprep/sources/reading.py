@@ -27,8 +27,6 @@ from dsprep.keywords import (
     SelectionOptions,
     SourceOptions,
     called_with,
-    names_of,
-    option_class,
     values_of,
 )
 from dsprep.options import given_options, require_effect
@@ -143,7 +141,7 @@ def read_schema(path: str) -> tuple[Schema, bool]:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
 
-@option_class
+@dataclass(frozen=True, kw_only=True)
 class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
     root: AnyPath = field(kw_only=False)
     others: Sequence[AnyPath] = ()
@@ -155,8 +153,11 @@ class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
-    values = {name: vars(options)[name] for name in vars(options).keys() - names_of(FieldOptions)}
-    return Source(**values | {"choice": options.choice or choice_of(options)})
+    values = {
+        name: getattr(options, name) for name in ("root", "others", "needs_names", "features")
+    }
+    values |= values_of(options, SourceOptions) | values_of(options, ClassOptions)
+    return Source(**values, choice=options.choice or choice_of(options))
 
 
 def source_of(given: Source | str) -> Source:
@@ -312,15 +313,15 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
             shards = {shard_stem(name) for name in found if format_of_source(name) in formats}
             if not shards.isdisjoint(map(shard_stem, files)):
                 return None  # img2dataset: tables of what is in the shards of the same names
-            are_images = not shards and holds_images(root)
-            if are_images and source.chooses:
+            others = "shards" if shards else "images" if holds_images(root) else ""
+            if others == "images" and source.chooses:
                 return None
-            if shards or are_images:
-                other, by = "images", "images or --from parquet"
+            if others:
+                by = "images or --from parquet"
                 if shards:
-                    other, by = "shards", "parquet or --from with the format of the shards"
+                    by = "parquet or --from with the format of the shards"
                 raise SourceError(
-                    f"{root}: holds {other} and {os.path.basename(files[0])}: say which are the "
+                    f"{root}: holds {others} and {os.path.basename(files[0])}: say which are the "
                     f"samples, --from {by}"
                 )
         if not exists(os.path.join(root, "manifest.json")):
