@@ -33,11 +33,8 @@ class Rows:
         if not rejected:
             return self
         kept = [position for position in range(len(self.ids)) if position not in rejected]
-
-        def chosen(column: Sequence[Any] | None) -> list[Any] | None:
-            return None if column is None else [column[position] for position in kept]
-
-        return Rows(*(chosen(getattr(self, each.name)) for each in fields(self)))  # type: ignore[arg-type]
+        columns: list[Any] = [getattr(self, each.name) for each in fields(self)]
+        return Rows(*(column and [column[position] for position in kept] for column in columns))
 
 
 @dataclass(frozen=True)

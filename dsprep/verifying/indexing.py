@@ -35,7 +35,7 @@ from dsprep.verifying.indexes import (
 )
 from dsprep.verifying.options import IndexOptions
 from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
-from dsprep.verifying.shards import Shards, find_shards, strays, without_record
+from dsprep.verifying.shards import Shards, find_shards, strays, without_manifest
 from dsprep.workers.pool import Pool, available_cores
 
 _NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
@@ -64,7 +64,7 @@ def index(options: IndexOptions) -> IndexReport:
     found = find_shards(dest)
     lost = [Problem(*stray) for stray in strays(dest, found)]
     if lost and overwrite and found[0].destination.single is None:
-        found, lost = [without_record(found[0])], []
+        found, lost = [without_manifest(found[0].destination)], []
     progress = options.progress or Progress()
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
         parts = [_index(shards, kinds, overwrite, state, pool, progress) for shards in found]
@@ -85,7 +85,7 @@ def _index(
     if overwrite and shards.manifest:
         sizes = {directory / shard.name: shard.bytes for shard in shards.manifest.shards}
         if not all(path.is_file() and path.stat().st_size == sizes[path] for path in sizes):
-            shards = without_record(shards)
+            shards = without_manifest(shards.destination)
     taken = _clash(shards) if layout.shard_index in kinds else ""
     if taken and (layout.shard_index in asked or layout.shard_index == "mxnet"):
         raise DestinationError(taken)
