@@ -81,13 +81,12 @@ def _read_stems(
     root: str, files: Files, known: Known, by_directory: bool = True
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
-    classes = known.classes
+    findings, classes = list[Finding](), known.classes
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
     named = files.table.lazy().with_columns(suffix).collect(engine="streaming")
-    findings = [
-        Finding("no-part", path, "its name has no extension")
-        for path in named.filter(pl.col("suffix").is_null())["path"]
-    ]
+    unused = dict.fromkeys(
+        named.filter(pl.col("suffix").is_null())["path"], "its name has no extension"
+    )
     key = pl.col("path").str.strip_suffix("." + pl.col("suffix"))
     named = named.drop_nulls("suffix").with_columns(key=key)
     if named.is_empty():
@@ -99,19 +98,23 @@ def _read_stems(
     is_new = (pl.col("key") != pl.col("key").shift()).fill_null(True)
     is_first = is_new | (pl.col("field") != pl.col("field").shift())
     parts = parts.with_columns(sample=is_new.cum_sum(), is_first=is_first)
-    again = parts.filter(~pl.col("is_first")).select("path", "field")
+    for path, field in parts.filter(~pl.col("is_first")).select("path", "field").iter_rows():
+        unused[path] = f"the sample has another file that is its {field}"
     parts = parts.filter("is_first")
     _require_together(parts, root)
+    path = (
+        pl.when(_IS_IMAGE).then("path").otherwise("key")
+    )  # images come first, the best kind ahead
     samples = parts.group_by("sample", maintain_order=True).agg(
         pl.col("key").first(),
         pl.col("size").sum(),
         pl.col("mtime").max(),
-        images=_IS_IMAGE.sum().cast(pl.Int64),
-        path=pl.col("path").filter(_IS_IMAGE).first(),  # images come first, the best kind ahead
+        images=_IS_IMAGE.sum(),
+        parts=pl.len(),
+        path=path.first(),
+        directory=pl.col("key").first().str.replace(_NAME, ""),
     )
-    directory = pl.col("key").str.replace(_NAME, "")
-    samples = samples.with_columns(path=pl.coalesce("path", "key"), directory=directory)
-    if by_directory and not (fields["field"] == "cls").any():
+    if by_directory and "cls" not in fields["field"]:
         # Images have the classes of their directories, as in a folder of images.
         has_image = samples["images"] > 0
         imaged = samples.filter(has_image if has_image.any() else ~has_image)
@@ -120,19 +123,13 @@ def _read_stems(
         if numbers is not None:
             own = imaged.select("directory", numbers).unique("directory")
             samples = samples.join(own, on="directory", maintain_order="left")
-        has_class = pl.col("sample").is_in(samples["sample"].implode())
-        findings += [
-            Finding("no-part", path, "of no image, nor in the directory of a class")
-            for path in parts.filter(~has_class)["path"]
-        ]
-        parts = parts.filter(has_class)
-    findings += [
-        Finding("no-part", path, f"the sample has another file that is its {field}")
-        for path, field in again.iter_rows()
-    ]
+        apart = parts.join(samples, on="sample", how="anti")["path"]
+        unused |= dict.fromkeys(apart, "of no image, nor in the directory of a class")
+        parts = parts.join(samples, on="sample", how="semi", maintain_order="left")
+    findings += [Finding("no-part", path, why) for path, why in unused.items()]
     others = files.findings
     if files.archive is not None:  # in a folder, this kind is that of no regular file
-        others = [found._replace(kind=_KINDS.get(found.kind, found.kind)) for found in others]
+        others = [it._replace(kind=_KINDS.get(it.kind, it.kind)) for it in others]
     findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
@@ -143,10 +140,9 @@ def _read_stems(
         reader = PartReader(root, tuple(Part(field, "", f".{suffix}") for field, suffix in endings))
     else:
         names = used["field"].unique(maintain_order=True).to_list()
-        counts = parts.group_by("sample", maintain_order=True).len()["len"]
         kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
-        columns = (kinds, parts["offset"], parts["size"], parts["stored"])
-        starts, *arrays = (array("q", each) for each in ([0, *counts.cum_sum()], *columns))
+        starts = array("q", [0, *samples["parts"].cum_sum()])
+        arrays = (array("q", each) for each in (kinds, *parts["offset", "size", "stored"]))
         reader = ArchivedParts(files.archive.reader, tuple(names), starts, *arrays)
         table = table.with_columns(file=pl.lit(0, pl.Int64), offset="index")
     there = [name for name in _COLUMNS if name in table.columns]
