@@ -14,8 +14,8 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import format_augmented, parse_augmented
-from dsprep.sources.augmented import read_augmented
 from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.tree import read_augmented
 
 
 def line(ref: str, label: Any = "0", name: str | None = None, **more: Any) -> str:
