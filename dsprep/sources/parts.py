@@ -155,8 +155,7 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
     # of file that lies there, and at least half of its files are called like one of the images.
     files = parts.select("path", "key", "field", directory=pl.col("key").str.replace(_NAME, ""))
     kinds = pl.col("field").unique().sort().str.join(" ")
-    by_directory = files.group_by("directory").agg(kinds=kinds)
-    files = files.join(by_directory, on="directory")
+    files = files.with_columns(kinds=kinds.over("directory"))
     totals = files.group_by("kinds").agg(images=_IS_IMAGE.sum(), files=pl.len())
     commonest, images, _ = totals.sort(
         "images", "files", "kinds", descending=[False, False, True]

@@ -282,21 +282,15 @@ def _is_downloaded(directory: str) -> bool:
     )
 
 
-def _written(source: Source, run_all: RunAll) -> Found | None:
-    """Read a folder that dsprep wrote."""
-    if source.kind or source.chooses or source.others or source.classes or not is_dir(source.root):
-        return None
-    from dsprep.sources.described import read_written
-
-    return read_written(source.root, run_all)
-
-
 def _described(source: Source, run_all: RunAll) -> Found | None:
-    """Read images with a file of metadata, as Hugging Face's ``imagefolder`` has them."""
-    if source.chooses or source.others:
+    """Read images with metadata: a folder that dsprep wrote, or Hugging Face's ``imagefolder``."""
+    if source.chooses or source.others or not is_dir(source.root):
         return None
-    from dsprep.sources.described import metadata_below, read_described
+    from dsprep.sources.described import metadata_below, read_described, read_written
 
+    as_written = not (source.kind or source.classes)
+    if as_written and (found := read_written(source.root, run_all)):
+        return found
     if files := metadata_below(source.root):
         return read_described(source.root, files, classes=source.class_names(), run_all=run_all)
     return None
@@ -460,11 +454,10 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 
 
 # What `--from` calls each kind, in the order in which they are tried, and what returns its catalog,
-# or None if a source is not of the kind. The names of one that is only detected are empty.
+# or None if a source is not of the kind.
 REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], ...] = (
     (("augmented-manifest",), _manifest),
     (("parts",), _parts),
-    ((), _written),
     (("imagefolder",), _described),
     (("parquet",), _parquet),
     (("pixels",), _pixels),
