@@ -117,7 +117,8 @@ class Catalog:
         if "label" in columns:
             labels = [tuple(label) for label in columns["label"]]
         ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
-        return Rows(ids, paths, sizes, labels, *map(columns.get, PLACE_COLUMNS))
+        places = (columns.get(name, ()) for name in PLACE_COLUMNS)
+        return Rows(ids, paths, sizes, labels, *places)
 
     def with_ids_from(self, first: int) -> Catalog:
         return replace(self, table=self.table.with_columns(pl.col("index") + first))

@@ -24,9 +24,9 @@ class Rows:
     # class numbers, tuples of numbers, or None for samples without labels
     labels: Sequence[int] | Sequence[tuple[float, ...]] | None
     # for files of many samples: the position of each sample's file in the reader's `sources()`
-    files: Sequence[int] | None = None
-    offsets: Sequence[int] | None = None  # where each sample begins in that file
-    stored: Sequence[int] | None = None  # bytes that each takes there; None where that is its size
+    files: Sequence[int] = ()
+    offsets: Sequence[int] = ()  # where each sample begins in that file
+    stored: Sequence[int] = ()  # bytes that each takes there; empty where that is its size
 
     def without(self, rejected: Collection[int]) -> Rows:
         """Return the rows without some positions."""

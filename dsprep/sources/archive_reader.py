@@ -91,7 +91,6 @@ class ArchiveReader(Reader):
         return OpenFiles((self.path,), ((self.size, self.mtime),))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        assert rows.offsets is not None and rows.stored is not None
         return self.members(zip(rows.offsets, rows.stored, rows.sizes, strict=True))
 
     def members(self, places: Iterable[Place]) -> Iterator[bytes | BadSample]:

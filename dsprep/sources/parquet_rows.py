@@ -206,7 +206,6 @@ class ParquetReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read rows; in memory is a batch of them, and those that come before their turn."""
-        assert rows.files is not None and rows.offsets is not None
         rows_asked = list(zip(rows.files, rows.offsets, strict=True))
         if self.directory is not None:
             yield from self._read_unpacked(self.directory, rows_asked, rows)
@@ -229,7 +228,6 @@ class ParquetReader(Reader):
     def _read_group(
         self, group: tuple[int, int], positions: Sequence[int], rows: Rows
     ) -> Iterator[tuple[int, Sample | BadSample]]:
-        assert rows.offsets is not None
         file, waiting = self.files[group[0]], deque(positions)
         start = file.groups[group[1]]
         problem = "has fewer rows than it says"

@@ -144,7 +144,6 @@ class PixelReader(Reader):
         return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        assert rows.files is not None and rows.offsets is not None
         places = [
             (number, offset // self.batches[number].size)
             for number, offset in zip(rows.files, rows.offsets, strict=True)

@@ -36,10 +36,9 @@ class Run(NamedTuple):
 
 def runs(rows: Rows) -> Iterator[Run]:
     """Cut rows into runs whose bytes can be read front to back."""
-    assert rows.files is not None and rows.offsets is not None
-    stored = rows.sizes if rows.stored is None else rows.stored
     first, file, start, stop = 0, -1, 0, 0
-    for position, span in enumerate(zip(rows.files, rows.offsets, stored, strict=True)):
+    spans = zip(rows.files, rows.offsets, rows.stored or rows.sizes, strict=True)
+    for position, span in enumerate(spans):
         if span[0] != file or span[1] != stop:
             if position:
                 yield Run(first, position, file, start, stop)
@@ -112,7 +111,6 @@ def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
 
 def read_spans(paths: tuple[str, ...], rows: Rows) -> Iterator[bytes]:
     """Read the bytes of each row in some files."""
-    assert rows.offsets is not None and rows.stored is not None
     with OpenFiles(paths) as files:
         for run in files.ahead(runs(rows)):
             data = read_at(files[run.file], run.stop - run.start, run.start)

@@ -271,7 +271,7 @@ class SampleReader(Reader):
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         paths = self.described_in()
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
-        files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
+        files = rows.files if paths else repeat(0, len(rows.ids))
         tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
         for id, found in zip(rows.ids, _read_each(self.root, self.sample, tasks), strict=True):
             if isinstance(found, Sample):
@@ -336,7 +336,6 @@ class ArchivedParts(Reader):
     stored: array[int]  # how many bytes each takes in the archive
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        assert rows.offsets is not None
         runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
         members = list(chain.from_iterable(runs))
         columns = (self.offsets, self.stored, self.sizes)

@@ -84,7 +84,6 @@ class ShardReader(Reader):
 
     def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
-        assert rows.offsets is not None
         path = self.files[run.file]
         number = run.first
         while number < run.last:
@@ -106,7 +105,6 @@ class ShardReader(Reader):
 
     def _unpack(self, file: int, numbers: range, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples of a compressed shard, which is only read from front to back."""
-        assert rows.offsets is not None
         path = self.files[file]
         with ExitStack() as opened:
             stream = opened.enter_context(ShardStream(path))
@@ -157,7 +155,6 @@ class ShardReader(Reader):
 
 def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
     """Read a run in blocks, which hold several samples where these are small."""
-    assert rows.offsets is not None
     start, samples = run.start, 0
     for number in range(run.first, run.last):
         stop = rows.offsets[number] + rows.sizes[number]
