@@ -101,10 +101,9 @@ def read_parquet(
         if label.names and (numbered.names != label.names or numbered.type == "text"):
             columns = columns._replace(label=label_column, classes=label.names)
         classes = classes or numbered.names or None
-        own = declared.by_place[label.places[0]]
         if numbered != label:
-            own = replace(own, type=numbered.type, names=numbered.names)
-        declared = declared.with_field(own)
+            own = declared.by_place[label.places[0]]
+            declared = declared.with_field(replace(own, type=numbered.type, names=numbered.names))
     recorded = manifest_of(paths)
     known = recorded[1].schema if recorded else None
     declared, more = _completed(declared, known, set(columns.names), indexed)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from array import array
-from bisect import bisect_right
-from collections import Counter, deque
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -228,26 +228,26 @@ class ParquetReader(Reader):
     def _read_group(
         self, group: tuple[int, int], positions: Sequence[int], rows: Rows
     ) -> Iterator[tuple[int, Sample | BadSample]]:
-        file, waiting = self.files[group[0]], deque(positions)
+        file, done = self.files[group[0]], 0
         start = file.groups[group[1]]
+        offsets = [rows.offsets[position] for position in positions]
         problem = "has fewer rows than it says"
         try:
             for batch in self._batches(file, group[1]):
-                taken: list[int] = []
                 stop = start + len(batch)
-                while waiting and rows.offsets[waiting[0]] < stop:
-                    taken.append(waiting.popleft())
-                numbers = [rows.offsets[position] - start for position in taken]
+                end = bisect_left(offsets, stop, done)
+                numbers = [offset - start for offset in offsets[done:end]]
                 if numbers != list(range(len(batch))):
                     batch = batch.take(arrow().array(numbers, "int64"))
+                taken = positions[done:end]
                 samples = self._samples(plain_batch(batch, self.names), file, rows, taken)
+                done, start = end, stop
                 yield from zip(taken, samples, strict=True)
-                if not waiting:
+                if done == len(positions):
                     return
-                start = stop
         except (arrow().ArrowException, OSError) as error:
             problem = f"is damaged: {first_line(error)}"
-        for position in waiting:
+        for position in positions[done:]:
             yield position, BadSample(f"row group {group[1]} {problem}")
 
     def _samples(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dsprep.errors import SourceError, source_errors
 from dsprep.rows import Rows
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 T = TypeVar("T")
-
-State: TypeAlias = tuple[int, int | None]
-"""The size of a file when it was listed, and when it was last changed; None if that is unknown."""
 
 _BLOCK = 1 << 20
 _AHEAD = 64  # scattered runs that are requested before they are read
@@ -51,7 +48,10 @@ def runs(rows: Rows) -> Iterator[Run]:
 class OpenFiles:
     """Files that are opened when they are read from, some of which stay open."""
 
-    def __init__(self, paths: tuple[str, ...], states: Sequence[State | None] = ()) -> None:
+    # The states are the size of each when it was listed, and when it was last changed, if known.
+    def __init__(
+        self, paths: tuple[str, ...], states: Sequence[tuple[int, int | None] | None] = ()
+    ) -> None:
         self._paths = paths
         self._states = states
         self._open: dict[int, OpenFile] = {}

@@ -37,9 +37,6 @@ T = TypeVar("T")
 RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 """Like ``map``: calls the function with each item of the list and returns the results in order."""
 
-Identity: TypeAlias = tuple[int, int]
-"""``st_dev`` and ``st_ino``, which are a directory's own, however it was reached."""
-
 LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 _PARTS = WebDataset()  # files of a sample mean what the members of a WebDataset shard mean
 _MOST_DIRECTORIES_PER_CALL = 16
@@ -51,7 +48,8 @@ class Directory(NamedTuple):
     """A directory to scan."""
 
     path: str  # path below the root; empty for the root itself
-    above: tuple[Identity, ...] = ()  # the directories that it was reached through, root first
+    # the `st_dev` and `st_ino` of the directories that it was reached through, root first
+    above: tuple[tuple[int, int], ...] = ()
 
 
 class Scanned(NamedTuple):

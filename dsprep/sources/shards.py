@@ -21,7 +21,7 @@ from dsprep.formats.stream import Part, ShardStream, why_no_shard
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
-from dsprep.sources.prefetch import OpenFiles, Run, State, runs, unpack
+from dsprep.sources.prefetch import OpenFiles, Run, runs, unpack
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.storage.files import OpenFile, facts, is_file, short_names
@@ -49,7 +49,7 @@ class ShardReader(Reader):
     # position and uncompressed size of each compressed shard
     unpacked: tuple[tuple[int, int], ...] = ()
     # size and time of last change of each shard, to notice changes; None for unpacked copies
-    states: tuple[State | None, ...] = ()
+    states: tuple[Facts | None, ...] = ()
 
     @property
     def table(self) -> Format:

@@ -177,7 +177,7 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     if exists(path):
         with suppress(OtherVersion):
             return _of_manifest(path, read_manifest(path))
-    names, tables = [], 0
+    files, tables = list[str](), 0
     for entry in entries(directory):
         if entry.name.startswith("."):
             continue
@@ -185,11 +185,11 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
             return None  # a tree of images, however many there are
         layout = format_of_source(entry.name)
         if layout and layout.concatenative and format_name in (None, layout.name):
-            names.append(entry.name)
+            files.append(entry.path)
         tables += entry.name.endswith(".parquet")
-    if not names:
+    if not files:
         return None
-    files = [os.path.join(directory, name) for name in sorted(names)]
+    files.sort()
     require_one_split(directory, files)
     found = _of_files(directory, files, format_name)
     if found is None or not tables:
@@ -313,9 +313,8 @@ def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
         tensor = feature.get("tensor", {})
         kind = _NUMBERS.get(tensor.get("dtype", ""))
         dimensions = tensor.get("shape", {}).get("dimensions", [])
-        if kind is None or tensor.get("encoding", "none").lower() != "none":
-            return None
-        if dimensions.count("-1") > 1:
+        is_plain = tensor.get("encoding", "none").lower() == "none"
+        if kind is None or not is_plain or dimensions.count("-1") > 1:
             return None
         kind = _list_of(kind) if dimensions else kind
     depth += "video" in feature  # a sequence of images
