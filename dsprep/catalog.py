@@ -38,6 +38,7 @@ PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored
 # at least one number, for several numbers, a detection label or a fraction.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
 
+UNSETTLED = Settled(Schema(()))  # before a look settles a schema
 _ROWS_PER_HASH = 1 << 16
 
 
@@ -52,7 +53,7 @@ class Catalog:
     reader: Reader  # how workers read the samples
     schema: Schema | None = None  # the fields, as far as the source declares them
     schema_known: bool = False  # whether it declares all, so that no sample is looked at
-    settled: Settled | None = None  # the schema of the samples; None before a look settles it
+    settled: Settled = UNSETTLED  # the schema of the samples
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
     # what a list changes in whole samples, which the table has: `label`, `id`
     overridden: frozenset[str] = frozenset()
@@ -98,8 +99,7 @@ class Catalog:
 
     @property
     def is_labeled(self) -> bool:
-        has_field = self.settled is not None and self.settled.schema.label is not None
-        return self.label_column is not None or has_field
+        return self.label_column is not None or self.settled.schema.label is not None
 
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""

@@ -218,7 +218,7 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
         progress = options.progress or Progress()
         plan = make_plan(job, pool, progress)
-        if options.schema_out is not None and plan.catalog.settled is not None:
+        if options.schema_out is not None:
             from dsprep.lists.store import write_text  # few runs need it
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)

@@ -78,7 +78,6 @@ class Job:
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
         """Return how workers make the samples of a catalog."""
-        assert catalog.settled is not None
         reader = catalog.reader
         if self.raw and reader.reading is not None:
             reader = replace(reader, reading=replace(reader.reading, raw=True), pixels=None)
@@ -116,7 +115,6 @@ def images_of(options: ImageOptions) -> Images:
 
 def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     """Fill in what the user left open, now that the source is known; refuse what it rules out."""
-    assert catalog.settled is not None
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
@@ -162,7 +160,6 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
 
 def _with_schema(job: Job, catalog: Catalog) -> Job:
     """Choose how samples are made: copied, raw, or by the schema of the format."""
-    assert catalog.settled is not None
     schema, label = catalog.settled.schema, catalog.settled.schema.label_field
     reader, choice, layout = catalog.reader, job.source.choice, job.layout
     if layout.schema is not None:  # that of the data set to which samples are added

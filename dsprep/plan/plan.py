@@ -104,7 +104,6 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
-    assert settled is not None
     if job.layout.schema is not None:
         settled = impose(settled, job.layout.schema, str(job.destination))
         catalog = catalog.with_settled(settled)
@@ -144,7 +143,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
         of_those = f" of the {samples:,} looked at" if count < len(catalog) else ""
         for name, found in dependent.items():
             spoiled[name] = format_count(found, "sample") + of_those
-    if catalog.label_column == "label" and catalog.settled is not None:
+    if catalog.label_column == "label":
         labels = sum(map(label_depends, map(tuple, catalog.table["label"].to_list())))
         schema = catalog.settled.schema
         kept = [schema.named(name) for name in job.images.keep_fields]

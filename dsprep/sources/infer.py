@@ -82,7 +82,7 @@ def with_schema(
     catalog = replace(catalog, classes=classes, overridden=overridden).with_settled(settled)
     if catalog.reader.reads_samples:
         catalog = _with_classes(catalog, choice, every, run_all, findings)
-    notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
+    notes = [*catalog.settled.notes, *idle]
     return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
 
 
@@ -144,7 +144,6 @@ def _with_classes(
     catalog: Catalog, choice: Choice, every: bool, run_all: RunAll, findings: list[Finding]
 ) -> Catalog:
     """Return the catalog with the classes of its label, and with all labels if they are wanted."""
-    assert catalog.settled is not None
     settled = catalog.settled
     label = settled.schema.label_field
     # A schema that is given means what it says: names of classes would be a class.
@@ -182,7 +181,6 @@ def _with_classes(
 
 
 def _gather(catalog: Catalog, run_all: RunAll) -> list[_Gathered]:
-    assert catalog.settled is not None
     name = catalog.settled.schema.label or ""
     tasks = [
         (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), name)
@@ -210,7 +208,6 @@ def _with_labels(catalog: Catalog, gathered: list[_Gathered], findings: list[Fin
 
     from dsprep.sources.classes import label_lists
 
-    assert catalog.settled is not None
     label, column = catalog.settled.schema.label_field, None
     findings += [Finding("unreadable", path, why) for path, _, _, why in gathered if why]
     table = catalog.table.filter(pl.Series([not why for *_, why in gathered], dtype=pl.Boolean))

@@ -175,9 +175,10 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
                 is_parts = source.parts or source.kind == "parts"
                 named = catalog.classes and (not found or (is_parts and not source.chooses))
                 require_effect("", {"--class-order": source.class_order}, named=bool(named))
-            from dsprep.sources.infer import with_schema  # not before polars is there
+            from dsprep.catalog import UNSETTLED  # not before polars is there
+            from dsprep.sources.infer import with_schema
 
-            if catalog.settled is None:
+            if catalog.settled is UNSETTLED:
                 every = source.needs_names
                 catalog, notes = with_schema(catalog, source.choice, every, run_all)
                 findings = [*findings, *notes]

@@ -90,7 +90,6 @@ def prepare(
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
     catalog, _ = read_source(_as_recorded(against, shards, understood), pool.map)
     settled, reader = catalog.settled, catalog.reader
-    assert settled is not None
     require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
     base: Schema = understood.schema
     if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
