@@ -13,10 +13,11 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
+from dsprep.findings import Finding
 from dsprep.rows import Reader, Rows
 from dsprep.sample import key_expr
 from dsprep.schema import Reading, Schema, Settled
@@ -213,6 +214,9 @@ class Catalog:
     def mtimes_digest(self) -> str:
         """Identify the times at which the files were last changed: a SHA-256 in hexadecimal."""
         return hashlib.sha256(b"".join(_content(self.table["mtime"]))).hexdigest()
+
+
+Found: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source returns
 
 
 def _u64(number: int) -> pl.Expr:

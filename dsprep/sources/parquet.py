@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
 from dsprep.dataset.manifest import manifest_of
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -45,7 +45,7 @@ def read_parquet(
     *,
     choice: Choice = _NO_CHOICE,
     run_all: RunAll = map,
-) -> tuple[Catalog, list[Finding]]:
+) -> Found:
     """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
     # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
     # different; otherwise the file's name and the number of the row. Labels that some rows lack are

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import COLUMNS, LABEL_COLUMNS, PLACE_COLUMNS, Catalog
+from dsprep.catalog import COLUMNS, LABEL_COLUMNS, PLACE_COLUMNS, Catalog, Found
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.rows import Reader
@@ -43,9 +43,7 @@ _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTEN
 _IS_IMAGE = pl.col("field").is_in(list(_IMAGE_RANKS))
 
 
-def read_parts(
-    source: Source, run_all: RunAll = map, downloaded: bool = False
-) -> tuple[Catalog, list[Finding]]:
+def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) -> Found:
     """Make the catalog of a directory or an archive whose samples are several files each."""
     # A row's path is the stem that a sample's files share and the extension of its image; without
     # an image, the stem alone. Its size is that of all its files together, so that the digest
@@ -77,9 +75,7 @@ def read_parts(
     return _read_stems(archive.path, files_of(archive, extensions).below_top(), known)
 
 
-def _read_stems(
-    root: str, files: Files, known: Known, by_directory: bool = True
-) -> tuple[Catalog, list[Finding]]:
+def _read_stems(root: str, files: Files, known: Known, by_directory: bool = True) -> Found:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
     findings, classes = list[Finding](), known.classes
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
@@ -310,7 +306,7 @@ def _parse_pair(name: str, glob: str) -> _Pattern:
 
 def _read_pairs(
     root: str, files: Files, patterns: Sequence[_Pattern], classes: tuple[str, ...] | None
-) -> tuple[Catalog, list[Finding]]:
+) -> Found:
     """Make the catalog of samples that have all the parts; those that lack one are lost."""
     fields = [pattern.part.field for pattern in patterns]
     if classes is not None and "cls" not in fields:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
@@ -42,9 +42,7 @@ from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog
-
-    Found: TypeAlias = tuple[Catalog, list[Finding]]
+    from dsprep.catalog import Found
 
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test

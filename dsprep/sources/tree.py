@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from dsprep.catalog import Catalog
+from dsprep.catalog import Catalog, Found
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, parse_augmented
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
 
-def read_tree(
-    source: Source, files: Files | None, run_all: RunAll = map
-) -> tuple[Catalog, list[Finding]]:
+def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Found:
     """Make the catalog of a directory, of an archive, or of samples."""
     # A list or a table finds out itself which files there are, if none are given.
     classes = source.class_names()
@@ -89,7 +87,7 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
 
 def read_lst(
     source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
-) -> tuple[Catalog, list[Finding]]:
+) -> Found:
     """Make the catalog of an MXNet ``.lst``."""
     # One whole number a line makes class numbers; several numbers, a fraction or a detection label
     # make label lists. A listed file may have any extension and may be hidden. Only the directories
@@ -120,7 +118,7 @@ _LONGEST_URL = len("s3://") + 63 + 1 + 1024  # scheme, bucket, slash and key
 _OBJECT_HEAD, _OBJECT = 4, 5  # numbers of a detection label before the objects, and for each
 
 
-def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:
+def read_augmented(source: Source, run_all: RunAll = map) -> Found:
     """Make the catalog of a manifest."""
     # It names images by a path below the root, relative or absolute, also as `file://`; or by an S3
     # URL, whose end is a path below the root: the bucket and as few directories as possible are cut
