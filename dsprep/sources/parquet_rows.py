@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, compress
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError, source_errors
 from dsprep.formats.arrow import (
@@ -73,6 +73,11 @@ class IndexedRows:
     damage: list[str] = field(default_factory=list)  # row groups that cannot be read, and why
 
 
+# The path of a file, the columns to read, that of the labels if they are wanted, and whether rows
+# without an image are samples.
+_Task: TypeAlias = tuple[str, Columns, str | None, bool]
+
+
 def open_or_refuse(path: str) -> Any:
     """Open a Parquet file."""
     try:
@@ -83,11 +88,9 @@ def open_or_refuse(path: str) -> Any:
         raise SourceError(f"{path}: is not a whole Parquet file ({first_line(error)})") from None
 
 
-def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
+def index_rows(task: _Task) -> IndexedRows:
     """Index a file, in a worker: read all of it, a few rows at a time."""
-    # The task is its path, the columns to read, the column of labels if they are wanted, and
-    # whether rows without an image are samples.
-    path, columns, label, no_image = task
+    path, columns, *_ = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:
         rows = (file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
@@ -106,7 +109,7 @@ def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
                     ROWS_OF_BATCH, [group], columns=list(columns.names), use_threads=False
                 ):
                     plain = plain_batch(batch.slice(0, groups[group + 1] - row), columns.names)
-                    _index(indexed, plain, row, columns.image, label, no_image)
+                    _index(indexed, plain, row, task)
                     row += len(plain)
                     spool += plain.nbytes
                 if row != groups[group + 1]:
@@ -117,15 +120,9 @@ def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
     return indexed
 
 
-def _index(
-    indexed: IndexedRows,
-    batch: Any,
-    start: int,
-    image: str | None,
-    label: str | None,
-    no_image: bool,
-) -> None:
-    count = len(batch)
+def _index(indexed: IndexedRows, batch: Any, start: int, task: _Task) -> None:
+    _, columns, label, no_image = task
+    image, count = columns.image, len(batch)
     present = {name: _present(batch.column(name)) for name in batch.schema.names}
     rows: Sequence[int] = range(start, start + count)
     kept = present.get(image or "")
