@@ -453,7 +453,7 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 
 
 # What `--from` calls each kind, in the order in which they are tried, and what returns its catalog,
-# or None if a source is not of the kind.
+# or None if a source is not of the kind. The names of one that is only detected are empty.
 REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], ...] = (
     (("augmented-manifest",), _manifest),
     (("parts",), _parts),
