@@ -275,9 +275,9 @@ def _is_downloaded(directory: str) -> bool:
     if not is_dir(directory):
         return False
     found = {entry.name: entry for entry in islice(entries(directory), _LOOKED_AT)}
-    stems = [name.removesuffix(_STATS) for name in found if name.endswith(_STATS)]
     return any(
-        stem in found and found[stem].is_dir() and f"{stem}.parquet" in found for stem in stems
+        name + _STATS in found and f"{name}.parquet" in found and entry.is_dir()
+        for name, entry in found.items()
     )
 
 
