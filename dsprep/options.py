@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import OptionError
@@ -232,7 +233,13 @@ sync: OBJECTS needs remote
 """
 
 
-def _rules(text: str) -> Iterator[Rule]:
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Return when each option takes effect that does not always; ``--help`` needs none of it."""
+    return tuple(_parse(_RULES))
+
+
+def _parse(text: str) -> Iterator[Rule]:
     lines = filter(None, text.splitlines())
     for line, why_not in zip(lines, lines, strict=True):
         commands, _, what = line.rpartition(": ")
@@ -249,10 +256,6 @@ def _condition(needed: bool, names: Sequence[str]) -> Condition:
         return needed == any(known.get(name) not in (None, False, ()) for name in names)
 
     return Condition(holds, tuple(name for name in names if not name.startswith("--")))
-
-
-RULES = tuple(_rules(_RULES))
-"""All options that do not always take effect."""
 
 
 def option_name(parameter: str) -> str:
@@ -276,7 +279,7 @@ def _is_left_out(name: str, value: Any) -> bool:
 
 def require_effect(command: str, given: Given, **facts: Any) -> None:
     """Refuse an option that cannot take effect, as far as the facts that are known decide it."""
-    for rule in RULES:
+    for rule in rules():
         condition = rule.takes_effect
         if rule.commands and command not in rule.commands or not facts.keys() >= {*condition.facts}:
             continue

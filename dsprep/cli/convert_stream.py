@@ -19,7 +19,7 @@ from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_err
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
-from dsprep.keywords import names_of
+from dsprep.keywords import options_in
 from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import destination_errors, publish
@@ -46,7 +46,7 @@ def convert_stdin(sources: Sequence[str], dest: str, quiet: bool, **options: Any
         if not quiet:
             click.echo(visible(f"note: {note}"), err=True)
 
-    taken = {name: options[name] for name in names_of(StreamOptions) if name in options}
+    taken = {name: options[name] for name in options_in(StreamOptions) if name in options}
     taken |= {
         "source": _format(sources[0], options["kind"], "--from"),
         "to": _format(dest, options["to"], "--to"),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
-from dsprep.keywords import ClassOptions, CommandOptions, FieldOptions, SourceOptions
+from dsprep.keywords import (
+    ClassOptions,
+    CommandOptions,
+    FieldOptions,
+    Option,
+    SourceOptions,
+    options_in,
+)
 from dsprep.options import option_name
 from dsprep.progress import WAITS
 from dsprep.units import parse_size
@@ -107,47 +113,48 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 def options_of(*kinds: type, without: Sequence[str] = ()) -> Callable[[F], F]:
     """Declare the options that are fields of classes in :mod:`dsprep.keywords`."""
-    declared = [each for kind in kinds for each in _declared(kind) if each.name not in without]
+    declared = [each for kind in kinds for each in shown_in(kind) if each.name not in without]
     return together(*map(_click_option, declared))
 
 
-def _declared(kind: type) -> list[Field[Any]]:
-    return [each for each in fields(kind) if each.metadata]
+def shown_in(kind: type) -> list[Option]:
+    """Return the options of the command line that a class declares."""
+    return [each for each in options_in(kind).values() if each.group]
 
 
-def _click_option(field: Field[Any]) -> Callable[[F], F]:
+def _click_option(declared: Option) -> Callable[[F], F]:
     """Return the option that a field declares; its annotation says what the option takes."""
-    declared, hint, name = field.metadata, str(field.type), option_name(field.name)
-    about: dict[str, Any] = {"help": declared["help"], "default": field.default}
-    if declared["metavar"]:
-        about["metavar"] = declared["metavar"]
-    if field.name == "to":
-        about["type"] = FormatChoice(declared["folders"])
-    elif declared["choices"]:
-        about |= {"type": click.Choice(declared["choices"]), "show_default": True}
+    hint, name = declared.hint, option_name(declared.name)
+    about: dict[str, Any] = {"help": declared.help, "default": declared.default}
+    if declared.metavar:
+        about["metavar"] = declared.metavar
+    if declared.name == "to":
+        about["type"] = FormatChoice(declared.folders)
+    elif declared.choices:
+        about |= {"type": click.Choice(declared.choices), "show_default": True}
     elif hint == "bool":
         about["is_flag"] = True
-        name += f"/--no-{name[2:]}" if field.default else ""
+        name += f"/--no-{name[2:]}" if declared.default else ""
     elif hint.startswith("Mapping"):
         about |= {"multiple": True, "callback": _read_pairs}
         del about["default"]
     elif hint.startswith("Sequence"):
         about |= (
             {"type": Parsed("name[,name...]", split_commas)}
-            if "," in declared["metavar"]
+            if "," in declared.metavar
             else {"multiple": True}
         )
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
-    elif field.name == "bandwidth":
+    elif declared.name == "bandwidth":
         about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
     elif hint.startswith("float"):
         about["type"] = click.FLOAT
     elif hint.startswith("int"):
-        about["type"] = click.INT if declared["least"] is None else count(declared["least"])
+        about["type"] = click.INT if declared.least is None else count(declared.least)
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
-    group = option_group(declared["group"])
-    return group(*short, name, field.name, rare=declared["rare"], **about)
+    group = option_group(declared.group)
+    return group(*short, name, declared.name, rare=declared.rare, **about)
 
 
 def _read_pairs(
@@ -182,7 +189,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     from dsprep.sources.reading import make_source
 
     kinds = (SourceOptions, ClassOptions, FieldOptions)
-    given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
+    given = {each.name: options.pop(each.name) for kind in kinds for each in shown_in(kind)}
     return make_source(root, others=others, needs_names=True, **given)
 
 
@@ -232,9 +239,7 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
 
 
 _run = option_group("Run")
-workers_option = next(
-    _click_option(each) for each in fields(CommandOptions) if each.name == "workers"
-)
+workers_option = _click_option(options_in(CommandOptions)["workers"])
 dry_run_option = _run("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
 
 

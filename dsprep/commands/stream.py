@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 from dsprep.errors import BadSample, DsprepError, OptionError, RunStopped, SourceError
@@ -56,7 +56,6 @@ class Converted(Iterator[bytes]):
         return data if count < 0 else data[:count]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StreamOptions(FormatOptions, ImageOptions, SelectionOptions, FieldOptions):
     """The options of :func:`convert_stream`."""
 

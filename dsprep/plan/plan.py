@@ -100,7 +100,7 @@ class Plan:
 def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
-    catalog, findings = read_source(replace(job.source, own_state=own_state), pool.map)
+    catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled

@@ -138,7 +138,7 @@ def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Sou
         look_all=choice.look_all or not (understood.enforced or choice.schema),
         label_type="text" if is_text else choice.label_type,
     )
-    return replace(against, choice=choice, needs_names=True)
+    return against.replace(choice=choice, needs_names=True)
 
 
 def _match_fields(
