@@ -125,7 +125,7 @@ _source = partial(option, "Source")
 _fields = partial(option, "Fields")
 _shards = partial(option, "Shards")
 _samples = partial(option, "Samples")
-_run = partial(option, "Run")
+_images, _run = partial(option, "Images"), partial(option, "Run")
 _rare_source, _rare_fields = partial(_source, rare=True), partial(_fields, rare=True)
 _rare_shards, _rare_samples = partial(_shards, rare=True), partial(_samples, rare=True)
 workers_field = _run(
@@ -276,6 +276,25 @@ class ImageOptions(KeepOptions):
         "Add a .json with class, filename, width and height to each WebDataset sample.",
         default=False,
     )
+
+
+class TransformOptions(Options):
+    """What is done to images: the command line makes a ``Transform`` of these."""
+
+    resize: int | tuple[int, int] | None = _images(
+        "Resize: N for the shorter edge, or WxH. Images are not enlarged, unless --enlarge says "
+        "so.",
+        metavar="N|WxH",
+    )
+    crop: int | tuple[int, int] | None = _images(
+        "Cut this size out of the center, after --resize.", metavar="N|WxH"
+    )
+    enlarge: bool = _images("Let --resize enlarge small images.", default=False)
+    encode: str = _images(
+        "Re-encode images.", default="keep", choices=("keep", "jpeg", "png", "webp")
+    )
+    quality: int | None = _images("JPEG and WebP quality, 1–100.  [default: 90]")
+    color: str = _images("Convert colors.", default="keep", choices=("keep", "rgb", "gray"))
 
 
 class FormatOptions(Options):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -64,13 +65,29 @@ class GroupedCommand(click.Command):
 
     context_class = _Context
 
-    def __init__(self, *args: Any, alias: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        """Take what click's commands take; ``alias`` has names of options that the help omits."""
+    def __init__(
+        self,
+        *args: Any,
+        params: Sequence[click.Parameter] | Callable[[], Sequence[click.Parameter]],
+        aliases: Mapping[str, str] = {},
+        **kwargs: Any,
+    ) -> None:
+        """Take what click's commands take, and other names of options, which the help omits.
+
+        ``params`` may be a function: a module with many commands makes the options of one only.
+        """
         super().__init__(*args, **kwargs)
-        if alias:
-            self.context_settings["token_normalize_func"] = lambda word: alias.get(word, word)
-        if any(getattr(parameter, "rare", False) for parameter in self.params):
-            self.params.append(
+        del self.params  # which would hide those below
+        self._declared = params
+        if aliases:
+            self.context_settings["token_normalize_func"] = lambda word: aliases.get(word, word)
+
+    @cached_property
+    def params(self) -> list[click.Parameter]:  # type: ignore[override]
+        """The arguments and options."""
+        params = [*(self._declared() if callable(self._declared) else self._declared)]
+        if any(getattr(parameter, "rare", False) for parameter in params):
+            params.append(
                 GroupedOption(
                     ["--help-all"],
                     group=_LAST,
@@ -81,10 +98,11 @@ class GroupedCommand(click.Command):
                     help="Show this message with all options, and exit.",
                 )
             )
-        for parameter in self.params:
+        for parameter in params:
             named = (parameter.metavar or "").removesuffix("...")
             if named in _DIRECTORIES or named in _FILES:
                 parameter.type = _Place("dir" if named in _DIRECTORIES else "file")
+        return params
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, unless an option that was given cannot take effect."""

@@ -20,10 +20,10 @@ from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 from dsprep.progress import WAITS
 
 COMMANDS = {
-    "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),
-    "convert": ("dsprep.cli.convert", "Convert samples from any format to any other."),
-    "shard": ("dsprep.cli.shard", "Change the size, order or number of shards; append, index."),
-    "verify": ("dsprep.cli.verify", "Check shards: complete, undamaged, readable by frameworks."),
+    "pack": ("dsprep.cli.datasets", "Pack images into WebDataset, TFRecord or RecordIO shards."),
+    "convert": ("dsprep.cli.datasets", "Convert samples from any format to any other."),
+    "shard": ("dsprep.cli.datasets", "Change the size, order or number of shards; append, index."),
+    "verify": ("dsprep.cli.datasets", "Check shards: complete, undamaged, readable by frameworks."),
     "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
     "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from dsprep.cli.help import option_group
+from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.errors import OptionError
 from dsprep.keywords import (
     ClassOptions,
@@ -16,6 +16,7 @@ from dsprep.keywords import (
     FieldOptions,
     Option,
     SourceOptions,
+    TransformOptions,
     options_in,
 )
 from dsprep.options import option_name
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from dsprep.images.transform import Transform
     from dsprep.sources.reading import Source
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Any]
 
 
 class Parsed(click.ParamType[T]):
@@ -100,21 +101,51 @@ def split_commas(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+def together(*options: Decorator) -> Decorator:
     """Declare options of several commands in one place, in their order."""
 
-    def decorate(function: F) -> F:
-        return functools.reduce(
-            lambda wrapped, option: option(wrapped), reversed(options), function
+    def decorate(function: Callable[..., Any]) -> Any:
+        return reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+
+    return decorate
+
+
+def command(
+    arguments: str, *options: Decorator, name: str | None = None, aliases: Mapping[str, str] = {}
+) -> Callable[[Callable[..., Any]], GroupedCommand]:
+    """Declare a command with arguments of these metavars, its options and those of its report."""
+    words, named = arguments.split(), []
+    for word in words:
+        about: dict[str, Any] = {"metavar": word, "required": True}
+        if word.endswith("..."):
+            about["nargs"] = -1
+            if word != words[-1]:  # click takes a single word for what follows
+                about |= {"required": False, "callback": _require_all}
+        named.append(click.argument(word.rstrip(".").lower(), **about))
+
+    def parameters() -> list[click.Parameter]:
+        def function() -> None: ...
+
+        declared: Any = together(*named, *options, output_options)(function)
+        return list(reversed(declared.__click_params__))
+
+    def decorate(function: Callable[..., Any]) -> GroupedCommand:
+        about: dict[str, Any] = {"callback": function, "help": function.__doc__}
+        return GroupedCommand(
+            name or function.__name__, params=parameters, aliases=aliases, **about
         )
 
     return decorate
 
 
-def options_of(*kinds: type, without: Sequence[str] = ()) -> Callable[[F], F]:
-    """Declare the options that are fields of classes in :mod:`dsprep.keywords`."""
-    declared = [each for kind in kinds for each in shown_in(kind) if each.name not in without]
-    return together(*map(_click_option, declared))
+def options_of(*kinds: type, without: Sequence[str] = ()) -> Decorator:
+    """Declare the options of classes in :mod:`dsprep.keywords` and others."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        shown = [each for kind in kinds for each in shown_in(kind) if each.name not in without]
+        return together(*map(_click_option, shown))(function)
+
+    return decorate
 
 
 def shown_in(kind: type) -> list[Option]:
@@ -122,8 +153,8 @@ def shown_in(kind: type) -> list[Option]:
     return [each for each in options_in(kind).values() if each.group]
 
 
-def _click_option(declared: Option) -> Callable[[F], F]:
-    """Return the option that a field declares; its annotation says what the option takes."""
+def _click_option(declared: Option) -> Decorator:
+    """Return an option of click; the type that is declared says what it takes."""
     hint, name = declared.hint, option_name(declared.name)
     about: dict[str, Any] = {"help": declared.help, "default": declared.default}
     if declared.metavar:
@@ -144,6 +175,8 @@ def _click_option(declared: Option) -> Callable[[F], F]:
             if "," in declared.metavar
             else {"multiple": True}
         )
+    elif hint.startswith("int | tuple"):
+        about["type"] = Parsed("n|wxh", _parse_dimensions)
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
     elif declared.name == "bandwidth":
@@ -163,23 +196,17 @@ def _read_pairs(
     return parse_pairs(pairs, max(option.opts, key=len))
 
 
-def _require_sources(
-    context: click.Context, argument: click.Parameter, sources: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Say what is missing; a single word is what click takes for DEST, and SOURCE for missing."""
-    if not sources:
+def _require_all(context: click.Context, argument: click.Parameter, value: Any) -> Any:
+    """Say what is missing, if an argument is that another one follows."""
+    if not value:
         named = " and ".join(
             each.make_metavar(context)
             for each in context.command.params
             if isinstance(each, click.Argument)
         )
         raise click.UsageError(f"Name both, {named}.", context)
-    return sources
+    return value
 
-
-sources_argument = click.argument(
-    "sources", metavar="SOURCE...", nargs=-1, callback=_require_sources
-)
 
 source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
 
@@ -193,54 +220,18 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     return make_source(root, others=others, needs_names=True, **given)
 
 
-_images = option_group("Images")
-image_options = together(
-    _images(
-        "--resize",
-        type=Parsed("n|wxh", _parse_dimensions),
-        metavar="N|WxH",
-        help="Resize: N for the shorter edge, or WxH. Images are not enlarged, unless --enlarge "
-        "says so.",
-    ),
-    _images(
-        "--crop",
-        type=Parsed("n|wxh", _parse_dimensions),
-        metavar="N|WxH",
-        help="Cut this size out of the center, after --resize.",
-    ),
-    _images("--enlarge", is_flag=True, help="Let --resize enlarge small images."),
-    _images(
-        "--encode",
-        type=click.Choice(["keep", "jpeg", "png", "webp"]),
-        default="keep",
-        show_default=True,
-        help="Re-encode images.",
-    ),
-    _images("--quality", type=count(), help="JPEG and WebP quality, 1–100.  [default: 90]"),
-    _images(
-        "--color",
-        type=click.Choice(["keep", "rgb", "gray"]),
-        default="keep",
-        show_default=True,
-        help="Convert colors.",
-    ),
-)
-
-
 def take_transform(options: dict[str, Any]) -> Transform | None:
     """Pop the image options out of all options; None if they change nothing."""
     from dsprep.images.transform import Transform
 
-    crop = options.pop("crop")
-    names = ("resize", "enlarge", "encode", "quality", "color")
-    values = {name: options.pop(name) for name in names}
+    values = {name: options.pop(name) for name in options_in(TransformOptions)}
+    crop = values.pop("crop")
     transform = Transform(crop=(crop, crop) if isinstance(crop, int) else crop, **values)
     return None if transform.is_copy else transform
 
 
 _run = option_group("Run")
 workers_option = _click_option(options_in(CommandOptions)["workers"])
-dry_run_option = _run("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
 
 
 def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:
