@@ -25,7 +25,7 @@ from typing import (
     get_type_hints,
 )
 
-from dsprep.arguments import AnyPath, bind
+from dsprep.arguments import AnyPath, accept
 from dsprep.errors import OptionError
 from dsprep.options import given_options, option_name
 
@@ -520,14 +520,17 @@ _RAISED = """    Raises:
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Let callers give the options of a class to a function as plain arguments."""
-    # They are converted and checked as `dsprep.arguments.public` does it.
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            hints = _types_of(kind, function)
-            values = bind(function.__name__, parameters, hints, *args, **kwargs).arguments
-            for name, value in values.items():
+            hints, name_of_call = _types_of(kind, function), function.__name__
+            try:
+                values = parameters.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{name_of_call}() {error}") from None
+            for name, given in values.items():
+                values[name] = value = accept(f"{name_of_call}: {name}", hints[name], given)
                 choices = declared[name].choices
                 if choices and value is not None and value not in choices:
                     raise OptionError(

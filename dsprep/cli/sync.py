@@ -185,7 +185,9 @@ def sync(
     if clean_uploads:
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        found = syncing.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
+        found = syncing.clean_uploads(
+            source, older_than=older_than or 0.0, dry_run=options["dry_run"], config=config
+        )
         with until_nobody_reads(sys.stdout):
             print_orphans(source, found, as_json, quiet)
         return 0

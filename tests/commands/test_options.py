@@ -95,7 +95,7 @@ def test_the_table_names_what_there_is() -> None:
     for rule in rules():
         assert set(rule.options) <= there, rule
         assert set(rule.commands) <= COMMANDS.keys(), rule
-        assert set(rule.takes_effect.facts) <= FACTS.keys(), rule
+        assert set(rule.facts) <= FACTS.keys(), rule
     assert ALWAYS - {"--help", "--version"} <= there
 
 
