@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
@@ -119,13 +118,11 @@ class GroupedCommand(click.Command):
             if record is not None and isinstance(parameter, click.Option):
                 group = getattr(parameter, "group", _LAST)
                 groups.setdefault(group, []).append(record)
-        for heading in sorted(groups, key=_position):
+        for heading in sorted(
+            groups, key=lambda name: _ORDER.index(name) if name in _ORDER else -1
+        ):
             with formatter.section(heading):
                 formatter.write_dl(groups[heading])
-
-
-def _position(heading: str) -> int:
-    return 1 + _ORDER.index(heading) if heading in _ORDER else 0
 
 
 def _show_all(context: click.Context, option: click.Parameter, wanted: bool) -> None:
@@ -185,6 +182,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
+            from difflib import get_close_matches  # few runs need it
+
             alike = get_close_matches(args[0], self._lazy)
             if args[0].startswith("-") or not alike:
                 raise

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import sys
-import traceback
 from contextlib import suppress
 from types import FrameType
 
@@ -132,12 +131,15 @@ def _shortage(error: BaseException) -> str | None:
         return f"out of memory: {advice}"
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return f"no more threads can be started: {advice}"
-    frames = traceback.extract_tb(error.__traceback__)
+    files, trace = [], error.__traceback__
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
     is_limited = any(resource.getrlimit(each)[0] != resource.RLIM_INFINITY for each in _LIMITS)
     is_loading = (
         is_limited
         and isinstance(error, (ImportError, NameError))
-        and ("polars" in str(error) or any("/polars/" in each.filename for each in frames))
+        and ("polars" in str(error) or any("/polars/" in file for file in files))
     )
     if type(error).__name__ == "PanicException" or is_loading:
         what = str(error).partition("\n")[0]
