@@ -21,7 +21,14 @@ from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
-from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, SourceOptions, called_with
+from dsprep.keywords import (
+    ClassOptions,
+    FieldOptions,
+    SelectionOptions,
+    SourceOptions,
+    called_with,
+    options_in,
+)
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
@@ -144,11 +151,8 @@ class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
-    values = {
-        name: getattr(options, name) for name in ("root", "others", "needs_names", "features")
-    }
-    values |= options.values_of(SourceOptions, ClassOptions)
-    return Source(**values, choice=options.choice or choice_of(options))
+    values = {name: value for name, value in vars(options).items() if name in options_in(Source)}
+    return Source(**values | {"choice": options.choice or choice_of(options)})
 
 
 def source_of(given: Source | str) -> Source:
