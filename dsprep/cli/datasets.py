@@ -9,7 +9,7 @@ import click
 
 import dsprep
 from dsprep.cli.help import DefaultGroup, option_group
-from dsprep.cli.options import command, options_of, source_options, take_source, take_transform
+from dsprep.cli.options import command, source_options, take_source, take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 from dsprep.keywords import (
     AppendOptions,
@@ -59,7 +59,7 @@ def _check(function: str, dest: str, as_json: bool, quiet: bool, **options: Any)
     return REJECTS_EXIT_CODE if report.problems else 0
 
 
-@command("SOURCE... DEST", options_of(PackOptions, TransformOptions), aliases=_ALIASES)
+@command("SOURCE... DEST", PackOptions, TransformOptions, aliases=_ALIASES)
 def pack(**options: Any) -> int:
     """Pack the images in SOURCE into shards at DEST.
 
@@ -87,7 +87,7 @@ def pack(**options: Any) -> int:
     return _write("pack", transform=take_transform(options), **options)
 
 
-@command("SOURCE... DEST", options_of(ConvertOptions, TransformOptions), aliases=_ALIASES)
+@command("SOURCE... DEST", ConvertOptions, TransformOptions, aliases=_ALIASES)
 def convert(**options: Any) -> int:
     """Convert SOURCE to another format, without loss.
 
@@ -116,7 +116,7 @@ def convert(**options: Any) -> int:
     return _write("convert", **options)
 
 
-@command("SOURCE... DEST", options_of(ShardOptions), aliases=_ALIASES)
+@command("SOURCE... DEST", ShardOptions, aliases=_ALIASES)
 def cut(**options: Any) -> int:
     """Write SOURCE as shards of another size or order at DEST.
 
@@ -135,7 +135,7 @@ def cut(**options: Any) -> int:
     return _write("shard", **options)
 
 
-@command("SOURCE... DATASET", options_of(AppendOptions))
+@command("SOURCE... DATASET", AppendOptions)
 def append(dataset: str, **options: Any) -> int:
     """Add the samples of SOURCE, as new shards, to DATASET.
 
@@ -160,7 +160,7 @@ def append(dataset: str, **options: Any) -> int:
         multiple=True,
         help="Write only this index; can be repeated.  [default: all of the format]",
     ),
-    options_of(IndexOptions),
+    IndexOptions,
 )
 def index(dataset: str, **options: Any) -> int:
     """Write the indexes of existing shards.
@@ -191,7 +191,7 @@ def index(dataset: str, **options: Any) -> int:
 shard = DefaultGroup(name="shard", default=cut, lazy=COMMANDS_OF_SHARD)
 
 
-@command("DEST", options_of(VerifyOptions), source_options)
+@command("DEST", VerifyOptions, source_options)
 def verify(dest: str, against: str | None, **options: Any) -> int:
     """Prove that the shards at DEST are whole.
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from dsprep.options import require_effect
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LAST = "Run"  # the group of `--help`, which click itself adds as the last option
 
@@ -67,13 +65,13 @@ class GroupedCommand(click.Command):
     def __init__(
         self,
         *args: Any,
-        params: Sequence[click.Parameter] | Callable[[], Sequence[click.Parameter]],
+        params: Callable[[], list[click.Parameter]],
         aliases: Mapping[str, str] = {},
         **kwargs: Any,
     ) -> None:
         """Take what click's commands take, and other names of options, which the help omits.
 
-        ``params`` may be a function: a module with many commands makes the options of one only.
+        ``params`` is a function: a module with many commands makes the options of one only.
         """
         super().__init__(*args, **kwargs)
         del self.params  # which would hide those below
@@ -84,7 +82,7 @@ class GroupedCommand(click.Command):
     @cached_property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
         """The arguments and options."""
-        params = [*(self._declared() if callable(self._declared) else self._declared)]
+        params = self._declared()
         if any(getattr(parameter, "rare", False) for parameter in params):
             params.append(
                 GroupedOption(
@@ -225,10 +223,6 @@ class DefaultGroup(LazyGroup):
         self.format_commands(ctx, formatter)
 
 
-def option_group(group: str) -> Callable[..., Callable[[F], F]]:
-    """Return a decorator like ``click.option`` for the options of one heading."""
-
-    def option(*args: Any, **kwargs: Any) -> Callable[[F], F]:
-        return click.option(*args, cls=GroupedOption, group=group, **kwargs)
-
-    return option
+def option_group(group: str) -> Callable[..., GroupedOption]:
+    """Return a function that makes options of one heading, from what ``click.option`` takes."""
+    return lambda *names, **values: GroupedOption(names, group=group, **values)

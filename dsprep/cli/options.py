@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
 T = TypeVar("T")
-Decorator: TypeAlias = Callable[[Callable[..., Any]], Any]
+Declared: TypeAlias = "type | click.Parameter | Sequence[Declared]"
 
 
 class Parsed(click.ParamType[T]):
@@ -101,51 +100,42 @@ def split_commas(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
-def together(*options: Decorator) -> Decorator:
-    """Declare options of several commands in one place, in their order."""
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        return reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
-
-    return decorate
-
-
 def command(
-    arguments: str, *options: Decorator, name: str | None = None, aliases: Mapping[str, str] = {}
+    arguments: str,
+    *declared: Declared,
+    without: Sequence[str] = (),
+    cls: type[GroupedCommand] = GroupedCommand,
+    **about: Any,
 ) -> Callable[[Callable[..., Any]], GroupedCommand]:
     """Declare a command with arguments of these metavars, its options and those of its report."""
-    words, named = arguments.split(), []
-    for word in words:
-        about: dict[str, Any] = {"metavar": word, "required": True}
-        if word.endswith("..."):
-            about["nargs"] = -1
-            if word != words[-1]:  # click takes a single word for what follows
-                about |= {"required": False, "callback": _require_all}
-        named.append(click.argument(word.rstrip(".").lower(), **about))
 
     def parameters() -> list[click.Parameter]:
-        def function() -> None: ...
-
-        declared: Any = together(*named, *options, output_options)(function)
-        return list(reversed(declared.__click_params__))
+        found: list[click.Parameter] = []
+        for word in (words := arguments.split()):
+            values: dict[str, Any] = {"metavar": word}
+            if word.endswith("..."):
+                values |= {"nargs": -1, "required": True}
+                if word != words[-1]:  # click takes a single word for what follows
+                    values |= {"required": False, "callback": _require_all}
+            found.append(click.Argument([word.rstrip(".").lower()], **values))
+        found += [*_parameters(declared), *output_options]
+        return [each for each in found if each.name not in without]
 
     def decorate(function: Callable[..., Any]) -> GroupedCommand:
-        about: dict[str, Any] = {"callback": function, "help": function.__doc__}
-        return GroupedCommand(
-            name or function.__name__, params=parameters, aliases=aliases, **about
-        )
+        values: dict[str, Any] = {"name": function.__name__, "help": function.__doc__, **about}
+        return cls(callback=function, params=parameters, **values)
 
     return decorate
 
 
-def options_of(*kinds: type, without: Sequence[str] = ()) -> Decorator:
-    """Declare the options of classes in :mod:`dsprep.keywords` and others."""
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        shown = [each for kind in kinds for each in shown_in(kind) if each.name not in without]
-        return together(*map(_click_option, shown))(function)
-
-    return decorate
+def _parameters(declared: Iterable[Declared]) -> Iterator[click.Parameter]:
+    for each in declared:
+        if isinstance(each, click.Parameter):
+            yield each
+        elif isinstance(each, type):
+            yield from map(_click_option, shown_in(each))
+        else:
+            yield from _parameters(each)
 
 
 def shown_in(kind: type) -> list[Option]:
@@ -153,7 +143,7 @@ def shown_in(kind: type) -> list[Option]:
     return [each for each in options_in(kind).values() if each.group]
 
 
-def _click_option(declared: Option) -> Decorator:
+def _click_option(declared: Option) -> click.Parameter:
     """Return an option of click; the type that is declared says what it takes."""
     hint, name = declared.hint, option_name(declared.name)
     about: dict[str, Any] = {"help": declared.help, "default": declared.default}
@@ -208,15 +198,15 @@ def _require_all(context: click.Context, argument: click.Parameter, value: Any) 
     return value
 
 
-source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
+source_options = (SourceOptions, ClassOptions, FieldOptions)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
     from dsprep.sources.reading import make_source
 
-    kinds = (SourceOptions, ClassOptions, FieldOptions)
-    given = {each.name: options.pop(each.name) for kind in kinds for each in shown_in(kind)}
+    shown = [each.name for kind in source_options for each in shown_in(kind)]
+    given = {name: options.pop(name) for name in shown}
     return make_source(root, others=others, needs_names=True, **given)
 
 
@@ -241,7 +231,7 @@ def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:
     return quiet
 
 
-output_options = together(
+output_options = (
     _run("--json", "as_json", is_flag=True, help="Print the report as JSON."),
     _run(
         "-q",
