@@ -107,6 +107,9 @@ class Options:
     def __post_init__(self) -> None:
         """Check the options."""
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: options do not change")
+
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by their names on the command line."""

@@ -18,6 +18,7 @@ from dsprep.keywords import (
     ShardOptions,
     TransformOptions,
 )
+from dsprep.progress import progress_for
 from dsprep.verifying.options import IndexOptions, VerifyOptions
 
 COMMANDS_OF_SHARD = {
@@ -35,10 +36,9 @@ def _write(
     """Call a function that writes, and print its report; return the exit code."""
     from dsprep.cli.report import show, write_lines
     from dsprep.formats import FORMATS
-    from dsprep.progress import progress_for
 
-    progress = progress_for(sys.stderr, quiet)
-    report = getattr(dsprep, function)(source, dest, progress=progress, **options)
+    options["progress"] = progress_for(sys.stderr, quiet)
+    report = getattr(dsprep, function)(source, dest, **options)
     show(report, write_lines, as_json, quiet)
     if report.collisions and FORMATS[report.format].equal_keys == "merged":
         raise SourceError(
@@ -51,7 +51,6 @@ def _write(
 def _check(function: str, dest: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Call a function that checks shards, and print its report; return the exit code."""
     from dsprep.cli.report import index_lines, show, verify_lines
-    from dsprep.progress import progress_for
 
     report = getattr(dsprep, function)(dest, progress=progress_for(sys.stderr, quiet), **options)
     lines = index_lines if function == "index" else verify_lines

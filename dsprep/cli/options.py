@@ -157,7 +157,7 @@ def _click_option(declared: Option) -> click.Parameter:
         about["is_flag"] = True
         name += f"/--no-{name[2:]}" if declared.default else ""
     elif hint.startswith("Mapping"):
-        about |= {"multiple": True, "callback": _read_pairs}
+        about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], name)}
         del about["default"]
     elif hint.startswith("Sequence"):
         about |= (
@@ -178,12 +178,6 @@ def _click_option(declared: Option) -> click.Parameter:
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
     group = option_group(declared.group)
     return group(*short, name, declared.name, rare=declared.rare, **about)
-
-
-def _read_pairs(
-    context: click.Context, option: click.Parameter, pairs: tuple[str, ...]
-) -> Mapping[str, str]:
-    return parse_pairs(pairs, max(option.opts, key=len))
 
 
 def _require_all(context: click.Context, argument: click.Parameter, value: Any) -> Any:

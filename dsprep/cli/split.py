@@ -12,6 +12,7 @@ from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.keywords import SplitOptions
+from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_some
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ def split(
       dsprep split 'wds/train-{000000..000146}.tar' -o lists/
       dsprep split photos/ -o tree/ --materialize hardlink
     """
-    from dsprep.progress import progress_for
     from dsprep.splits.ratios import parse_ratios
 
     report = dsprep.split(
