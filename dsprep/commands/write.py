@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsprep.commands.write_report import WriteReport, report_of
-from dsprep.dataset.manifest import Manifest
-from dsprep.dataset.recorded import Recorded, recorded_options
+from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import frames_note
 from dsprep.formats import CONCATENATIVE

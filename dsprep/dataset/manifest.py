@@ -1,4 +1,4 @@
-"""``manifest.json``: what a data set on disk consists of; written last, when all is there."""
+"""``manifest.json``: what a data set on disk consists of, and how it was made; written last."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dsprep.errors import OtherVersion, SourceError, source_errors
+from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
-from dsprep.schema import Schema
+from dsprep.formats import FORMATS
+from dsprep.formats.base import Format
+from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import Transform
+from dsprep.schema import Choice, Schema
 from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular
 from dsprep.storage.store import crc32c as extend
@@ -226,6 +230,53 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
         return rejects
     except (ValueError, RecursionError):
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How shards were made, as far as reading them depends on it."""
+
+    layout: Format  # the format
+    transform: Transform | None = None  # what was done to images; None if their bytes were copied
+    max_pixels: int = DEFAULT_MAX_PIXELS  # the most pixels that an image could have
+    key: str = "path"  # `path` or `index`: where keys came from
+    # the fields that do not depend on the geometry of images
+    keep_fields: frozenset[str] = frozenset()
+    # which fields were kept: `only`, `drop` and `rename`; empty if all were
+    fields: Choice = Choice()
+    known: bool = True  # whether this was recorded; if not, it is what is most likely
+
+
+def recorded_options(manifest: Manifest, path: str) -> Recorded:
+    """Read the options of the manifest at a path, which may come from anywhere."""
+    if manifest.format not in FORMATS:
+        raise SourceError(
+            f"{path}: the format {manifest.format!r:.40} is not one that dsprep knows"
+        )
+    try:
+        options = manifest.options
+        if options.get("indexed") is True:
+            return Recorded(FORMATS[manifest.format](), known=False)
+        fields = options.get("fields", {})
+        only, drop = (tuple(map(str, fields.get(name, ()))) for name in ("only", "drop"))
+        layout = {name: value for name, value in options["format"].items() if name != "name"}
+        made = Recorded(
+            FORMATS[manifest.format](**layout),
+            None if options["transform"] is None else Transform.from_json(options["transform"]),
+            int(options["max_pixels"]),
+            str(options["key"]),
+            frozenset(map(str, options.get("keep_fields", ()))),
+            Choice(only=only, drop=drop, rename=dict(fields.get("rename", {}))),
+        )
+        # What was converted to the right type, or left out, is not what was recorded.
+        told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))
+        if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
+            return replace(made, layout=replace(made.layout, schema=manifest.schema))
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
+        pass
+    raise SourceError(f"{path}: its options are not those of this version of dsprep")
 
 
 def _file_name(name: str) -> str:

@@ -10,7 +10,6 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from google_crc32c import extend
@@ -21,7 +20,7 @@ from dsprep.findings import Reject, reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
-from dsprep.run.target import Target, Written, two_names
+from dsprep.run.target import Listed, Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular
@@ -30,41 +29,46 @@ _BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds t
 _LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
 _REJECTS = 100  # rejects that are reported at once
 
-# The id, the label and the name of a sample, as an index beside a shard has them.
-Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
-
 # Called with the samples and bytes done, and the rejects met, since the last call.
 Report: TypeAlias = Callable[[int, int, list[Reject]], None]
 
 
 class ShardTask(NamedTuple):
-    """A shard, or a piece of one, to write."""
+    """A shard, or a piece of one, to write: of samples, or of pieces to join."""
 
     target: Target
     name: str
     pipeline: Pipeline
     rows: Rows
     whole: bool  # whether it is all of its shard, which has a trailer and sidecars
-
-
-class JoinTask(NamedTuple):
-    """Pieces to join into a shard."""
-
-    target: Target
-    name: str
-    layout: Format
-    rows: Rows
     source: str  # what the samples come from, for messages
-    pieces: Sequence[tuple[str, Written]]  # their paths and receipts, in order
+    pieces: Sequence[tuple[str, Written]] = ()  # their paths and receipts, in order
 
 
 def write_shard(task: ShardTask, report: Report) -> Written:
-    """Write a shard or a piece, publish it, and leave its receipt."""
-    pipeline, rows, layout = task.pipeline, task.rows, task.pipeline.layout
-    path = str(task.target.partial(task.name))
-    written, sizes, listed = Written(), list[int](), list[Listed]()
-    labels = _Labels(pipeline, written)
-    is_listed = layout.sidecar_suffixes and pipeline.reader.reads_samples and not pipeline.copies
+    """Write a shard or a piece, publish it after its sidecars, and leave its receipt."""
+    layout, files = task.pipeline.layout, list[FileReceipt]()
+    path = task.target.partial(task.name)
+    with destination_errors(path), closing(_open_writer(str(path), task)) as writer:
+        written = (_join_pieces if task.pieces else _write_samples)(task, writer, report)
+        writer.finish()
+    if task.whole and layout.sidecar_suffixes:
+        kept = task.rows.without(set(written.rejected))
+        kept = _rows_of(written.listed) if written.listed else kept
+        for suffix, data in layout.sidecars(kept, written.sizes or kept.sizes).items():
+            beside = path.with_suffix(suffix)
+            with destination_errors(beside):
+                beside.write_bytes(data)
+            files.append(FileReceipt(beside.name, len(data), extend(0, data)))
+        written.sizes, written.listed = [], []
+    written.files = [*files, FileReceipt(path.name, writer.bytes, writer.crc32c)]
+    task.target.leave(task.name, written)
+    return written
+
+
+def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
+    rows, written = task.rows, Written()
+    facts = _Facts(task.pipeline, written)
     position = samples = pending = told = 0
 
     def tell() -> None:
@@ -72,96 +76,73 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         report(samples, pending, written.rejects[told:])
         samples, pending, told = 0, 0, len(written.rejects)
 
-    with destination_errors(path), closing(_open_writer(path, task)) as writer:
-        for count, sample in _samples(pipeline, rows):
-            try:
-                if isinstance(sample, BadSample):
-                    raise sample
-                size = writer.add(sample)
-            except BadSample as error:
-                written.rejects.append(reject_of(rows.paths[position], error))
-                written.rejected.append(position)
-            else:
-                samples += count
-                pending += size
-                if isinstance(sample, Sample):
-                    sizes.append(size)
-                    labels.add(sample)
-                    written.lost_frames += sample.lost_frames
-                    if is_listed:
-                        listed.append(labels.listed(sample))
-            position += count
-            if pending >= _BUFFER or len(written.rejects) - told >= _REJECTS:
-                tell()
-        writer.finish()
-        tell()
-    written.samples = position - len(written.rejected)
-    sidecars: list[FileReceipt] = []
-    if layout.sidecar_suffixes:
-        kept = rows.without(set(written.rejected))
-        sizes = list(kept.sizes) if pipeline.copies else sizes
-        if task.whole:
-            kept = _rows_of(listed) if is_listed else kept
-            sidecars = _write_sidecars(path, layout, kept, sizes)
+    for count, sample in _samples(task.pipeline, rows):
+        try:
+            if isinstance(sample, BadSample):
+                raise sample
+            size = writer.add(sample)
+        except BadSample as error:
+            written.rejects.append(reject_of(rows.paths[position], error))
+            written.rejected.append(position)
         else:
-            written.sizes, written.listed = sizes, listed
-    own = FileReceipt(os.path.basename(path), writer.bytes, writer.crc32c)
-    written.files = [*sidecars, own]
-    task.target.leave(task.name, written)
+            samples += count
+            pending += size
+            if isinstance(sample, Sample):
+                facts.add(sample, size)
+        position += count
+        if pending >= _BUFFER or len(written.rejects) - told >= _REJECTS:
+            tell()
+    tell()
+    written.samples = position - len(written.rejected)
     return written
 
 
-def join_pieces(task: JoinTask, report: Report) -> Written:
-    """Join pieces into a shard with its trailer and its sidecars, publish it, leave its receipt."""
-    layout, parts = task.layout, [part for _, part in task.pieces]
-    path = str(task.target.partial(task.name))
-    joined = Written.merged(parts, task.source)
-    with destination_errors(path), closing(ShardWriter(path, layout, True)) as writer:
-        for piece, part in task.pieces:
-            crc = 0
-            with open(piece, "rb", buffering=0, opener=open_regular) as file:
-                while block := file.read(_BUFFER):
-                    crc = extend(crc, block)
-                    writer.add(block)
-                    report(0, 0, [])
-            if crc != part.files[-1].crc32c:
-                os.unlink(piece)
-                raise RunStopped(
-                    f"{piece}: its checksum is wrong, so dsprep removed it; "
-                    "give the same command again to continue"
-                )
-        writer.finish()
-    joined.files = [FileReceipt(task.name, writer.bytes, writer.crc32c)]
-    if layout.sidecar_suffixes:
-        listed = [each for part in parts for each in part.listed]
-        sizes = [size for part in parts for size in part.sizes]
-        rows = _rows_of(listed) if listed else task.rows
-        joined.files = [*_write_sidecars(path, layout, rows, sizes), *joined.files]
-    task.target.leave(task.name, joined)
+def _join_pieces(task: ShardTask, writer: Any, report: Report) -> Written:
+    joined = Written.merged([part for _, part in task.pieces], task.source)
+    for piece, part in task.pieces:
+        crc = 0
+        with open(piece, "rb", buffering=0, opener=open_regular) as file:
+            while block := file.read(_BUFFER):
+                crc = extend(crc, block)
+                writer.add(block)
+                report(0, 0, [])
+        if crc != part.files[-1].crc32c:
+            os.unlink(piece)
+            raise RunStopped(
+                f"{piece}: its checksum is wrong, so dsprep removed it; "
+                "give the same command again to continue"
+            )
     return joined
 
 
-class _Labels:
-    """Gathers what samples tell of their labels."""
+class _Facts:
+    """Gathers what a receipt tells of samples, as they are written."""
 
     def __init__(self, pipeline: Pipeline, written: Written) -> None:
-        label = pipeline.layout.schema.label_field if pipeline.layout.schema else None
+        layout = pipeline.layout
+        label = layout.schema.label_field if layout.schema else None
         self._label, self._written = pipeline.schema.label, written
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
+        self._has_sidecars = bool(layout.sidecar_suffixes)
+        self._is_listed = pipeline.reader.reads_samples
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: Sample, size: int) -> None:
+        written = self._written
+        written.lost_frames += sample.lost_frames
         if self._expected is not None and self._expected not in sample.fields:
-            self._written.unlabeled += 1
+            written.unlabeled += 1
         if self._class is not None and sample.class_name is not None:
             number = sample.fields.get(self._class)
-            name = self._written.class_names.setdefault(str(number), sample.class_name)
+            name = written.class_names.setdefault(str(number), sample.class_name)
             if name != sample.class_name:
                 raise two_names(sample.key, number, name, sample.class_name)
-
-    def listed(self, sample: Sample) -> Listed:
-        label = sample.fields.get(self._label) if self._label else None
-        return sample.id, (label,) if isinstance(label, float) else label, path_of(sample)
+        if self._has_sidecars:
+            written.sizes.append(size)
+            if self._is_listed:
+                label = sample.fields.get(self._label) if self._label else None
+                label = (label,) if isinstance(label, float) else label
+                written.listed.append((sample.id, label, path_of(sample)))
 
 
 def _open_writer(path: str, task: ShardTask) -> Any:
@@ -199,18 +180,6 @@ def _rows_of(listed: Sequence[Listed]) -> Rows:
     ids, labels, names = zip(*listed, strict=True) if listed else ((), (), ())
     labels = tuple(0 if label is None else label for label in labels)
     return Rows(ids, names, (), labels)
-
-
-def _write_sidecars(
-    shard: str, layout: Format, rows: Rows, sizes: Sequence[int]
-) -> list[FileReceipt]:
-    written = []
-    for suffix, data in layout.sidecars(rows, sizes).items():
-        path = Path(shard).with_suffix(suffix)
-        with destination_errors(path):
-            path.write_bytes(data)
-        written.append(FileReceipt(path.name, len(data), extend(0, data)))
-    return written
 
 
 class ShardWriter(OutputFile):

@@ -152,9 +152,12 @@ def rejects_of(
 
 
 def _read(target: Target, name: str, parse: Callable[[bytes, str], T], advice: str) -> T:
+    url = target.destination.url(name)
     try:
-        return parse(target.read(name), target.destination.url(name))
-    except SourceError as error:
+        if (data := target.find(name)) is None:
+            raise SourceError(f"{url}: does not exist")
+        return parse(data, url)
+    except (SourceError, DestinationError) as error:
         raise DestinationError(f"{error}; {advice}") from None
 
 
@@ -223,8 +226,8 @@ def begin(
 def _withdraw(target: Target, overwrite: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
     if overwrite and target.stamps([target.manifest]):
-        with suppress(SourceError):  # dsprep did not write what cannot be read
-            target.write(target.notes + REPLACED, target.read(target.manifest))
+        if data := _find(target, target.manifest):
+            target.write(target.notes + REPLACED, data)
         target.delete([target.manifest])
         if target.stamps([target.manifest]):
             url = target.destination.url(target.manifest)
@@ -243,7 +246,7 @@ def _refuse_files_of_others(
     for name in there:
         if base is not None and name not in shards:
             continue
-        if name.endswith("classes.txt") and target.read(name) == _classes(plan.catalog.classes):
+        if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.classes):
             continue
         url = plan.job.destination.url(name)
         if base:
@@ -404,10 +407,7 @@ def files_of_run(target: Target) -> list[str]:
 
 def remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
-    data = None
-    with suppress(DestinationError):  # it is no regular file
-        data = target.find(target.notes + REPLACED)
-    if data is None:
+    if (data := _find(target, target.notes + REPLACED)) is None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
         replaced = parse_manifest(data, REPLACED)
@@ -417,6 +417,13 @@ def remove_replaced(target: Target, finished: Manifest | None) -> None:
             kept = {file.name for file in finished.every_file()} if finished else set()
             target.delete(names - kept)
     target.delete_notes(REPLACED)
+
+
+def _find(target: Target, name: str) -> bytes | None:
+    """Read a small file; None also if it is no regular one, which dsprep did not write."""
+    with suppress(DestinationError):
+        return target.find(name)
+    return None
 
 
 def tidy_up(target: Target, finished: Manifest) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import (
@@ -48,6 +48,11 @@ if TYPE_CHECKING:
     from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import S3Store
 
+T = TypeVar("T")
+
+# The id, the label and the name of a sample, as an index beside a shard has them.
+Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
+
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
 
 
@@ -62,19 +67,23 @@ class Written:
     # the names of classes, by their numbers as text, that samples themselves tell
     class_names: dict[str, str] = field(default_factory=dict)
     unlabeled: int = 0  # how many samples lack the label that others have
-    # of a piece, for the index of its shard: the positions of the rejects among its rows, the bytes
-    # of each sample, and the id, label and name of each if they were not known before
-    rejected: list[int] = field(default_factory=list)
-    sizes: Sequence[int] = ()
-    listed: Sequence[tuple[int, int | tuple[float, ...] | None, str]] = ()
+    rejected: list[int] = field(default_factory=list)  # the positions of the rejects in its rows
+    # of a piece, for the index of its shard: the bytes of each sample, and the samples if what is
+    # listed of them was not known before
+    sizes: list[int] = field(default_factory=list)
+    listed: list[Listed] = field(default_factory=list)
 
     @classmethod
     def merged(cls, parts: Sequence[Written], source: str) -> Written:
         """Add up what parts hold, without their files; ``source`` is for messages."""
         whole = cls()
         for part in parts:
+            start = whole.samples + len(whole.rejected)
+            whole.rejected += [start + position for position in part.rejected]
             whole.samples += part.samples
             whole.rejects += part.rejects
+            whole.sizes += part.sizes
+            whole.listed += part.listed
             whole.lost_frames += part.lost_frames
             whole.unlabeled += part.unlabeled
             for number, name in part.class_names.items():
@@ -192,16 +201,6 @@ class Target:
         """Whether a run is writing there, or has left something."""
         return self.work.is_dir() or bool(self._below(self.notes))
 
-    def read(self, name: str) -> bytes:
-        """Read a small file; raises `SourceError`."""
-        try:
-            data = self.find(name)
-        except DestinationError as error:
-            raise SourceError(str(error)) from None
-        if data is None:
-            raise SourceError(f"{self.destination.url(name)}: does not exist")
-        return data
-
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
         found = {}
@@ -237,17 +236,15 @@ class Target:
 
     def find(self, name: str) -> bytes | None:
         """Read a small file; None if there is none."""
-        url = self.destination.url(name)
-        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
-            return read_bytes(url)
-        return None
+        return _look(self.destination.url(name), read_bytes)
 
     def _below(self, prefix: str) -> list[str]:
         """Return the names of the files below a prefix, which ends in a slash."""
-        url = self.destination.url(prefix)
-        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
+
+        def files(url: str) -> list[str]:
             return sorted(prefix + each.name for each in entries(url) if each.is_file())
-        return []
+
+        return _look(self.destination.url(prefix), files) or []
 
     def write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
@@ -449,11 +446,12 @@ def _connect(bucket: str) -> S3Store:
         raise DestinationError(str(error)) from None
 
 
-@contextmanager
-def _reading(url: str) -> Iterator[None]:
-    """Raise errors of reading what a run keeps at its target."""
+def _look(url: str, read: Callable[[str], T]) -> T | None:
+    """Read what a run keeps at its target; None if it is not there."""
     try:
-        yield
+        return read(url)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except SourceError as error:
         raise DestinationError(str(error)) from None
     except OSError as error:

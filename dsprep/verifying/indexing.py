@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
-from dsprep.dataset.recorded import options_of_others
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
 from dsprep.formats.base import Format, ShardFacts
@@ -272,7 +271,12 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
         rejected=0,
         bytes=sum(shard.bytes for shard in made.values()),
         source="",
-        options=options_of_others(layout, shards.destination.single is not None),
+        # Nothing tells those of the program that wrote the shards.
+        options={
+            "format": {"name": layout.name},
+            "indexed": True,
+            "single_file": shards.destination.single is not None,
+        },
         shards=receipts,
         files=[FileReceipt.of(classes)] if classes.is_file() else [],
     )
