@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
@@ -25,10 +25,9 @@ from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
+from dsprep.workers.worker import Report
 
 _REPORT_EVERY = 8
-# called with the samples measured since the last call, and their bytes
-Report: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

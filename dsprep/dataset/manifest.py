@@ -31,14 +31,9 @@ UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its c
 
 _CRC32C = re.compile("[0-9a-f]{8}")
 
-_JSON = {
-    dict: "a JSON object",
-    list: "a list",
-    str: "a text",
-    int: "a whole number",
-    bool: "true or false",
-}
-"""The types of values, as users know them."""
+# The types of values, as users know them.
+_JSON: dict[type, str] = {dict: "a JSON object", list: "a list", str: "a text"}
+_JSON |= {int: "a whole number", bool: "true or false"}
 
 T = TypeVar("T")
 
@@ -70,7 +65,11 @@ class FileReceipt:
         crc32c = _get(str, values, "crc32c")
         if not _CRC32C.fullmatch(crc32c):
             raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
-        name = _file_name(_get(str, values, "name"))
+        name = _get(str, values, "name")
+        data = name.encode("utf-8", "replace")  # half characters become others
+        leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
+        if leads_out or data.decode() != name or len(data) > LONGEST_NAME:
+            raise ValueError(f"{name!r:.100} names no file in its directory")
         return FileReceipt(name, _get(int, values, "bytes"), int(crc32c, 16))
 
 
@@ -119,6 +118,9 @@ class Manifest:
             yield shard
             yield from shard.sidecars
         yield from self.files
+
+    def names(self) -> set[str]:
+        return {file.name for file in self.every_file()}
 
     def to_json(self) -> str:
         values = {
@@ -277,15 +279,6 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
         pass
     raise SourceError(f"{path}: its options are not those of this version of dsprep")
-
-
-def _file_name(name: str) -> str:
-    """Accept the name of a file that can only lie in the directory of the manifest."""
-    data = name.encode("utf-8", "replace")  # half characters become others
-    leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
-    if leads_out or data.decode() != name or len(data) > LONGEST_NAME:
-        raise ValueError(f"{name!r:.100} names no file in its directory")
-    return name
 
 
 def _get(kind: type[T], values: Any, name: str) -> T:

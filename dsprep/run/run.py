@@ -125,17 +125,17 @@ class Run:
         """Whether shards are cut into pieces, because workers would be idle otherwise."""
         # Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
         # does opening a small file, but not copying a large one.
-        plan, layout, shards = self._plan, self._pipeline.layout, len(self._shards)
-        pipeline, reader = self._pipeline, plan.catalog.reader
+        plan, pipeline, shards = self._plan, self._pipeline, len(self._shards)
+        layout, reader = pipeline.layout, plan.catalog.reader
         # Only the worker that writes a shard finds out whether its keys differ.
         keys_known = layout.equal_keys != "merged" or plan.catalog.keys_known
         is_one_stream = layout.compressed or (reader.spools() and plan.in_order)
         if workers == 1 or not layout.concatenative or not keys_known or is_one_stream:
             return False
-        if plan.job.destination.remote is not None:  # pieces wait on this disk
-            needed = 2 * sum(shard.bytes for shard in plan.shards)
-            if needed > free_bytes(self._state.target.work):
-                return False
+        needed = 2 * sum(shard.bytes for shard in self._shards)  # pieces wait on this disk
+        is_remote = plan.job.destination.remote is not None
+        if is_remote and needed > free_bytes(self._state.target.work):
+            return False
         if pipeline.images.transform is not None or pipeline.images.check == "decode":
             return shards < 4 * workers
         if reader.reads_samples and not pipeline.copies:

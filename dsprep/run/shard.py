@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
 
 from google_crc32c import extend
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, RunStopped
-from dsprep.findings import Reject, reject_of
+from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
@@ -24,13 +24,11 @@ from dsprep.run.target import Listed, Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular
+from dsprep.workers.worker import Report
 
 _BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds them in the cache
 _LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
 _REJECTS = 100  # rejects that are reported at once
-
-# Called with the samples and bytes done, and the rejects met, since the last call.
-Report: TypeAlias = Callable[[int, int, list[Reject]], None]
 
 
 class ShardTask(NamedTuple):
@@ -46,10 +44,18 @@ class ShardTask(NamedTuple):
 
 
 def write_shard(task: ShardTask, report: Report) -> Written:
-    """Write a shard or a piece, publish it after its sidecars, and leave its receipt."""
+    """Write a shard or a piece, publish it after its sidecars, and leave its receipt.
+
+    What is done since the last call is reported: samples, bytes, rejects.
+    """
     layout, files = task.pipeline.layout, list[FileReceipt]()
     path = task.target.partial(task.name)
-    with destination_errors(path), closing(_open_writer(str(path), task)) as writer:
+    with destination_errors(path), ExitStack() as stack:
+        if layout.concatenative:
+            writer: Any = ShardWriter(str(path), layout, task.whole)
+        else:
+            writer = layout.open_writer(str(path), str(task.target.tree))
+        stack.callback(writer.close)
         written = (_join_pieces if task.pieces else _write_samples)(task, writer, report)
         writer.finish()
     if task.whole and layout.sidecar_suffixes:
@@ -143,13 +149,6 @@ class _Facts:
                 label = sample.fields.get(self._label) if self._label else None
                 label = (label,) if isinstance(label, float) else label
                 written.listed.append((sample.id, label, path_of(sample)))
-
-
-def _open_writer(path: str, task: ShardTask) -> Any:
-    layout = task.pipeline.layout
-    if layout.concatenative:
-        return ShardWriter(path, layout, task.whole)
-    return layout.open_writer(path, str(task.target.tree))
 
 
 def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:

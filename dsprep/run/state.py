@@ -170,9 +170,8 @@ def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[
             f"{destination}: holds a data set that another command wrote ({other}); "
             "give --overwrite to replace it, or another destination"
         )
-    names = [file.name for file in finished.every_file()]
-    missing = set(names).difference(target.stamps(names))
-    if missing:
+    names = finished.names()
+    if missing := names.difference(target.stamps(names)):
         raise DestinationError(
             f"{destination.url(min(missing))}: is in the manifest but not there, as "
             f"{len(missing):,} files are; give --overwrite to pack again"
@@ -249,14 +248,9 @@ def _refuse_files_of_others(
         if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.classes):
             continue
         url = plan.job.destination.url(name)
-        if base:
-            raise DestinationError(
-                f"{url}: is there already, and not in the manifest; move it away first"
-            )
-        raise DestinationError(
-            f"{url}: is there already, and not by this command; "
-            "give --overwrite to replace it, or another destination"
-        )
+        advice = "give --overwrite to replace it, or another destination"
+        why = "in the manifest; move it away first" if base else f"by this command; {advice}"
+        raise DestinationError(f"{url}: is there already, and not {why}")
 
 
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
@@ -265,7 +259,7 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     names = set(plan.files())
     if replaced is not None:
         _require_own(destination, replaced)
-        names.update(file.name for file in replaced.every_file())
+        names |= replaced.names()
     elif source.classes and read_bytes(source.classes) == _classes(plan.catalog.classes):
         names.discard(destination.companion("classes.txt").name)
     for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
@@ -309,9 +303,9 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     else:
         shards = [*(base.shards if base else ())]
         for done in (state.done[shard.name] for shard in plan.shards):
-            *sidecars, own = done.files
-            facts = own.name, own.bytes, own.crc32c, done.samples
-            shards.append(ShardReceipt(*facts, tuple(sidecars)))
+            *beside, own = done.files
+            facts = own.name, own.bytes, own.crc32c
+            shards.append(ShardReceipt(*facts, done.samples, tuple(beside)))
         size = sum(shard.bytes for shard in shards)
     for name, data in _companions(plan, classes, shards, rejects, base).items():
         if not data:
@@ -410,12 +404,10 @@ def remove_replaced(target: Target, finished: Manifest | None) -> None:
     if (data := _find(target, target.notes + REPLACED)) is None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
-        replaced = parse_manifest(data, REPLACED)
-        names = {file.name for file in replaced.every_file()}
-        if replaced != finished:
+        if (replaced := parse_manifest(data, REPLACED)) != finished:
+            names = replaced.names()
             remove_folder(target.destination, names)
-            kept = {file.name for file in finished.every_file()} if finished else set()
-            target.delete(names - kept)
+            target.delete(names - (finished.names() if finished else set()))
     target.delete_notes(REPLACED)
 
 
@@ -429,8 +421,7 @@ def _find(target: Target, name: str) -> bytes | None:
 def tidy_up(target: Target, finished: Manifest) -> None:
     """Remove what a run needed whose manifest is published."""
     remove_replaced(target, finished)
-    names = (file.name for file in finished.every_file())
-    target.abort_uploads([*files_of_run(target), *names])
+    target.abort_uploads([*files_of_run(target), *finished.names()])
     target.delete_notes(RECEIPTS, RUN)
 
 

@@ -291,17 +291,14 @@ class PrefixTarget(Target):
         return self.destination.remote.key + name
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
-        """List the files that begin as this data set's do."""
-        before = len(self._key())
         there = {
-            each.key[before:]: (each.size, each.etag)
+            each.key: (each.size, each.etag)
             for level in self._store.levels(self._key(self.destination.stem))
             for each in level.files
         }
-        return {name: there[name] for name in names if name in there}
+        return {name: there[key] for name in names if (key := self._key(name)) in there}
 
     def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
-        """Upload the files, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
         from dsprep.storage.transfer import TransferOptions
@@ -325,7 +322,6 @@ class PrefixTarget(Target):
         self._store.publish(self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; missing ones are no failure."""
         for error in self._store.delete([self._key(name) for name in names]).values():
             raise error
 
@@ -365,7 +361,6 @@ class PrefixTarget(Target):
             )
 
     def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort the uploads, as far as this run may list them."""
         keys = {self._key(name) for name in names}
         with suppress(StoreError):
             for upload in self._store.list_uploads(self._key(self.destination.stem)):
@@ -383,7 +378,6 @@ class Hold:
         self._lock, self._lease, self._work = ScratchLock(work, guarded), lease, work
 
     def check(self) -> None:
-        """Require that no other run has taken the lease."""
         if self._lease is not None:
             self._lease.check()
 
@@ -429,7 +423,6 @@ def target_of(destination: Destination) -> Target:
 
 @cache
 def _pace() -> Pace:
-    """Return the threads of this process that move parts."""
     from dsprep.storage.pool import Pace  # a run on a disk needs none
 
     return Pace()
@@ -437,7 +430,6 @@ def _pace() -> Pace:
 
 @cache
 def _connect(bucket: str) -> S3Store:
-    """Return the connection of this process, which raises errors of a destination."""
     from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
 
     try:

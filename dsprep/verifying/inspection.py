@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from operator import methodcaller
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import google_crc32c
 
@@ -26,21 +26,24 @@ from dsprep.schema import TYPES, Field, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
 from dsprep.verifying.indexes import mxnet_difference
 from dsprep.verifying.report import Problem, counted, problem_of
-from dsprep.workers.pool import Report
-
-Digest: TypeAlias = bytes  # the digests of the fields of a sample, one after another
+from dsprep.workers.worker import Report
 
 WIDTH = 8  # bytes of a field's digest: a change goes unseen once in 2^64
 MISSING = bytes(WIDTH)  # the digest of a field that a sample does not have
 
-Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | None]"
-"""A sample as a comparison needs it: name, digest, why it has none, key, file, and offset there.
-
-A sample is known by its name: its key, path or id, as the format has it; empty if it is unknown.
-"""
-
 _MAX_PROBLEMS = 100
 """If more samples of a shard are wrong than this, the samples are not the reason."""
+
+
+class Digested(NamedTuple):
+    """A sample as a comparison needs it."""
+
+    name: str  # what it is known by: key, path or id, as the format has it; empty if unknown
+    digests: bytes | None  # those of its fields, one after another; None if it does not fit
+    reason: str | None  # why it does not fit
+    key: str
+    file: str = ""
+    offset: int | None = None  # where in the file
 
 
 class Understood(NamedTuple):
@@ -136,7 +139,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         if digester is not None:
             digest = None if sample is None else digester(sample)
             name = name_of(raw, layout)
-            found.digested.append((name, digest, misfit, raw.key, path.name, offset))
+            found.digested.append(Digested(name, digest, misfit, raw.key, path.name, offset))
     index = path.with_suffix(".idx")
     if ".idx" in layout.sidecar_suffixes and index.exists():
         try:
@@ -230,8 +233,8 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
                 digest = task.digester(reading(task.layout.listed_sample(listed, files)))
             except (BadSample, ValueError) as error:
                 reason = str(error)
-            first = listed.files[0].path
-            found.digested.append((listed.key, digest, reason, listed.key, first, None))
+            first, key = listed.files[0].path, listed.key
+            found.digested.append(Digested(key, digest, reason, key, first))
     return found
 
 
@@ -259,7 +262,8 @@ def digest_source(task: SourceTask, report: Report) -> list[Digested]:
                 digest = task.digester(sample)
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
-        digested.append((name_of(sample, pipeline.layout), digest, reason, sample.key, "", None))
+        name = name_of(sample, pipeline.layout)
+        digested.append(Digested(name, digest, reason, sample.key))
     report(0, sum(rows.sizes))
     return digested
 
@@ -283,7 +287,7 @@ class Digester:
             columns.append((name, _digest_of(TYPES[column.type], converts)))
         return columns
 
-    def __call__(self, sample: Sample) -> Digest:
+    def __call__(self, sample: Sample) -> bytes:
         """Return the digests of the fields of a sample, one after another."""
         fields = sample.fields
         return b"".join(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DamagedShard, DsprepError
-from dsprep.workers.pool import Report
+from dsprep.workers.worker import Report
 
 T = TypeVar("T")
 

@@ -19,13 +19,11 @@ from typing import TypeAlias, TypeVar
 from dsprep.errors import OptionError, RunStopped
 from dsprep.progress import WAITS
 from dsprep.units import format_count
-from dsprep.workers.worker import receive, send
+from dsprep.workers.worker import Report, receive, send
 
 A = TypeVar("A")
 R = TypeVar("R")
 Worker: TypeAlias = "subprocess.Popen[bytes]"
-Report = Callable[..., None]
-"""What a running function calls to report its progress, with arguments of its own."""
 
 _BEAT = 1.0  # seconds
 

@@ -20,6 +20,9 @@ from typing import Any
 from dsprep.errors import DsprepError
 from dsprep.progress import WAITS
 
+# What a running function calls to report its progress, with arguments of its own.
+Report = Callable[..., None]
+
 _FRAME = struct.Struct("<Q")
 
 
