@@ -57,7 +57,6 @@ class FileReceipt:
         return FileReceipt(path.name, size, crc)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a manifest says of it."""
         return {"name": self.name, "bytes": self.bytes, "crc32c": f"{self.crc32c:08x}"}
 
     @classmethod

@@ -71,7 +71,6 @@ class Plan:
         ]
 
     def rows(self, start: int, stop: int) -> Rows:
-        """Return the rows from ``start`` up to, and without, ``stop``."""
         return self.catalog.slice(start, stop - start).rows()
 
     def files(self) -> Iterator[str]:

@@ -137,12 +137,8 @@ def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> M
     share = math.ceil(len(sample) / (4 * pool.size))
     pipeline = job.pipeline(sample)
     tasks = [(pipeline, sample.slice(at, share).rows()) for at in range(0, len(sample), share)]
-    progress.begin("estimating sizes", len(sample), 0)
-    try:
-        found = dict(pool.run(measure, tasks, progress.advance))
-    finally:
-        progress.end()
-    parts = [found[number] for number in range(len(tasks))]
+    with progress.task("estimating sizes", len(sample)):
+        parts = pool.map(measure, tasks, progress.advance)
     sizes = list(chain.from_iterable(part.sizes for part in parts))
-    reasons = (part.reason for part in parts if part.reason)
-    return Measured(sizes, sum(part.seconds for part in parts), next(reasons, ""))
+    reason = next((part.reason for part in parts if part.reason), "")
+    return Measured(sizes, sum(part.seconds for part in parts), reason)

@@ -134,7 +134,7 @@ class Run:
             return False
         needed = 2 * sum(shard.bytes for shard in self._shards)  # pieces wait on this disk
         is_remote = plan.job.destination.remote is not None
-        if is_remote and needed > free_bytes(self._state.target.work):
+        if is_remote and needed > free_bytes(self._state.target.destination.scratch):
             return False
         if pipeline.images.transform is not None or pipeline.images.check == "decode":
             return shards < 4 * workers

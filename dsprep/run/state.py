@@ -62,7 +62,8 @@ class RunState:
         self.done: dict[str, Written] = {}
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
-        self.pieces = Target(Destination(target.work / "pieces"), target._run, durable=False)
+        pieces = Destination(target.destination.scratch / "pieces")
+        self.pieces = Target(pieces, target._run, durable=False)
         try:
             self.resumed, self.other = self._compare(target)
             if self.resumed:
@@ -82,8 +83,8 @@ class RunState:
 
     def begin(self, files: Iterable[str]) -> None:
         """Begin to write, or go on; from now on, these files are known as those of this run."""
-        with destination_errors(self.target.work):
-            for leftover in self.target.work.glob("partial-*"):
+        with destination_errors(self.target.destination.scratch):
+            for leftover in self.target.destination.scratch.glob("partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             if not self._goes_on_here:
                 shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
@@ -110,8 +111,8 @@ class RunState:
         """Stop; keep what a later run needs, or nothing if nothing was written."""
         shutil.rmtree(self.target.temporary, ignore_errors=True)
         shutil.rmtree(self.pieces.temporary, ignore_errors=True)
-        work = self.target.work
-        keep = self.other != "" or (self.pieces.work / RECEIPTS).exists()
+        work = self.target.destination.scratch
+        keep = self.other != "" or (self.pieces.destination.scratch / RECEIPTS).exists()
         if self.target.destination.remote is None:  # the notes lie there as well
             files = map(self.target.destination.directory.joinpath, self._files)
             is_begun = (work / RUN).exists() and any(map(os.path.lexists, files))

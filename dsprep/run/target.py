@@ -133,14 +133,9 @@ class Target:
     durable: bool = True
 
     @property
-    def work(self) -> Path:
-        """The directory on this machine for files that are not whole yet."""
-        return self.destination.scratch
-
-    @property
     def temporary(self) -> Path:
         """The directory for the temporary files of this run, which no later run needs."""
-        return self.work / f"partial-{self._run}"
+        return self.destination.scratch / f"partial-{self._run}"
 
     @property
     def tree(self) -> Path:
@@ -154,7 +149,7 @@ class Target:
     @property
     def notes(self) -> str:
         """What the names of notes begin with."""
-        return f"{self.work.name}/"
+        return f"{self.destination.scratch.name}/"
 
     def partial(self, name: str) -> Path:
         return self.temporary / file_name(name)
@@ -199,7 +194,7 @@ class Target:
 
     def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
-        return self.work.is_dir() or bool(self._below(self.notes))
+        return self.destination.scratch.is_dir() or bool(self._below(self.notes))
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
@@ -259,7 +254,7 @@ class Target:
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Keep other runs out; ``names`` are the files that this one may write."""
-        return Hold(self.work, self.destination.directory)
+        return Hold(self.destination.scratch, self.destination.directory)
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
         """Refuse shards of these sizes if there is no room, when ``freed`` bytes have made way."""
@@ -305,7 +300,7 @@ class PrefixTarget(Target):
 
         store, etags = self._store, {}
         lease = find_lease(store, self._key(self.notes + LEASE))
-        if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
+        if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
             raise lost_lease(str(self.destination))
         for file in files:
             path, key = self.partial(file.name), self._key(file.name)
@@ -340,12 +335,12 @@ class PrefixTarget(Target):
             )
         make_stage(self.destination.directory)
         lease = Lease(self._store, self._key(self.notes + LEASE), str(self.destination))
-        hold = Hold(self.work, str(self.destination), lease)
+        hold = Hold(self.destination.scratch, str(self.destination), lease)
         try:
             require_rights(self._store, self._key(), deleting=True)
-            lease.take(self.work / _HOLDER, tell)
+            lease.take(self.destination.scratch / _HOLDER, tell)
         except BaseException:
-            hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
+            hold.release(keep=any(path.is_dir() for path in self.destination.scratch.iterdir()))
             raise
         return hold
 

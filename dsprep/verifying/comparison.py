@@ -28,7 +28,6 @@ from dsprep.verifying.inspection import (
     WIDTH,
     Digested,
     Digester,
-    SourceTask,
     Understood,
     digest_source,
 )
@@ -269,7 +268,7 @@ def _digest_source(comparison: Comparison, pool: Pool, report: Report) -> pl.Dat
     digester = Digester(comparison.fields, comparison.names, pipeline.schema)
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
-    tasks = (SourceTask(pipeline, catalog.slice(at, share).rows(), digester) for at in starts)
+    tasks = ((pipeline, catalog.slice(at, share).rows(), digester) for at in starts)
     digested = [row for rows in pool.map(digest_source, tasks, report) for row in rows]
     reports = shards.manifest.names() if shards.manifest else ()
     paths: list[str] = []

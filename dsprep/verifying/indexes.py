@@ -31,8 +31,8 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME, Member
 from dsprep.storage.local import open_regular, write_whole
 from dsprep.storage.store import crc32c
-from dsprep.verifying.report import IndexFile, Problem, counted, problem_of
-from dsprep.workers.worker import Report
+from dsprep.verifying.report import IndexFile, Problem, problem_of
+from dsprep.workers.worker import Report, counted
 
 Difference = Callable[[bytes], str | None]
 """Says what is wrong with the bytes of an index; None if they are right."""

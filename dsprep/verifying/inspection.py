@@ -25,8 +25,8 @@ from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
 from dsprep.schema import TYPES, Field, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
 from dsprep.verifying.indexes import mxnet_difference
-from dsprep.verifying.report import Problem, counted, problem_of
-from dsprep.workers.worker import Report
+from dsprep.verifying.report import Problem, problem_of
+from dsprep.workers.worker import Report, counted
 
 WIDTH = 8  # bytes of a field's digest: a change goes unseen once in 2^64
 MISSING = bytes(WIDTH)  # the digest of a field that a sample does not have
@@ -238,18 +238,10 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
     return found
 
 
-class SourceTask(NamedTuple):
-    """Samples of a source to digest."""
-
-    pipeline: Pipeline  # how the shards were made of them
-    rows: Rows  # the samples
-    digester: Digester
-
-
-def digest_source(task: SourceTask, report: Report) -> list[Digested]:
+def digest_source(task: tuple[Pipeline, Rows, Digester], report: Report) -> list[Digested]:
     """Make samples of a source as packing would, and digest them."""
     digested = list[Digested]()
-    pipeline, rows = task.pipeline, task.rows
+    pipeline, rows, digester = task
     samples = zip(rows.ids, rows.paths, make_samples(pipeline, rows), strict=True)
     for id, path, sample in counted(samples, report):
         digest, reason = None, None
@@ -259,7 +251,7 @@ def digest_source(task: SourceTask, report: Report) -> list[Digested]:
             sample = Sample(key, {}, id, path)
         else:
             try:
-                digest = task.digester(sample)
+                digest = digester(sample)
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
         name = name_of(sample, pipeline.layout)

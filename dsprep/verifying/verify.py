@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
@@ -29,9 +29,6 @@ from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
 from dsprep.workers.pool import Pool, available_cores
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
@@ -86,8 +83,8 @@ def verify(options: VerifyOptions) -> VerifyReport:
 def _verify(
     shards: Shards, options: VerifyOptions, against: Source | None, pool: Pool, progress: Progress
 ) -> VerifyReport:
-    manifest, is_tree = shards.manifest, shards.made.layout.is_tree
-    decode, loader = options.decode, options.loader
+    manifest, made = shards.manifest, shards.made
+    is_tree, decode, loader = made.layout.is_tree, options.decode, options.loader
     problems = list(_compare_files(shards))
     checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
     checked += [] if is_tree else ["structure"]
@@ -101,7 +98,6 @@ def _verify(
         understood = understood if is_tree else found_out
         problems += wrong
         digester = Digester(comparison.fields)
-    made = shards.made
     task = Task(
         path=str(shards.destination),
         layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),
@@ -140,7 +136,7 @@ def _verify(
     roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
         destination=str(shards.directory),
-        format=shards.made.layout.name,
+        format=made.layout.name,
         manifest=manifest is not None,
         shards=len(shards.present),
         samples=sum(one.samples for one in found),
@@ -179,7 +175,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     files = [str(shards.directory / name) for name in shards.present]
     why = "there are none"
 
-    def run_all(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
+    def run_all(function: Callable[[Any], Any], tasks: Iterable[object]) -> list[Any]:
         return pool.map(_call, [(function, task) for task in tasks])
 
     # A directory has files that describe all shards in it; these may be sides of a split, though.
@@ -201,7 +197,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     return Understood(None, notes=(f"nothing tells the fields: {why}",))
 
 
-def _call(task: tuple[Callable[[T], R], T]) -> R:
+def _call(task: tuple[Callable[[Any], Any], Any]) -> Any:
     """Call a function in a worker; a disk that cannot be read says nothing of the fields."""
     function, argument = task
     try:
@@ -256,7 +252,6 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
 def _compare_shards(
     shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected], notes: list[str]
 ) -> Iterator[Problem]:
-    """Compare what was found in shards with the manifest."""
     receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)
