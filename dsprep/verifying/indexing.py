@@ -272,7 +272,6 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
 def _with_indexes(
     manifest: Manifest, made: Mapping[str, IndexedShard], indexes: Sequence[FileReceipt]
 ) -> Manifest:
-    """Return a manifest that names indexes, too."""
     new = {receipt.name: receipt for receipt in indexes}
 
     def updated(files: Sequence[FileReceipt], own: Sequence[str]) -> list[FileReceipt]:

@@ -33,11 +33,6 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def most_workers() -> int:
-    """Return the largest number of processes that a user may ask for on this machine."""
-    return max(64, 4 * available_cores())
-
-
 class Pool:
     """Some worker processes; use it as a context manager, which ends them.
 
@@ -51,9 +46,9 @@ class Pool:
         """Start none yet; a worker is ready some tens of milliseconds after its start."""
         if workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
-        if workers > most_workers():
+        if workers > (most := max(64, 4 * available_cores())):
             raise OptionError(
-                f"--workers {workers}: give at most {most_workers()} on this machine, which has "
+                f"--workers {workers}: give at most {most} on this machine, which has "
                 f"{format_count(available_cores(), 'core')}"
             )
         self.size = workers
