@@ -13,9 +13,8 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
-from dsprep.plan.cut import PlannedShard, plan_shards
+from dsprep.plan.cut import PlannedShard, plan_shards, weigh
 from dsprep.plan.job import Job, resolve_defaults
-from dsprep.plan.weigh import weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose

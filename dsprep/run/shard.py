@@ -56,7 +56,8 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         else:
             writer = layout.open_writer(str(path), str(task.target.tree))
         stack.callback(writer.close)
-        written = (_join_pieces if task.pieces else _write_samples)(task, writer, report)
+        write = _join_pieces if task.pieces else _write_samples
+        written = write(task, writer, report)
         writer.finish()
     if task.whole and layout.sidecar_suffixes:
         kept = task.rows.without(set(written.rejected))

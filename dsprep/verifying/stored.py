@@ -206,7 +206,8 @@ def _verify(
     with progress.task("verifying", sum(file.samples for file in files)):
         pace.each(look, files)
         doubted = [file for file in files if file.is_doubted]
-        _read_back(*((files, advance) if download else (doubted, ignore)), place, pace)
+        back, listener = (files, advance) if download else (doubted, ignore)
+        _read_back(back, listener, place, pace)
     problems += [Problem(file.url, file.wrong) for file in files if file.wrong]
     data = [file for file in files if file.is_data and file.stored]
     proof = Counter(file.by for file in files if not file.wrong)
