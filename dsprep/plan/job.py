@@ -76,7 +76,6 @@ class Job:
         return options | {name: value for name, value in rare.items() if value}
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
-        """Return how workers make the samples of a catalog."""
         assert catalog.settled is not None
         reader = catalog.reader
         if self.raw and reader.reading is not None:
@@ -169,9 +168,9 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     # The files of a tree are laid out by the schema.
     same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
+    changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
     given = {"--features", "--metadata"}.intersection(job.given)
-    asked = choice.rename or choice.label_type or choice.schema or given
-    changed = bool(asked or in_json or catalog.from_rows)
+    changed = changed or bool(given or catalog.from_rows)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
     copies = job.copies and isinstance(reader, ShardReader) and not catalog.from_rows
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.

@@ -153,7 +153,6 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
 
 
 def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
-    """Return a function that names shard i of n."""
     if job.layout.is_tree:
         return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
     if job.destination.single:

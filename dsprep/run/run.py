@@ -63,11 +63,10 @@ class Run:
         rows = sum(unit.stop - unit.start for unit in missing)
         if self._state.resumed:
             complete = sum(shard.name in done for shard in self._shards)
-            progress.note(
-                f"{self._plan.job.destination}: continues; {complete:,} of "
-                f"{format_count(len(self._shards), 'shard')} complete, "
-                f"{format_count(rows, 'sample')} left to write"
-            )
+            kept = f"{complete:,} of {format_count(len(self._shards), 'shard')} complete, "
+            kept = "" if self._pipeline.layout.is_tree else kept
+            left = f"{kept}{format_count(rows, 'sample')} left to write"
+            progress.note(f"{self._plan.job.destination}: continues; {left}")
         with progress.task("writing", rows, sum(self._sizes)):
             self._write(pool, missing, {})
             self._write(pool, [each for each in self._shards if each.name not in done], units)

@@ -23,14 +23,7 @@ from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
 from dsprep.storage.files import read_bytes, short_names
 from dsprep.units import format_count, format_some
-from dsprep.verifying.inspection import (
-    MISSING,
-    WIDTH,
-    Digested,
-    Digester,
-    Understood,
-    digest_source,
-)
+from dsprep.verifying.inspection import MISSING, WIDTH, Digested, Understood, digest_source
 from dsprep.verifying.report import Problem
 from dsprep.verifying.shards import Shards
 from dsprep.workers.pool import Pool
@@ -265,10 +258,14 @@ def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame
 def _digest_source(comparison: Comparison, pool: Pool, report: Report) -> pl.DataFrame:
     """Digest the samples of the source, as they would be in the shards."""
     shards, catalog, pipeline = comparison.shards, comparison.catalog, comparison.pipeline
-    digester = Digester(comparison.fields, comparison.names, pipeline.schema)
+    known, columns = pipeline.schema.by_name, []
+    for field in comparison.fields:
+        name = comparison.names.get(field.name, field.name)
+        converts = name in known and known[name].type != field.type
+        columns.append((name, field.type, converts))
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
-    tasks = ((pipeline, catalog.slice(at, share).rows(), digester) for at in starts)
+    tasks = ((pipeline, catalog.slice(at, share).rows(), tuple(columns)) for at in starts)
     digested = [row for rows in pool.map(digest_source, tasks, report) for row in rows]
     reports = shards.manifest.names() if shards.manifest else ()
     paths: list[str] = []

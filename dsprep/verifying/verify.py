@@ -23,7 +23,7 @@ from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
-from dsprep.verifying.inspection import Digester, Inspected, Task, Understood, inspect
+from dsprep.verifying.inspection import Inspected, Task, Understood, inspect
 from dsprep.verifying.loaders import count_samples, require_loader
 from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
@@ -90,21 +90,21 @@ def _verify(
     checked += [] if is_tree else ["structure"]
     understood = understand(shards, options.choice or Choice(), pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
-    comparison, digester = None, None
+    comparison, columns = None, None
     if against is not None:
         from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
 
         comparison, found_out, wrong = prepare(shards, understood, against, pool)
         understood = understood if is_tree else found_out
         problems += wrong
-        digester = Digester(comparison.fields)
+        columns = tuple((field.name, field.type, False) for field in comparison.fields)
     task = Task(
         path=str(shards.destination),
         layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),
         understood=understood,
         decode=decode,
         max_pixels=made.max_pixels if options.max_pixels is None else options.max_pixels,
-        digester=digester,
+        columns=columns,
     )
     if is_tree:
         tasks = _tree_tasks(shards, task, problems)
