@@ -20,7 +20,7 @@ from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
-from dsprep.run.target import Listed, Target, Written, two_names
+from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular
@@ -60,8 +60,11 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         written = write(task, writer, report)
         writer.finish()
     if task.whole and layout.sidecar_suffixes:
-        kept = task.rows.without(set(written.rejected))
-        kept = _rows_of(written.listed) if written.listed else kept
+        if written.listed:
+            ids, labels, names = zip(*written.listed, strict=True)
+            kept = Rows(ids, names, (), tuple(0 if label is None else label for label in labels))
+        else:
+            kept = task.rows.without(set(written.rejected))
         for suffix, data in layout.sidecars(kept, written.sizes or kept.sizes).items():
             beside = path.with_suffix(suffix)
             with destination_errors(beside):
@@ -173,13 +176,6 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
 def same_key(key: str, other: str) -> BadSample:
     """Return the error for a sample whose key another one has."""
     return BadSample(f"its key {key!r} is that of {other}; --key index makes new keys")
-
-
-def _rows_of(listed: Sequence[Listed]) -> Rows:
-    """Samples that were written, as the rows that sidecars are made of."""
-    ids, labels, names = zip(*listed, strict=True) if listed else ((), (), ())
-    labels = tuple(0 if label is None else label for label in labels)
-    return Rows(ids, names, (), labels)
 
 
 class ShardWriter(OutputFile):

@@ -139,9 +139,8 @@ def finished_manifest(
     target: Target, advice: str = "give --overwrite to replace it"
 ) -> Manifest | None:
     """Return the manifest of the data set that is at a target; None if there is none."""
-    if not target.stamps([target.manifest]):
-        return None
-    return _read(target, target.manifest, parse_manifest, advice)
+    is_there = target.stamps([target.manifest])
+    return _read(target, target.manifest, parse_manifest, advice) if is_there else None
 
 
 def rejects_of(

@@ -35,10 +35,8 @@ _MAX_CLASSES = 20  # classes that have other names in the source; more are not t
 _MIN_SHARE = 0.5  # share of the samples of a part that a source holds, if the part was made of it
 
 # The columns of samples that were digested.
-_COLUMNS = dict.fromkeys(Digested._fields, pl.String()) | {
-    "digests": pl.Binary(),
-    "offset": pl.Int64(),
-}
+_TEXTS = dict.fromkeys(("name", "digests", "reason", "key", "file", "offset"), pl.String())
+_COLUMNS = _TEXTS | {"digests": pl.Binary(), "offset": pl.Int64()}
 
 
 @dataclass(frozen=True)
@@ -250,7 +248,7 @@ def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame
     at = comparison.digest_of(IMAGE)
     if at is None:
         return table.with_columns(content="digests")
-    images = (sample.digests[at] if sample.digests else MISSING for sample in digested)
+    images = (digests[at] if digests else MISSING for _, digests, *_ in digested)
     contents = [image if image != MISSING else None for image in images]
     return table.with_columns(content=pl.Series(contents, dtype=pl.Binary))
 

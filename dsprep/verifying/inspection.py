@@ -31,22 +31,15 @@ from dsprep.workers.worker import Report, counted
 # the samples.
 Columns: TypeAlias = tuple[tuple[str, str, bool], ...]
 
+# A sample as a comparison needs it: what it is known by (key, path or id, as the format has it;
+# empty if unknown), the digests of its fields, why it has none, its key, its file and offset there.
+Digested: TypeAlias = tuple[str, bytes | None, str | None, str, str, int | None]
+
 WIDTH = 8  # bytes of a field's digest: a change goes unseen once in 2^64
 MISSING = bytes(WIDTH)  # the digest of a field that a sample does not have
 
 _MAX_PROBLEMS = 100
 """If more samples of a shard are wrong than this, the samples are not the reason."""
-
-
-class Digested(NamedTuple):
-    """A sample as a comparison needs it."""
-
-    name: str  # what it is known by: key, path or id, as the format has it; empty if unknown
-    digests: bytes | None  # those of its fields, one after another; None if it does not fit
-    reason: str | None  # why it does not fit
-    key: str
-    file: str = ""
-    offset: int | None = None  # where in the file
 
 
 class Understood(NamedTuple):
@@ -143,7 +136,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         if digest_of is not None:
             digest = None if sample is None else digest_of(sample)
             name = name_of(raw, layout)
-            found.digested.append(Digested(name, digest, misfit, raw.key, path.name, offset))
+            found.digested.append((name, digest, misfit, raw.key, path.name, offset))
     index = path.with_suffix(".idx")
     if ".idx" in layout.sidecar_suffixes and index.exists():
         try:
@@ -237,7 +230,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
             except (BadSample, ValueError) as error:
                 reason = str(error)
             first, key = listed.files[0].path, listed.key
-            found.digested.append(Digested(key, digest, reason, key, first))
+            found.digested.append((key, digest, reason, key, first, None))
     return found
 
 
@@ -259,7 +252,7 @@ def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
         name = name_of(sample, pipeline.layout)
-        digested.append(Digested(name, digest, reason, sample.key))
+        digested.append((name, digest, reason, sample.key, "", None))
     report(0, sum(rows.sizes))
     return digested
 
