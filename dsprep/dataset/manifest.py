@@ -8,18 +8,20 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import FORMATS
-from dsprep.formats.base import Format
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
-from dsprep.images.transform import Transform
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular
 from dsprep.storage.store import crc32c as extend
+
+if TYPE_CHECKING:
+    from dsprep.formats.base import Format
+    from dsprep.images.transform import Transform
 
 VERSION = 2
 
@@ -250,6 +252,8 @@ class Recorded:
 
 def recorded_options(manifest: Manifest, path: str) -> Recorded:
     """Read the options of the manifest at a path, which may come from anywhere."""
+    from dsprep.images.transform import Transform  # sync reads manifests, and no options
+
     if manifest.format not in FORMATS:
         raise SourceError(
             f"{path}: the format {manifest.format!r:.40} is not one that dsprep knows"
