@@ -39,31 +39,32 @@ class Link(NamedTuple):
 
 
 @dataclass
-class Listing:
-    """The members of an archive, in its order, without directories."""
+class Archive:
+    """An archive with its members, in its order, without directories."""
 
+    reader: ArchiveReader
+    below: str = ""  # the directory in it that the user named; empty for all of it
     # the files that can be read: names as the archive has them, offsets as its reader wants them
     names: list[str] = field(default_factory=list)
     sizes: array[int] = field(default_factory=lambda: array("q"))
     offsets: array[int] = field(default_factory=lambda: array("q"))
     stored: array[int] = field(default_factory=lambda: array("q"))  # bytes in the archive
     links: list[Link] = field(default_factory=list)
-    unreadable: list[tuple[str, str]] = field(default_factory=list)  # names, and why
-    # devices and pipes, and names that are not UTF-8, printable
+    # files that cannot be read, devices and pipes, and names that are not UTF-8, printable
     odd: list[Finding] = field(default_factory=list)
     stems: set[str] = field(default_factory=set)  # names of the tars in a tar, without `.tar`
     damage: list[Finding] = field(default_factory=list)  # what is wrong with the archive
 
-    def add(self, name: str, size: int, offset: int, stored: int) -> None:
+    def add(self, name: str, place: Place) -> None:
         """Add a file that can be read."""
         self.names.append(name)
-        self.sizes.append(size)
-        self.offsets.append(offset)
-        self.stored.append(stored)
+        self.offsets.append(place[0])
+        self.stored.append(place[1])
+        self.sizes.append(place[2])
 
     def refuse(self, positions: Collection[int], reason: str) -> None:
         """Move files to those that cannot be read."""
-        self.unreadable += [(self.names[at], reason) for at in sorted(positions)]
+        self.odd += [Finding("unreadable", self.names[at], reason) for at in sorted(positions)]
         kept = [at for at in range(len(self.names)) if at not in positions]
         self.names = [self.names[at] for at in kept]
         self.sizes, self.offsets, self.stored = (
@@ -71,9 +72,13 @@ class Listing:
             for column in (self.sizes, self.offsets, self.stored)
         )
 
-    def places(self, positions: Iterable[int]) -> list[Place]:
-        """Return where some of the files lie."""
-        return [(self.offsets[at], self.stored[at], self.sizes[at]) for at in positions]
+    @property
+    def path(self) -> str:
+        return self.reader.path
+
+    def place(self, at: int) -> Place:
+        """Return where one of the files lies."""
+        return self.offsets[at], self.stored[at], self.sizes[at]
 
 
 @dataclass(frozen=True)
@@ -133,8 +138,23 @@ class CompressedTarReader(ArchiveReader):
         # or for all in their order; a shuffled run reads from spools.
         wanted = list(places)
         ordered = sorted(set(wanted))
-        found = self._in_order(ordered)
-        yield from found if wanted == ordered else _reordered(found, ordered, wanted)
+        if wanted == ordered:
+            yield from self._in_order(ordered)
+            return
+        kept: dict[Place, int] = {}
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+            for place, content in zip(ordered, self._in_order(ordered), strict=True):
+                kept[place] = file.tell()
+                try:
+                    file.write(content)
+                except OSError as error:
+                    raise DestinationError(
+                        f"{tempfile.gettempdir()}: cannot be written to ({error.strerror}): name a "
+                        "directory with more room for temporary files by the variable TMPDIR"
+                    ) from None
+            for place in wanted:
+                file.seek(kept[place])
+                yield file.read(place[2])
 
     def _in_order(self, places: Iterable[Place]) -> Iterator[bytes]:
         with self._decompressed() as tar:
@@ -165,44 +185,6 @@ class CompressedTarReader(ArchiveReader):
         return ArchiveReader(os.path.join(directory, "0"), self.unpacked, None)
 
 
-class ArchiveMember(NamedTuple):
-    """A file in an archive."""
-
-    archive: ArchiveReader
-    offset: int  # where it lies, as rows of the archive have it
-    stored: int  # how many bytes it takes there
-    size: int
-
-
-def read_members(members: Sequence[ArchiveMember]) -> Iterator[bytes]:
-    """Read members of one archive, in the order of their offsets."""
-    archive = members[0].archive
-    for data in archive.members(sorted(member[1:] for member in members)):
-        if not isinstance(data, bytes):
-            raise SourceError(f"{archive.path}: a file in it cannot be read: {data}")
-        yield data
-
-
-def _reordered(
-    found: Iterable[bytes], places: Iterable[Place], wanted: Iterable[Place]
-) -> Iterator[bytes]:
-    """Keep members that come in one order, in memory or in a file, and yield them in another."""
-    kept: dict[Place, int] = {}
-    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
-        for place, content in zip(places, found, strict=True):
-            kept[place] = file.tell()
-            try:
-                file.write(content)
-            except OSError as error:
-                raise DestinationError(
-                    f"{tempfile.gettempdir()}: cannot be written to ({error.strerror}): name a "
-                    "directory with more room for temporary files by the variable TMPDIR"
-                ) from None
-        for place in wanted:
-            file.seek(kept[place])
-            yield file.read(place[2])
-
-
 # Zip
 
 # By PKWARE's APPNOTE 6.3.10. Not by `zipfile`, which takes twice the time and the memory, and takes
@@ -229,10 +211,10 @@ _MOST_INFLATED = 1032
 _LONGEST_TARGET = 4096
 
 
-def list_zip(reader: ZipReader, most: int) -> Listing:
+def list_zip(archive: Archive, most: int) -> None:
     """List the first members of a zip by its central directory."""
-    listing, links = Listing(), Listing()
-    before: list[int] = []  # how many files come before each link
+    reader = archive.reader
+    links: list[tuple[str, Place, int]] = []  # names, places, and how many files come before
     with reader.opened() as files:
         file = files.same(0)
         start, length, shift, count = _find_directory(file, reader.path)
@@ -243,29 +225,30 @@ def list_zip(reader: ZipReader, most: int) -> Listing:
         after = position + _ENTRY.size + sum(entry[10:13])
         if entry[0] != b"PK\x01\x02" or after > length:
             break
-        variable = directory[position + _ENTRY.size : after]
-        if _add(listing, links, entry, variable, shift, start):
-            before.append(len(listing.names))
+        found = _parse_entry(entry, directory[position + _ENTRY.size : after], shift, start)
+        if isinstance(found, Finding):
+            archive.odd.append(found)
+        elif found is not None:
+            name, place, is_link = found
+            if is_link:
+                links.append((name, place, len(archive.names)))
+            else:
+                archive.add(name, place)
         position = after
         seen += 1
     if seen < most and (position < length or seen != count):
         detail = f"the directory of the zip breaks off after {seen} of {count} members"
         detail = f"at byte {start + position}: {detail}"
-        listing.damage.append(Finding("damaged", os.path.basename(reader.path), detail))
+        archive.damage.append(Finding("damaged", os.path.basename(reader.path), detail))
     # The content of a link is what it leads to.
-    reason = f"a link of more than {_LONGEST_TARGET} bytes"
-    too_long = [at for at, size in enumerate(links.sizes) if size > _LONGEST_TARGET]
-    listing.unreadable += [(links.names[at], reason) for at in too_long]
-    short = sorted({*range(len(before))}.difference(too_long))
-    targets = reader.members(links.places(short)) if short else ()
-    for at, target in zip(short, targets, strict=True):
+    targets = reader.members(place for _, place, _ in links) if links else ()
+    for (name, _, position), target in zip(links, targets, strict=True):
         if isinstance(target, bytes):
             text = target.decode(errors="backslashreplace")
-            listing.links.append(Link(links.names[at], text, True, before[at]))
+            archive.links.append(Link(name, text, True, position))
         else:
-            listing.unreadable.append((links.names[at], str(target)))
-    _refuse_overlaps(listing)
-    return listing
+            archive.odd.append(Finding("unreadable", name, str(target)))
+    _refuse_overlaps(archive)
 
 
 def find_end(file: OpenFile) -> tuple[int, tuple[int, ...]] | None:
@@ -313,10 +296,10 @@ def _find_directory(file: OpenFile, path: str) -> tuple[int, int, int, int]:
     return start, length, start - offset, count
 
 
-def _add(
-    listing: Listing, links: Listing, entry: tuple[int, ...], variable: bytes, shift: int, end: int
-) -> bool:
-    """Add a member, by its record in the central directory; return whether it is a link."""
+def _parse_entry(
+    entry: tuple[int, ...], variable: bytes, shift: int, end: int
+) -> tuple[str, Place, bool] | Finding | None:
+    """Return a member by its record in the central directory, and whether it is a link."""
     _, made, _, flags, method, _, _, _, stored, size, name_length, extra_length = entry[:12]
     attributes, offset = entry[15:]
     raw = variable[:name_length]
@@ -324,12 +307,10 @@ def _add(
     system = made >> 8
     name = _zipped_name(raw, flags, system, extra)
     if name is None:
-        shown = raw.decode(errors="backslashreplace")
-        listing.odd.append(Finding("bad-name", shown, NOT_UTF8))
-        return False
+        return Finding("bad-name", raw.decode(errors="backslashreplace"), NOT_UTF8)
     kind = stat.S_IFMT(attributes >> 16) if system in _UNIX else 0
     if name.endswith("/") or kind == stat.S_IFDIR:
-        return False
+        return None
     if _LARGE in (stored, size, offset):  # the true numbers are in the zip64 field, in this order
         numbers, given, at = [size, stored, offset], _extra_field(extra, _ZIP64), 0
         for place, number in enumerate(numbers):
@@ -339,9 +320,8 @@ def _add(
         size, stored, offset = numbers
     offset += shift
     if kind not in (0, stat.S_IFREG, stat.S_IFLNK):
-        listing.odd.append(Finding("not-an-image", name, "not a regular file"))
-        return False
-    problem = None
+        return Finding("not-an-image", name, "not a regular file")
+    problem, is_link = None, kind == stat.S_IFLNK
     if flags & _ENCRYPTED:
         problem = "encrypted"
     elif method not in (_STORED, _DEFLATED):
@@ -352,12 +332,11 @@ def _add(
         problem = f"says that it has {size} bytes, but {stored} bytes in the zip cannot be so many"
     elif is_bomb(size, stored):
         problem = f"{size} bytes, compressed to {stored}: a bomb"
+    elif is_link and size > _LONGEST_TARGET:
+        problem = f"a link of more than {_LONGEST_TARGET} bytes"
     if problem:
-        listing.unreadable.append((name, problem))
-        return False
-    is_link = kind == stat.S_IFLNK
-    (links if is_link else listing).add(name, size, offset, stored)
-    return is_link
+        return Finding("unreadable", name, problem)
+    return name, (offset, stored, size), is_link
 
 
 def _zipped_name(raw: bytes, flags: int, system: int, extra: bytes) -> str | None:
@@ -391,10 +370,10 @@ def _extra_field(extra: bytes, wanted: int) -> bytes:
     return b""
 
 
-def _refuse_overlaps(listing: Listing) -> None:
+def _refuse_overlaps(archive: Archive) -> None:
     """Set aside members that share their bytes with others: a bomb multiplies itself like that."""
-    offsets = listing.offsets
-    ends = array("q", map(add, offsets, listing.stored))
+    offsets = archive.offsets
+    ends = array("q", map(add, offsets, archive.stored))
     if all(map(lt, ends, offsets[1:])):  # in order and apart, as nearly always
         return
     order = sorted(range(len(offsets)), key=offsets.__getitem__)
@@ -405,7 +384,7 @@ def _refuse_overlaps(listing: Listing) -> None:
             shared |= {last, at}
         if ends[at] + _LOCAL.size > end:
             end, last = ends[at] + _LOCAL.size, at
-    listing.refuse(shared, "it shares its bytes with another member")
+    archive.refuse(shared, "it shares its bytes with another member")
 
 
 @dataclass(frozen=True)

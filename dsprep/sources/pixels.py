@@ -16,6 +16,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from math import prod
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import polars as pl
@@ -24,12 +25,20 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.formats.stream import compression_of
 from dsprep.sample import image_kind_of
-from dsprep.sources.archive import archive_kind, open_archive
-from dsprep.sources.archive_reader import ArchiveMember, read_members
-from dsprep.sources.cifar import PIXELS, SIDE, read_batch, read_pickle, text_of
+from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.classes import renumbered, unknown_classes
-from dsprep.sources.pixel_reader import Batch, BatchFile, PixelReader
-from dsprep.storage.files import entries, exists, facts, is_dir, is_file
+from dsprep.sources.pixel_reader import (
+    PIXELS,
+    SIDE,
+    Batch,
+    BatchFile,
+    PixelReader,
+    read_batch,
+    read_members,
+    read_pickle,
+    text_of,
+)
+from dsprep.storage.files import entries, facts, is_dir, is_file
 from dsprep.storage.location import is_s3
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
@@ -124,19 +133,13 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
 
 def _find(path: str) -> list[_Images] | None:
     """Find the files of images that a path names; None if it is something else."""
-    place, is_batch = path.rstrip("/") or path, False
-    while place not in ("", "/") and not exists(place):
-        place = place.rpartition("/")[0]
-    inner = path[len(place) :].strip("/")
-    inner = os.path.normpath(inner) if inner else ""
+    (place, inner), is_batch = split_path(path), False
     if is_dir(place):
         files = _files_in(place)
     elif not is_file(place):
         return None
     elif archive_kind(place) is not None:
         files = _members_in(place)
-        if any(image_kind_of(file.name) for file in files):
-            return None  # images, whatever lies beside them
     elif inner:
         return None
     else:
@@ -189,28 +192,26 @@ def _files_in(directory: str) -> list[BatchFile]:
 
 
 def _members_in(path: str) -> list[BatchFile]:
-    """Return the files of data sets, and images, in an archive."""
-    _, _, listing, reader = open_archive(path)
-
-    def is_wanted(name: str) -> bool:
-        return _is_part(name) or image_kind_of(name) is not None
-
-    for damage in listing.damage:
+    """Return the files of data sets in an archive; none if it holds images."""
+    archive = open_archive(path)
+    for damage in archive.damage:
         raise SourceError(f"{path}: {damage.detail}; download it again")
-    for name, reason in listing.unreadable:
-        if is_wanted(os.path.basename(name)):
+    for kind, name, reason in archive.odd:
+        is_wanted = _is_part(os.path.basename(name)) or image_kind_of(name)
+        if kind == "unreadable" and is_wanted:
             raise SourceError(f"{path}: {name} cannot be read ({reason})")
+    if any(map(image_kind_of, archive.names)):
+        return []
     found: dict[tuple[str, str], BatchFile] = {}
-    for at, full_name in enumerate(listing.names):
+    for at, full_name in enumerate(archive.names):
         directory, name = os.path.split(os.path.normpath(full_name))
-        if not is_wanted(name):
-            continue
         if (directory, name) in found:
             raise SourceError(f"{path}: has two files called {name}")
-        size = listing.sizes[at]
-        member = ArchiveMember(reader, listing.offsets[at], listing.stored[at], size)
-        found[directory, name] = BatchFile(name, directory, path, size, reader.mtime or 0, member)
-    return sorted(found.values(), key=lambda file: (file.directory, file.name))
+        if _is_part(name):
+            facts = archive.sizes[at], archive.reader.mtime or 0
+            file = BatchFile(name, directory, path, *facts, archive.reader, archive.place(at))
+            found[directory, name] = file
+    return sorted(found.values(), key=attrgetter("directory", "name"))
 
 
 def _together(place: str, files: Sequence[BatchFile], directory: str) -> list[_Images]:
@@ -246,29 +247,23 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
         labels = known.get(beside) or known.get(beside + ".gz")
         part = (match["part"] or "").replace("t10k", "test")
         found.append(_Images(file, part, labels, match["set"] or match["single"] or ""))
-    version = None if found else _version_of(files, name)
-    if version is not None:
-        for file in files:
-            part = "test" if file.name.startswith("test") else "train"
-            if version.batches.fullmatch(file.name) and name in (None, file.name):
-                found.append(_Images(file, part, known.get(version.names), version=version))
+    for version in _CIFAR:
+        batches = [file for file in files if version.batches.fullmatch(file.name)]
+        batches = [file for file in batches if name in (None, file.name)]
+        if not found and any(
+            version.names in known or "batch" in file.name or (name and _looks_like(file, version))
+            for file in batches
+        ):
+            names = known.get(version.names)
+            for file in batches:
+                part = "test" if file.name.startswith("test") else "train"
+                found.append(_Images(file, part, names, version=version))
 
     def order(images: _Images) -> tuple[bool, int, str]:
         number = re.search(r"_(\d+)(\.bin)?$", images.file.name)
         return images.part == "test", int(number[1]) if number else 0, images.file.name
 
     return sorted(found, key=order)
-
-
-def _version_of(files: Sequence[BatchFile], name: str | None) -> _Version | None:
-    """Return the version of CIFAR that files are; None if they are something else."""
-    for version in _CIFAR:
-        for file in files:
-            if version.batches.fullmatch(file.name) and name in (None, file.name):
-                named = any(other.name == version.names for other in files)
-                if named or "batch" in file.name or (name and _looks_like(file, version)):
-                    return version
-    return None
 
 
 def _looks_like(file: BatchFile, version: _Version) -> bool:
@@ -294,20 +289,18 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Labeled], Names]:
             continue
         stem = file.name.removesuffix(".bin")
         directory = stem if stem in PARTS else f"{parts[file.name]}/{stem}"
+        step, originals = version.labels + PIXELS, None
         if version.key:
             _, labels, originals = read_batch(data, str(file), version.key)
-            batch = Batch(file, len(labels), SIDE, SIDE, 3, pickled=version.key)
-            found[file.name] = _Labeled(batch, directory, labels, originals)
-            continue
-        step = version.labels + PIXELS
-        if not data or len(data) % step:
+        elif not data or len(data) % step:
             raise SourceError(
                 f"{file}: has {len(data)} bytes, not a multiple of {step}; download it again"
             )
-        batch = Batch(
-            *(file, len(data) // step, SIDE, SIDE, 3), start=version.labels, between=version.labels
-        )
-        found[file.name] = _Labeled(batch, directory, list(data[version.labels - 1 :: step]))
+        else:
+            labels = list(data[version.labels - 1 :: step])
+        places = version.labels, version.labels, version.key
+        batch = Batch(file, len(labels), SIDE, SIDE, 3, *places)
+        found[file.name] = _Labeled(batch, directory, labels, originals)
     return [found[each.file.name] for each in images], names
 
 
@@ -316,12 +309,11 @@ def _contents(files: Sequence[BatchFile]) -> Iterator[tuple[BatchFile, bytes]]:
     for file in files:
         if file.size > _LARGEST:
             raise SourceError(f"{file}: has {file.size} bytes, far more than a file of CIFAR")
-    members = [file.member for file in files if file.member is not None]
-    if members:
-        ordered = sorted(files, key=lambda file: file.member.offset if file.member else 0)
-        yield from zip(ordered, read_members(members), strict=True)
-    else:
+    if files[0].archive is None:
         yield from ((file, b"".join(file.blocks())) for file in files)
+    else:
+        files = sorted(files, key=attrgetter("place"))
+        yield from zip(files, read_members(files), strict=True)
 
 
 def _class_names(file: BatchFile, data: bytes, version: _Version) -> tuple[str, ...]:
@@ -358,7 +350,7 @@ def _read_idx(images: Sequence[_Images]) -> list[_Labeled]:
                     f"{each.beside}: has {listed} labels, but there are {count} images"
                 )
             labels = list(b"".join(each.beside.blocks())[8:])
-        in_place = not (compressed or file.member or is_s3(file.path))
+        in_place = not (compressed or file.archive or is_s3(file.path))
         batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
         found.append(_Labeled(batch, each.part, labels))
     return found
@@ -382,10 +374,8 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
     shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", head[4:])
     if shape[0] > _MOST_IMAGES:
         raise SourceError(f"{file}: says it has {shape[0]} images; the maximum is {_MOST_IMAGES}")
-    wanted, size = len(head) + prod(shape), len(first)
     compressed = compression_of(next(file.blocks(raw=True))) is not None
-    if not compressed:
-        size = file.size
+    wanted, size = len(head) + prod(shape), len(first) if compressed else file.size
     while compressed and size <= wanted and (block := next(blocks, b"")):
         size += len(block)
     if size != wanted:
@@ -406,12 +396,10 @@ def _catalog(batches: Sequence[_Labeled], root: str, names: Names, classes: Name
         raise SourceError(f"{bare}: has no labels beside it, where others have")
     if classes is not None and not any(labeled):
         raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
-    tables = [_table(each, number) for number, each in enumerate(batches)]
-    table = pl.concat(tables) if tables else pl.DataFrame()
+    table = pl.concat([_table(each, number) for number, each in enumerate(batches)])
     if table.is_empty():
         raise SourceError(f"{root}: holds no images")
-    index = pl.int_range(table.height, dtype=pl.Int64, eager=True).alias("index")
-    table = table.select(index, pl.all())
+    table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
     reader = PixelReader(tuple(each.batch for each in batches))
     known = names or classes
     if not any(labeled) or known is None:

@@ -73,7 +73,7 @@ WORKER = [
     "pipeline",
     *("run", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
-    *("sources", "sources.archive_reader", "sources.cifar", "sources.described"),
+    *("sources", "sources.archive_reader", "sources.described"),
     *("sources.infer", "sources.parquet_rows"),
     *("sources.pixel_reader", "sources.prefetch", "sources.scan", "sources.shards"),
     *("splits", "splits.near"),
