@@ -330,7 +330,7 @@ def _parse_entry(
         problem = "its bytes are not in the zip"
     elif size > stored * (_MOST_INFLATED if method else 1) or (not method and size != stored):
         problem = f"says that it has {size} bytes, but {stored} bytes in the zip cannot be so many"
-    elif is_bomb(size, stored):
+    elif method and is_bomb(size, stored):
         problem = f"{size} bytes, compressed to {stored}: a bomb"
     elif is_link and size > _LONGEST_TARGET:
         problem = f"a link of more than {_LONGEST_TARGET} bytes"
