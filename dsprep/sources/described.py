@@ -80,7 +80,7 @@ class DescribedReader(SampleReader):
         try:
             values = _parse_line(line, self.columns[file])
             named = _references(values, posixpath.dirname(self.files[file]))
-        except ValueError:
+        except (ValueError, RecursionError, csv.Error):
             raise BadSample("has changed: its line in the metadata is another one") from None
         paths = {field: posixpath.join(self.root, below) for field, below in named.items()}
         is_one = len(paths) == 1
