@@ -72,8 +72,8 @@ def read_table(
     cells, lines = parse_cells(text, path)
     paths, names = find_columns(cells.columns, source.path_column, source.label_columns, path)
     labels, classes = _labels(cells.select(names), lines, known, source)
-    named = known.classes is None and classes is not None
-    require_effect("", {"--class-order": known.order}, named=named)
+    has_names = known.classes is None and classes is not None
+    require_effect("", {"--class-order": known.order}, named=has_names)
     rows = pl.DataFrame([lines, cells[paths].alias("path"), labels]).with_row_index("index")
     cell = pl.col("path")
     refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
@@ -84,11 +84,9 @@ def read_table(
     plain = plain_paths(rows["path"])
     files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
-    named_files = rows.select("line", name=plain)
-    left = named_files.join(files.table, left_on="name", right_on="path", how="anti")
-    found = find_spelled(left, more_than_names(files.table), path)
-    joined = named_files.join(found, on="name", how="left", maintain_order="left")
-    rows = rows.with_columns(file=joined.select(pl.coalesce("path", "name")).to_series())
+    named = rows.select("line", name=plain)
+    found = find_spelled(named, files.table["path"], more_than_names(files.table), path)
+    rows = rows.with_columns(file=found.fill_null(plain))
     boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
     catalog, findings = choose(rows, files, source, classes, paths="file", advice=advice)
