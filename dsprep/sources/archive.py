@@ -1,4 +1,4 @@
-"""Archives: which one a path names, and what a tar holds, by its headers.
+"""Archives: which one a path names, what it holds, and how workers read its members.
 
 Nothing here needs polars, which is imported meanwhile.
 """
@@ -8,26 +8,196 @@ from __future__ import annotations
 import os
 import posixpath
 import sys
+import tempfile
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import ClassVar, NamedTuple, TypeAlias
 
-from dsprep.errors import DamagedShard, SourceError, source_errors
+from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError, source_errors
 from dsprep.findings import Finding
 from dsprep.formats import tar
 from dsprep.formats.stream import ShardStream, is_bomb
-from dsprep.sources.archive_reader import (
-    NOT_UTF8,
-    Archive,
-    ArchiveReader,
-    CompressedTarReader,
-    Link,
-    ZipReader,
-    find_end,
-    list_zip,
-)
-from dsprep.storage.files import exists, facts, is_file, open_file
+from dsprep.rows import Reader, Rows
+from dsprep.sources.prefetch import OpenFiles, asked_ahead, read_at, unpack
+from dsprep.sources.zip import BESIDE, NOT_UTF8, find_end, list_members, overlapping, read_member
+from dsprep.storage.files import OpenFile, exists, facts, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
+Place: TypeAlias = tuple[int, int, int]
+"""The offset of a member as its reader wants it, its bytes in the archive, and when extracted."""
 
 _FIRST = 1 << 24  # decompressed bytes of a tar that are read for the names of its first files
+_IN_MEMORY = 1 << 26  # bytes of members of a compressed tar before a temporary file takes them
+
+
+class Link(NamedTuple):
+    """A link in an archive."""
+
+    name: str
+    # for a hard link, a member; for a symbolic one, a path from the directory of the link
+    target: str
+    symbolic: bool
+    position: int  # how many files come before it
+
+
+@dataclass
+class Archive:
+    """An archive with its members, in its order, without directories."""
+
+    reader: ArchiveReader
+    below: str = ""  # the directory in it that the user named; empty for all of it
+    # the files that can be read: names as the archive has them, offsets as its reader wants them
+    names: list[str] = field(default_factory=list)
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    stored: array[int] = field(default_factory=lambda: array("q"))  # bytes in the archive
+    links: list[Link] = field(default_factory=list)
+    # files that cannot be read, devices and pipes, and names that are not UTF-8, printable
+    odd: list[Finding] = field(default_factory=list)
+    stems: set[str] = field(default_factory=set)  # names of the tars in a tar, without `.tar`
+    damage: list[Finding] = field(default_factory=list)  # what is wrong with the archive
+
+    def add(self, name: str, place: Place) -> None:
+        """Add a file that can be read."""
+        self.names.append(name)
+        self.offsets.append(place[0])
+        self.stored.append(place[1])
+        self.sizes.append(place[2])
+
+    def refuse(self, positions: Collection[int], reason: str) -> None:
+        """Move files to those that cannot be read."""
+        self.odd += [Finding("unreadable", self.names[at], reason) for at in sorted(positions)]
+        kept = [at for at in range(len(self.names)) if at not in positions]
+        self.names = [self.names[at] for at in kept]
+        self.sizes, self.offsets, self.stored = (
+            array("q", [column[at] for at in kept])
+            for column in (self.sizes, self.offsets, self.stored)
+        )
+
+    @property
+    def path(self) -> str:
+        return self.reader.path
+
+    def place(self, at: int) -> Place:
+        """Return where one of the files lies."""
+        return self.offsets[at], self.stored[at], self.sizes[at]
+
+
+@dataclass(frozen=True)
+class ArchiveReader(Reader):
+    """Reads members of an archive that has them as they are, as a tar does."""
+
+    beside: ClassVar[int] = 0  # bytes that are read besides a member's own
+
+    path: str
+    size: int  # bytes of the archive when it was listed
+    mtime: int | None  # when it was last changed before that, in ns since 1970; None if unknown
+
+    def opened(self) -> OpenFiles:
+        """Open the archive, which must be as it was when it was listed."""
+        return OpenFiles((self.path,), ((self.size, self.mtime),))
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        assert rows.offsets is not None and rows.stored is not None
+        return self.members(zip(rows.offsets, rows.stored, rows.sizes, strict=True))
+
+    def members(self, places: Iterable[Place]) -> Iterator[bytes | BadSample]:
+        """Read the members at some places."""
+        with self.opened() as files:
+            file = files.same(0)
+
+            def ask(place: Place) -> int:
+                file.ahead(place[0], place[1] + self.beside)
+                return place[1]
+
+            for place in asked_ahead(places, ask):
+                try:
+                    member: bytes | BadSample = self.member(file, *place)
+                except BadSample as error:
+                    member = error
+                except OSError as error:
+                    member = BadSample(f"cannot be read ({error.strerror})")
+                yield member
+
+    def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
+        """Read the member at an offset: its bytes in the archive, and when extracted."""
+        data = read_at(file, size, offset)
+        if len(data) != size:
+            raise BadSample("the archive was cut off in it")
+        return data
+
+
+@dataclass(frozen=True)
+class CompressedTarReader(ArchiveReader):
+    """Reads members of a compressed tar, which can only be read from front to back."""
+
+    unpacked: int  # the bytes of the tar, or of as much of it as can be decompressed
+
+    def members(self, places: Iterable[Place]) -> Iterator[bytes]:
+        """Decompress the archive up to the last of the members."""
+        # If the places are not in the order of the archive, this is done before the first is
+        # yielded, and a temporary file keeps the members meanwhile. So this is for a few members,
+        # or for all in their order; a shuffled run reads from spools.
+        wanted = list(places)
+        ordered = sorted(set(wanted))
+        if wanted == ordered:
+            yield from self._in_order(ordered)
+            return
+        kept: dict[Place, int] = {}
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+            for place, content in zip(ordered, self._in_order(ordered), strict=True):
+                kept[place] = file.tell()
+                try:
+                    file.write(content)
+                except OSError as error:
+                    raise DestinationError(
+                        f"{tempfile.gettempdir()}: cannot be written to ({error.strerror}): name a "
+                        "directory with more room for temporary files by the variable TMPDIR"
+                    ) from None
+            for place in wanted:
+                file.seek(kept[place])
+                yield file.read(place[2])
+
+    def _in_order(self, places: Iterable[Place]) -> Iterator[bytes]:
+        with self._decompressed() as tar:
+            for offset, _, size in places:
+                tar.skip(offset - tar.offset, "what precedes a member")
+                yield tar.read(size, "a member")
+
+    @contextmanager
+    def _decompressed(self) -> Iterator[ShardStream]:
+        with self.opened() as files:
+            files.same(0)
+            with ShardStream.of_headers(self.path, is_shard=False) as tar:
+                try:
+                    yield tar
+                except DamagedShard as error:
+                    advice = "it has changed: give the same command again"
+                    raise SourceError(f"{error}; {advice}") from None
+            files.same(0)
+
+    def spools(self) -> Sequence[int]:
+        return (self.unpacked,)
+
+    def write_spool(self, number: int, path: str) -> None:
+        with self._decompressed() as tar:
+            unpack(tar, self.unpacked, path)
+
+    def spooled(self, directory: str) -> Reader:
+        return ArchiveReader(os.path.join(directory, "0"), self.unpacked, None)
+
+
+@dataclass(frozen=True)
+class ZipReader(ArchiveReader):
+    """Reads members of a zip; a row's offset is that of the member's local header."""
+
+    beside: ClassVar[int] = BESIDE
+
+    def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
+        return read_member(file, offset, stored, size)
 
 
 # Which archive
@@ -96,7 +266,7 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
         state = facts(file)
         archive = Archive((ZipReader if kind == "zip" else ArchiveReader)(file, *state), below)
         if kind == "zip":
-            list_zip(archive, most)
+            _list_zip(archive, most)
             return archive
         with ShardStream.of_headers(file, is_shard=False) as stream:
             _list_tar(stream, archive, most)
@@ -114,7 +284,29 @@ def first_names(path: str, most: int) -> list[str]:
     return [*archive.names, *(odd.path for odd in archive.odd if odd.kind == "unreadable")]
 
 
-# Tar
+def _list_zip(archive: Archive, most: int) -> None:
+    """List a zip, or the first of its members."""
+    links: list[tuple[str, Place, int]] = []  # names, places, and how many files come before
+    reader = archive.reader
+    with reader.opened() as files:
+        for found in islice(list_members(files.same(0), reader.path), most):
+            if isinstance(found, Finding):
+                (archive.damage if found.kind == "damaged" else archive.odd).append(found)
+                continue
+            name, place, is_link = found
+            if is_link:
+                links.append((name, place, len(archive.names)))
+            else:
+                archive.add(name, place)
+    targets = reader.members(place for _, place, _ in links) if links else ()
+    for (name, _, position), target in zip(links, targets, strict=True):
+        if isinstance(target, bytes):
+            text = target.decode(errors="backslashreplace")
+            archive.links.append(Link(name, text, True, position))
+        else:
+            archive.odd.append(Finding("unreadable", name, str(target)))
+    if shared := overlapping(archive.offsets, archive.stored):
+        archive.refuse(shared, "it shares its bytes with another member")
 
 
 def _list_tar(

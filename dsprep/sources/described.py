@@ -357,7 +357,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
 
     there = list_files(scan_below(root, None, run_all))
     files = {path: facts for path, *facts in there.table.iter_rows()}
-    left = dict.fromkeys(path for path in files if os.path.basename(path) != METADATA)
+    left = {path for path in files if os.path.basename(path) != METADATA}
     rows, offset = [], 0
     for index, line in enumerate(data.splitlines(keepends=True)):
         try:
@@ -367,8 +367,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
             return None
         rows.append((index, paths[0], sum(sizes), max(mtimes), 0, offset, len(line)))
         offset += len(line)
-        for path in paths:
-            left.pop(path, None)
+        left.difference_update(paths)
     if any(map(image_kind_of, left)):
         return None
     table = pl.DataFrame(rows, schema=COLUMNS | PLACE_COLUMNS, orient="row")

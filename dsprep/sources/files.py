@@ -18,8 +18,7 @@ from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
 from dsprep.sample import OTHER_IMAGES
-from dsprep.sources.archive import is_archive, open_archive
-from dsprep.sources.archive_reader import Archive, ZipReader
+from dsprep.sources.archive import Archive, ZipReader, is_archive, open_archive
 from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
 from dsprep.storage.files import exists, is_dir
 from dsprep.text import decode_text, read_text

@@ -24,7 +24,7 @@ from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, is_image
-from dsprep.sources.archive_reader import ArchiveReader, Place
+from dsprep.sources.archive import ArchiveReader, Place
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
 

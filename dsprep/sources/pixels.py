@@ -43,6 +43,8 @@ from dsprep.storage.location import is_s3
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 
+_Batch: TypeAlias = tuple[Batch, pl.DataFrame]  # with the rows of its images
+
 PARTS = ("train", "test")
 _MOST_FILES = 1000  # files in a directory that may still be a known data set
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -84,48 +86,39 @@ class _Images(NamedTuple):
     version: _Version | None = None  # None for idx files
 
 
-class _Labeled(NamedTuple):
-    """A batch with what a scan finds out about its images."""
-
-    batch: Batch
-    directory: str  # what the paths of its images begin with: the part, or the part and the batch
-    labels: Sequence[int] | None  # the class number of each image; None if they have none
-    names: Sequence[str] | None = None  # the original file name of each image, if known
-
-
 def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
     """Make the catalog of data sets whose images are bare pixels; None if a path is of none."""
     # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
     # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
     # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
     # name of one: `PATH/emnist-letters/train`.
-    batches: list[_Labeled] = []
+    found: list[_Batch] = []
     names: dict[Names, str] = {}
     for path in paths:
         images = _find(path)
         if images is None:
             return None
-        found, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
-        count = {
-            part: sum(each.batch.images for each in found if each.directory.split("/")[0] == part)
-            for part in PARTS
-        }
-        if all(count.values()) and not may_mix:
+        read, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
+        count = dict.fromkeys(PARTS, 0)
+        for (batch, _), (_, part, *_) in zip(read, images, strict=True):
+            count[part] = count.get(part, 0) + batch.images
+        if count["train"] and count["test"] and not may_mix:
             path = path.rstrip("/")
             raise SourceError(
                 f"{path}: holds {count['train']:,} training and {count['test']:,} test images, "
                 f"which would be mixed in one data set: give {path}/train or {path}/test, each "
                 f"with a destination of its own; '{path}/{{train,test}}' mixes them"
             )
-        batches += found
+        found += read
         names.setdefault(named, path)
     if len(names) > 1:
         first, other, *_ = names.values()
         raise SourceError(f"{other}: has other class names than {first}; pack them one by one")
-    again = [each.batch.file for at, each in enumerate(batches) if each in batches[:at]]
-    if again:
-        raise SourceError(f"{again[0]}: is named twice")
-    return _catalog(batches, paths[0], next(iter(names)), classes)
+    files = [batch.file for batch, _ in found]
+    for at, file in enumerate(files):
+        if file in files[:at]:
+            raise SourceError(f"{file}: is named twice")
+    return _catalog(found, paths[0], next(iter(names)), classes)
 
 
 # Files
@@ -276,12 +269,12 @@ def _looks_like(file: BatchFile, version: _Version) -> bool:
 # CIFAR
 
 
-def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Labeled], Names]:
+def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Batch], Names]:
     """Read the batches of one directory, and the class names beside them."""
     version, named = images[0].version, images[0].beside
     assert version is not None
     names: Names = None
-    found: dict[str, _Labeled] = {}
+    found: dict[str, _Batch] = {}
     parts = {each.file.name: each.part for each in images}
     for file, data in _contents([each.file for each in images] + ([named] if named else [])):
         if file == named:
@@ -300,7 +293,7 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Labeled], Names]:
             labels = list(data[version.labels - 1 :: step])
         places = version.labels, version.labels, version.key
         batch = Batch(file, len(labels), SIDE, SIDE, 3, *places)
-        found[file.name] = _Labeled(batch, directory, labels, originals)
+        found[file.name] = batch, _table(batch, directory, labels, originals)
     return [found[each.file.name] for each in images], names
 
 
@@ -332,7 +325,7 @@ def _class_names(file: BatchFile, data: bytes, version: _Version) -> tuple[str, 
 # Idx files
 
 
-def _read_idx(images: Sequence[_Images]) -> list[_Labeled]:
+def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
     """Read the heads of files of images, and all of their labels."""
     found = []
     for each in images:
@@ -352,7 +345,7 @@ def _read_idx(images: Sequence[_Images]) -> list[_Labeled]:
             labels = list(b"".join(each.beside.blocks())[8:])
         in_place = not (compressed or file.archive or is_s3(file.path))
         batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
-        found.append(_Labeled(batch, each.part, labels))
+        found.append((batch, _table(batch, each.part, labels)))
     return found
 
 
@@ -389,24 +382,26 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
 # The catalog
 
 
-def _catalog(batches: Sequence[_Labeled], root: str, names: Names, classes: Names) -> Catalog:
-    labeled = [each.labels is not None for each in batches]
+def _catalog(found: Sequence[_Batch], root: str, names: Names, classes: Names) -> Catalog:
+    batches = tuple(batch for batch, _ in found)
+    labeled = ["cls" in table.columns for _, table in found]
     if any(labeled) and not all(labeled):
-        bare = batches[labeled.index(False)].batch.file
+        bare = batches[labeled.index(False)].file
         raise SourceError(f"{bare}: has no labels beside it, where others have")
     if classes is not None and not any(labeled):
         raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
-    table = pl.concat([_table(each, number) for number, each in enumerate(batches)])
+    tables = [rows.with_columns(file=pl.lit(at, pl.Int64)) for at, (_, rows) in enumerate(found)]
+    table = pl.concat(tables)
     if table.is_empty():
         raise SourceError(f"{root}: holds no images")
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
-    reader = PixelReader(tuple(each.batch for each in batches))
+    reader = PixelReader(batches)
     known = names or classes
     if not any(labeled) or known is None:
         return Catalog(table, root, None, reader)
     outside = table.filter(~pl.col("cls").is_between(0, len(known) - 1))
     for number, offset, label in outside.select("file", "offset", "cls").head(1).iter_rows():
-        batch = batches[number].batch
+        batch = batches[number]
         raise SourceError(
             f"{batch.file}: image {offset // batch.size} has the label {label}, which is none "
             f"of the {len(known)} classes"
@@ -415,13 +410,14 @@ def _catalog(batches: Sequence[_Labeled], root: str, names: Names, classes: Name
     if classes is None or known == classes:
         return catalog
     if unknown := [name for name in known if name not in classes]:
-        raise unknown_classes(str(batches[0].batch.file), unknown, classes)
+        raise unknown_classes(str(batches[0].file), unknown, classes)
     return renumbered(catalog, classes)
 
 
-def _table(labeled: _Labeled, number: int) -> pl.DataFrame:
-    """Return the rows of a batch, without their numbers in the data set."""
-    batch, directory, labels, file_names = labeled
+def _table(
+    batch: Batch, directory: str, labels: list[int] | None, file_names: list[str] | None = None
+) -> pl.DataFrame:
+    """Return the rows of a batch in a directory, without the numbers of images and of the batch."""
     count = batch.images
     numbers = pl.int_range(count, dtype=pl.Int64, eager=True)
     digits = numbers.cast(pl.String).str.zfill(max(5, len(str(count - 1))))
@@ -433,7 +429,7 @@ def _table(labeled: _Labeled, number: int) -> pl.DataFrame:
     table = pl.DataFrame({"path": stems + ".png"}).with_columns(
         size=pl.lit(batch.size, pl.Int64),
         mtime=pl.lit(batch.file.mtime, pl.Int64),
-        file=pl.lit(number, pl.Int64),
+        file=pl.lit(0, pl.Int64),
         offset=numbers * batch.size,
         stored=pl.lit(batch.size, pl.Int64),
     )
