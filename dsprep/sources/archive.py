@@ -37,9 +37,7 @@ class Link(NamedTuple):
     """A link in an archive."""
 
     name: str
-    # for a hard link, a member; for a symbolic one, a path from the directory of the link
-    target: str
-    symbolic: bool
+    target: str  # the path in the archive, which is not normal
     position: int  # how many files come before it
 
 
@@ -301,8 +299,8 @@ def _list_zip(archive: Archive, most: int) -> None:
     targets = reader.members(place for _, place, _ in links) if links else ()
     for (name, _, position), target in zip(links, targets, strict=True):
         if isinstance(target, bytes):
-            text = target.decode(errors="backslashreplace")
-            archive.links.append(Link(name, text, True, position))
+            start, text = posixpath.dirname(name), target.decode(errors="backslashreplace")
+            archive.links.append(Link(name, posixpath.join(start, text), position))
         else:
             archive.odd.append(Finding("unreadable", name, str(target)))
     if shared := overlapping(archive.offsets, archive.stored):
@@ -328,8 +326,9 @@ def _list_tar(
             if kind == b"5" or (kind in tar.REGULAR and path.endswith("/")) or kind in b"VD":
                 continue  # a directory, or GNU's name of a volume or list of a directory
             if kind in b"12":
-                target = target if kind == b"2" else directory + target
-                archive.links.append(Link(path, target, kind == b"2", len(archive.names)))
+                start = posixpath.dirname(path)
+                target = directory + target if kind == b"1" else posixpath.join(start, target)
+                archive.links.append(Link(path, target, len(archive.names)))
             elif kind in tar.WITHOUT_DATA:
                 archive.odd.append(Finding("not-an-image", path, "not a regular file"))
             elif entry.sparse:

@@ -263,9 +263,7 @@ def _linked(
         if path is None:
             findings.append(finding("bad-name", link.name, "leads out of the archive"))
         else:
-            start = posixpath.dirname(path) if link.symbolic else ""
-            target = posixpath.normpath(posixpath.join(start, link.target))
-            links[path] = target, hidden, 2 * link.position
+            links[path] = posixpath.normpath(link.target), hidden, 2 * link.position
     found = []
     for path, (target, hidden, position) in links.items():
         end = target

@@ -140,10 +140,9 @@ def _find(path: str) -> list[_Images] | None:
         place, inner = os.path.split(place)
         files = _files_in(place or ".")
     directory, name = os.path.split(inner)
-    if images := _images_in([file for file in files if file.directory == directory], name):
-        return images
-    if is_batch:
-        return None
+    images = _images_in([file for file in files if file.directory == directory], name)
+    if images or is_batch:
+        return images or None
     names = inner.split("/") if inner else []
     for cut in range(len(names), max(len(names) - 3, -1), -1):
         if together := _together(place, files, "/".join(names[:cut])):
@@ -407,7 +406,7 @@ def _catalog(found: Sequence[_Batch], root: str, names: Names, classes: Names) -
             f"of the {len(known)} classes"
         )
     catalog = Catalog(table, root, known, reader)
-    if classes is None or known == classes:
+    if classes is None:
         return catalog
     if unknown := [name for name in known if name not in classes]:
         raise unknown_classes(str(batches[0].file), unknown, classes)

@@ -240,14 +240,16 @@ class _Cells(NamedTuple):
                 f"is the number of one class of {known.owner} and the name of another: give "
                 "--classes FILE with the names of all classes, in the order of their numbers"
             )
-            self.refuse(_numbered(self.texts, known.classes) != number, reason)
+            self.refuse(self.numbered(known)[1] != number, reason)
         return True
 
     def numbered(self, known: Known) -> tuple[tuple[str, ...], pl.Series]:
         """Number the names of classes; unknown names get null."""
         names = self.texts
         classes = known.classes or number_classes(names.unique(), self.source, known.order)
-        return classes, _numbered(names, classes)
+        numbers = range(len(classes))
+        found = names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
+        return classes, found
 
     def refuse_tags(self) -> None:
         """Refuse a column whose cells hold several labels each, unless they are few and unclear."""
@@ -267,12 +269,6 @@ class _Cells(NamedTuple):
             f"{separator!r} for labels of a 0 or a 1 for each, {kept}or give --label-type class if "
             "each text is the name of one class",
         )
-
-
-def _numbered(names: pl.Series, classes: Sequence[str]) -> pl.Series:
-    """Return the numbers of class names; null for other names."""
-    numbers = range(len(classes))
-    return names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
 
 
 def _labels(

@@ -187,6 +187,27 @@ def test_zips_as_other_programs_write_them(tmp_path: Path) -> None:
         assert list(archive.reader.members(map(archive.place, range(2)))) == [b"one", b"two"]
 
 
+@pytest.mark.parametrize("signed", [True, False])
+def test_checksums_after_the_members_of_a_zip(signed: bool, tmp_path: Path) -> None:
+    class Pipe(io.BytesIO):
+        def tell(self) -> int:
+            raise OSError
+
+    path, data = tmp_path / "x.zip", Pipe()
+    with zipfile.ZipFile(data, "w") as file:
+        file.writestr("a/1.jpg", b"one")
+    written = data.getvalue()
+    if not signed:  # the end record says where the directory begins, which is now earlier
+        at, size = written.index(b"PK\1\2"), len(written)
+        written = written.replace(b"PK\7\x08", b"")
+        written = written[: size - 10] + struct.pack("<L", at - 4) + written[size - 6 :]
+    for content, expected in ((b"one", "b'one'"), (b"two", "BadSample('its crc32 is not")):
+        path.write_bytes(written.replace(b"one", content))
+        archive = open_archive(str(path))
+        (found,) = archive.reader.members([archive.place(0)])
+        assert repr(found).startswith(expected)
+
+
 def test_links_in_a_zip_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w") as file:
