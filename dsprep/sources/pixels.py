@@ -145,14 +145,19 @@ def _find(path: str) -> list[_Images] | None:
         return images or None
     names = inner.split("/") if inner else []
     for cut in range(len(names), max(len(names) - 3, -1), -1):
-        if together := _together(place, files, "/".join(names[:cut])):
+        if together := _together(files, "/".join(names[:cut])):
             *sets, part = names[cut:] or [""]
             if part not in PARTS:
                 sets, part = names[cut:], ""
-            known = sorted({each.set for each in together})
-            if not sets and len(known) > 1:
-                raise _several(place, known)
-            images = [each for each in together if [each.set] == (sets or known)]
+            images = next(iter(together.values()))
+            known = sorted({each.set for each in images})
+            several = list(together) if len(together) > 1 or sets else known
+            if len(several) > 1:
+                raise SourceError(
+                    f"{place}: has several data sets; name one of them, such as "
+                    f"{place}/{several[-1]}"
+                )
+            images = [each for each in images if [each.set] == (sets or known)]
             images = [each for each in images if part in ("", each.part)]
             if not images:
                 raise SourceError(f"{path}: there is no such part of {place}")
@@ -206,24 +211,15 @@ def _members_in(path: str) -> list[BatchFile]:
     return sorted(found.values(), key=attrgetter("directory", "name"))
 
 
-def _together(place: str, files: Sequence[BatchFile], directory: str) -> list[_Images]:
-    """Find the images of the data set in a directory of an archive, or below."""
+def _together(files: Sequence[BatchFile], directory: str) -> dict[str, list[_Images]]:
+    """Find the images in a directory of an archive, or in the highest ones below."""
     found: dict[str, list[BatchFile]] = {}
     for file in files:
         if not directory or f"{file.directory}/".startswith(f"{directory}/"):
             found.setdefault(file.directory, []).append(file)
     sets = {path: images for path, beside in found.items() if (images := _images_in(beside))}
-    depths = {path: path.count("/") + bool(path) for path in sets}
-    first = [path for path in sorted(sets) if depths[path] == min(depths.values())]
-    if len(first) > 1:
-        raise _several(place, first)
-    return sets[first[0]] if first else []
-
-
-def _several(place: str, names: Sequence[str]) -> SourceError:
-    return SourceError(
-        f"{place}: has several data sets; name one of them, such as {place}/{names[-1]}"
-    )
+    depths = {path: path.count("/") + bool(path) for path in sorted(sets)}
+    return {path: sets[path] for path in depths if depths[path] == min(depths.values())}
 
 
 def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Images]:
