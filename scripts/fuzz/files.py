@@ -13,8 +13,8 @@ from pathlib import Path
 
 from dsprep.catalog import Catalog
 from dsprep.errors import DsprepError
-from dsprep.sources.cifar import read_pickle
 from dsprep.sources.parquet import read_parquet
+from dsprep.sources.pixel_reader import read_pickle
 from dsprep.sources.pixels import read_pixels
 from dsprep.sources.reading import make_source
 from dsprep.sources.tree import read_augmented
