@@ -62,7 +62,7 @@ class Pipeline:
     @property
     def readable(self) -> frozenset[str] | None:
         """The kinds of image that may be written; None for any."""
-        return None if self.images.check == "none" else self.layout.readable_images
+        return None if self.images.check == "none" else self.layout.limits.images
 
     @property
     def typed_facts(self) -> frozenset[str]:

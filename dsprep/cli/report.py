@@ -111,7 +111,7 @@ def write(
 
     report = command(sources, dest, progress=progress_for(sys.stderr, quiet), **options)
     show(report, write_lines, as_json, quiet)
-    if report.collisions and FORMATS[report.format].equal_keys == "merged":
+    if report.collisions and FORMATS[report.format].distinct == "key":
         raise SourceError(
             f"{sources[0]}: would be refused, as several samples have one key; rename files, or "
             "give --key index to make keys from the samples' numbers"

@@ -104,7 +104,7 @@ def convert_stream(options: StreamOptions) -> Converted:
     table = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
-        images = replace(images, check="none" if layout.readable_images is None else "decode")
+        images = replace(images, check="none" if layout.limits.images is None else "decode")
     pipeline = Pipeline(ShardReader((), table), Schema(()), layout, images, options.key)
     given = given_options(vars(options))
     require_effect("convert", given, format=to, tfrecords=source == "tfrecord")
@@ -142,7 +142,7 @@ class _Stream:
                             sample = finish(sample, path)
                         if isinstance(sample, BadSample):
                             raise sample
-                        if sample.key == before and layout.equal_keys == "merged":
+                        if sample.key == before and layout.distinct == "key":
                             raise same_key(sample.key, "the sample before")
                         encoded = layout.encode(sample)
                     except BadSample as bad:

@@ -147,6 +147,7 @@ class Folder(Format):
     }
     concatenative: ClassVar[bool] = False
     is_tree: ClassVar[bool] = True
+    distinct: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     # whether images may be of another kind than their file names say, because they were encoded
     # again: those get the extension of their kind. Else a name is kept as it is.

@@ -31,7 +31,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample
-from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
+from dsprep.formats.base import Entry, Format, Limits, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
     BYTES,
     Decoders,
@@ -47,7 +47,7 @@ from dsprep.formats.protobuf import (
     packed,
     strings,
 )
-from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, read_frame
+from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
 from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, Type
@@ -74,8 +74,7 @@ class RecordIOProtobuf(Format):
         _LABEL: Meaning("label", LABEL_FLOATS, LABEL),
         _UID: Meaning(""),
     }
-    label_bits: ClassVar[int] = 32
-    max_class: ClassVar[int] = 1 << 24  # labels are 32-bit floats, as in RecordIO
+    limits: ClassVar[Limits] = Limits(classes=LARGEST_CLASS, label_bits=32)
 
     def meaning(self, place: str) -> Meaning:
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))

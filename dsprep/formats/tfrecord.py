@@ -16,7 +16,7 @@ from google_crc32c import extend
 from google_crc32c import value as crc32c_of
 
 from dsprep.errors import BadSample, OptionError
-from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
+from dsprep.formats.base import Entry, Format, Limits, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
     decode_example,
     encode_feature,
@@ -122,8 +122,7 @@ class TFRecord(Format):
     shard_index: ClassVar[str] = "dali"
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
-    float_bits: ClassVar[int] = 32
-    label_bits: ClassVar[int] = 32
+    limits: ClassVar[Limits] = Limits(float_bits=32, label_bits=32)
     preset: str = "dsprep"  # the names of the features: one of `PRESETS`
     gzip: bool = False  # whether the shard is compressed
 

@@ -28,7 +28,7 @@ from dsprep.sample import (
     key_of,
 )
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema
-from dsprep.units import extension_in, format_some
+from dsprep.units import extension_in, format_count, format_some
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,7 +72,7 @@ class WebDataset(Format):
     other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
     numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
-    equal_keys: ClassVar[str] = "merged"
+    distinct: ClassVar[str] = "key"
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
@@ -248,6 +248,15 @@ class WebDataset(Format):
                 text += (_json_sizes(rows["class"]) + len('"class":,')).fill_null(0)
             total += _member_weights(key, _JSON, text)
         return total
+
+    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+        names = rows.select(key_expr()).to_series()
+        long = names.filter(names.str.len_bytes() > tar.MAX_NAME - len(".jpeg"))
+        if len(long):
+            yield (
+                f"{format_count(len(long), 'name')} of about {tar.MAX_NAME} bytes or more, which "
+                f"wids and DALI do not read: {format_some(long.to_list())}"
+            )
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         for position, group in enumerate(_distinct(stream, with_data=True)):

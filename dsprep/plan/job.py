@@ -55,7 +55,7 @@ class Job:
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them: no paths, nothing of this machine."""
         images = self.images
-        readable = None if images.check == "none" else self.layout.readable_images
+        readable = None if images.check == "none" else self.layout.limits.images
         options = {
             "format": {"name": self.layout.name, **self.layout.options()},
             "transform": images.transform and images.transform.to_json(),
@@ -130,7 +130,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     if check is None:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
-        guarded = job.layout.readable_images is not None
+        guarded = job.layout.limits.images is not None
         check = "decode" if guarded else "none" if reader.reads_samples else "header"
     if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
@@ -149,7 +149,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
-    limit = job.layout.max_class
+    limit = job.layout.limits.classes
     if limit is not None and catalog.label_column == "cls":
         largest = max(map(abs, catalog.samples_per_class()))
         if largest > limit:

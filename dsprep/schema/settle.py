@@ -55,6 +55,9 @@ class Table(Protocol):
     def meaning(self, place: str) -> Meaning:
         """Return what a place means."""
 
+    def placeholders(self, schema: Schema) -> frozenset[str]:
+        """Return the raw names of the labels that samples of a schema without a label have."""
+
 
 @dataclass
 class Seen:
