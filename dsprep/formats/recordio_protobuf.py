@@ -27,7 +27,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample
@@ -45,6 +45,7 @@ from dsprep.formats.protobuf import (
     head_of_bytes,
     numbers_of,
     packed,
+    plain_entry,
     strings,
 )
 from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
@@ -201,7 +202,7 @@ class TypedBlobs(Blobs):
 
 # the field of each kind of tensor in a Value, and the code of its numbers
 _TENSORS = {"float32": (2, "f"), "float64": (3, "d"), "int32": (7, "i")}
-_BYTES = 9
+_BYTES, _BYTES_TAG = 9, b"\x4a"
 _INT32 = range(-(1 << 31), 1 << 31)
 _TENSOR = (b"\x0a", b"\x12", b"\x1a")  # values, keys, shape
 
@@ -228,7 +229,7 @@ def _encode_record(entries: Mapping[str, Value], uid: str) -> tuple[bytes, bytes
         value = features[key]
         if key == _IMAGE and type(value) is Blobs and len(value) == 1:
             image = value[0]
-            before, after = before + after + head_of_bytes(key, len(image), _tag(_BYTES)), b""
+            before, after = before + after + head_of_bytes(key, len(image), _BYTES_TAG), b""
         else:
             after += encode_entry(key, encode_value(value))
     after += b"".join(
@@ -248,7 +249,7 @@ def encode_value(value: Value) -> bytes:
         body = b"".join([framed(b"\x0a", each) for each in value])
         if content_type := getattr(value, "content_type", ""):
             body += framed(b"\x12", content_type.encode())
-        return framed(_tag(_BYTES), body)
+        return framed(_BYTES_TAG, body)
     kind = "int32" if isinstance(value, Ints) else "float64"
     kind = "float32" if isinstance(value, Floats) else kind
     lists = [value if isinstance(value, tuple) else (value,), (), ()]
@@ -259,13 +260,9 @@ def encode_value(value: Value) -> bytes:
         raise OverflowError(beyond[0])
     texts = zip(_TENSOR, lists, (code, "Q", "Q"), strict=True)
     return framed(
-        _tag(number),
+        bytes((number << 3 | BYTES,)),
         b"".join([framed(tag, packed(each, code)) for tag, each, code in texts if each]),
     )
-
-
-def _tag(number: int) -> bytes:
-    return bytes((number << 3 | BYTES,))
 
 
 # Reading a Record in any encoding that protobuf's own parser takes
@@ -277,11 +274,19 @@ def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list
     texts = ["", "", ""]
     for number, value in strings(fields(data)):
         if number in (1, 2):
-            key, entry = decode_entry(value, _VALUE)
+            if len(value) < 64:  # many samples may share it: a class
+                key, entry = _known_entry(value)
+            else:
+                key, entry = plain_entry(value, 0, len(value), _VALUE, (0x12, 0x4A, 0x0A))
             maps[number - 1][key] = entry
         elif number <= 5:
             texts[number - 3] = value.decode()
     return *maps, texts
+
+
+@lru_cache(maxsize=4096)
+def _known_entry(entry: bytes) -> tuple[str, Value]:
+    return decode_entry(entry, _VALUE)
 
 
 def _decode_bytes(message: list[Wired]) -> Blobs:
