@@ -20,8 +20,15 @@ from typing import Any, NamedTuple, TypeAlias
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.values import is_detection_label, is_sized_header
-from dsprep.images.decode import DEFAULT_MAX_PIXELS, make_check, require_readable
-from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
+from dsprep.images.transform import (
+    DEFAULT_MAX_PIXELS,
+    FACTS_OF,
+    Encoded,
+    Transform,
+    is_turned,
+    make_check,
+    require_readable,
+)
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema

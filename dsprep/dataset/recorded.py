@@ -10,8 +10,7 @@ from dsprep.dataset.manifest import Manifest
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
-from dsprep.images.decode import DEFAULT_MAX_PIXELS
-from dsprep.images.transform import Transform
+from dsprep.images.transform import DEFAULT_MAX_PIXELS, Transform
 from dsprep.schema import Choice
 
 

@@ -10,7 +10,7 @@ from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline

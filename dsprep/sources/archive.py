@@ -56,7 +56,7 @@ def archive_kind(path: str) -> str | None:
     """Return which archive a file is: ``zip``, ``tar``, ``compressed tar``, or None."""
     name = os.path.basename(path).lower()
     try:
-        with ShardStream.of_headers(path, is_shard=False) as stream:
+        with ShardStream(path, is_shard=False, headers=True) as stream:
             head, compressed = stream.peek(tar.BLOCK), stream.compressed
         if not compressed:
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -108,7 +108,7 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
             reader = ZipReader(file, *state)
             return Archive(file, below, list_zip(reader, most), reader)
         listing = Listing()
-        with ShardStream.of_headers(file, is_shard=False) as stream:
+        with ShardStream(file, is_shard=False, headers=True) as stream:
             _list_tar(stream, listing, state.size, most)
     if kind == "compressed tar":
         return Archive(file, below, listing, CompressedTarReader(file, *state, stream.offset))

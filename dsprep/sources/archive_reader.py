@@ -146,7 +146,7 @@ class CompressedTarReader(ArchiveReader):
     def _decompressed(self) -> Iterator[ShardStream]:
         with self.opened() as files:
             files.same(0)
-            with ShardStream.of_headers(self.path, is_shard=False) as tar:
+            with ShardStream(self.path, is_shard=False, headers=True) as tar:
                 try:
                     yield tar
                 except DamagedShard as error:

@@ -18,7 +18,7 @@ from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
-from dsprep.images.decode import make_check
+from dsprep.images.transform import make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of

@@ -221,7 +221,7 @@ class TestReadsWhatMXNetWrites:
             Sample("0", {"label": (1.0, 2.0)}, 0),
         ]
         assert b"".join(b"".join(LAYOUT.encode(each)) for each in found) == path.read_bytes()
-        with ShardStream.of_headers(str(path)) as stream:
+        with ShardStream(str(path), headers=True) as stream:
             fields = [each.fields for each in LAYOUT.spans(stream)]
         assert fields == [("image", "label")] * 3 + [("label",)]
 
