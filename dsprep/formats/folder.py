@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
-from dsprep.formats.augmented import format_augmented
+from dsprep.formats.augmented import Row, format_augmented
 from dsprep.formats.base import Format, refuse_lists_of_bytes
 from dsprep.formats.values import (
     cut_stem,
@@ -262,10 +262,8 @@ class Folder(Format):
         number = sample.fields.get(label.name) if label else None
         if label is None or not label.kind.is_integer or number is None:
             return None
-        if sample.class_name is not None:
-            return sample.class_name
-        is_named = 0 <= number < len(label.names)
-        return label.names[number] if is_named else str(int(number))
+        name = label.class_name(number) if sample.class_name is None else sample.class_name
+        return str(int(number)) if name is None else name
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
@@ -299,13 +297,12 @@ class Folder(Format):
         is_named = is_needed = False
         has_label: set[bool] = set()
         for each in samples():
-            is_named = is_named or each.class_name is not None
+            is_named |= each.class_name is not None
             has_label.add(each.label is not None)
             own = each.class_name if each.class_name is not None else str(each.label)
             lies_apart = each.label is not None and each.stem.split("/")[-2:-1] != [own]
-            is_needed = is_needed or bool(each.fields or each.references)
-            is_needed = is_needed or (is_class and lies_apart)
-        is_needed = is_needed or (is_class and len(has_label) > 1)
+            is_needed |= bool(each.fields or each.references) or (is_class and lies_apart)
+        is_needed |= is_class and len(has_label) > 1
         for each in samples() if is_needed else ():
             top = _side_directory(each.files[0].path)
             texts = [f"{quote(FILE_NAME)}:{quote(each.files[0].path[len(top) :])}"]
@@ -333,11 +330,20 @@ class Folder(Format):
     @cached_property
     def _files(self) -> list[tuple[str, str, bool]]:
         """The fields that are files: name, ending of the path, whether it is an image."""
-        return [
-            (each.name, _ending(each), each.type == "image")
-            for each in self.written.fields
-            if each.kind.is_bytes and each.name != self.written.image
-        ]
+        found = []
+        for each in self.written.fields:
+            if not each.kind.is_bytes or each.name == self.written.image:
+                continue
+            name = extension_of(each.name)
+            ending = f".{name}"
+            if each.type == "json" and name != "json":
+                ending += ".json"
+            # Readers go by the extension: bytes that are called after text would be taken for text.
+            kind = WebDataset.meaning(WebDataset.place_of(name)).type
+            if each.type == "bytes" and kind not in (None, "bytes"):
+                ending += ".bin"
+            found.append((each.name, ending, each.type == "image"))
+        return found
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
@@ -348,7 +354,7 @@ class Folder(Format):
             # Numbers of a label are in the list of a folder, or in the names of its directories.
             if each.kind.is_bytes or (is_label and each.kind.is_number):
                 continue
-            write = partial(_class_text, each.names) if each.names else json_writer(each.kind)
+            write = partial(_class_text, each) if each.names else json_writer(each.kind)
             column = self._label_column if is_label else each.name
             found.append((each.name, f"{quote(column)}", write))
         return found
@@ -362,19 +368,12 @@ class AugmentedFolder(Folder):
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
-        rows = (
-            (
-                each.files[0].path,
-                each.label,
-                each.class_name,
-                {
-                    file.path[len(each.stem) + 1 :]: file.path
-                    for file in each.files[1:]
-                    if file.path.startswith(each.stem)
-                },
-            )
-            for each in samples
-        )
+        rows: list[Row] = []
+        for each in samples:
+            image, *files = (file.path for file in each.files)
+            start = len(each.stem) + 1
+            others = {path[start:]: path for path in files if path.startswith(each.stem)}
+            rows.append((image, each.label, each.class_name, others))
         return format_augmented(rows, self.prefix, classes=classes)
 
 
@@ -431,18 +430,9 @@ def _taken(sample: Sample, path: str) -> SourceError:
     )
 
 
-def _ending(each: Field) -> str:
-    """Return how the path of a field's file ends; an image's lacks the extension."""
-    name = extension_of(each.name)
-    if each.type == "json":
-        return ".json" if name == "json" else f".{name}.json"
-    # Readers go by the extension: bytes that are called after text would be taken for text.
-    is_misleading = WebDataset().meaning(WebDataset().place_of(name)).type not in (None, "bytes")
-    return f".{name}.bin" if each.type == "bytes" and is_misleading else f".{name}"
-
-
-def _class_text(names: Sequence[str], number: int) -> str:
-    return quote(names[number] if 0 <= number < len(names) else str(number))
+def _class_text(field: Field, number: int) -> str:
+    name = field.class_name(number)
+    return quote(str(number) if name is None else name)
 
 
 def _side_directory(path: str) -> str:

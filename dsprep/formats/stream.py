@@ -12,6 +12,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
@@ -58,15 +59,14 @@ class Readable(Protocol):
         """Read at most ``count`` bytes; none only at the end."""
 
 
-def _inflater() -> Any:
-    return zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)  # gzip or zlib
+_inflater = partial(zlib.decompressobj, wbits=32 + zlib.MAX_WBITS)  # gzip or zlib
 
 
 # RFC 1952, 2.3.1; the manual of bzip2; the .xz file format, 2.1.1.1.
 _KINDS: dict[bytes, tuple[str, Callable[[], Any]]] = {
     b"\x1f\x8b\x08": ("gzip", _inflater),
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
-    b"\xfd7zXZ\0": ("xz", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)),
+    b"\xfd7zXZ\0": ("xz", partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _MOST_MEMORY)),
 }
 
 # RFC 1952, 2.3: magic number, method, five flags, time, and how hard it tried. The first two alone
@@ -112,7 +112,8 @@ class Decompressor:
         self._path = path
         self._source = source
         self._padded = not is_shard
-        self._name, self._make = "compressed", _inflater
+        self._name = "compressed"
+        self._make: Callable[[], Any] = _inflater
         if not is_shard:
             kinds = (kind for magic, kind in _KINDS.items() if head.startswith(magic))
             self._name, self._make = next(kinds)
@@ -226,12 +227,12 @@ class ShardStream:
         self._size: int | None = None  # of a plain file, in which bytes can be skipped
         self._packed: int | None = None  # of a compressed file, in which they may be bombs
         if not self.is_part:
-            self._decompress(is_shard)
+            self._recognize(is_shard)
         if headers and not self.compressed and self._file is not None:
-            # A member of a tar that is too large for memory is not damage: the caller leaves it out.
             self._size = self._file.facts().size
 
-    def _decompress(self, is_shard: bool) -> None:
+    def _recognize(self, is_shard: bool) -> None:
+        """Decompress what follows if the first bytes are those of a compressed file."""
         wanted = 9
         while len(self._block) < wanted and (data := self._source.read(_HEADERS)):
             self._block += data
@@ -239,6 +240,7 @@ class ShardStream:
         found = (compression_of_shard if is_shard else compression_of)(self._block)
         self.compressed = found is not None
         if self.compressed:
+            # A member of a tar that is too large for memory is not damage: the caller skips it.
             if is_shard and self._file is not None:
                 self._packed = self._file.facts().size
             self._source = Decompressor(self.path, self._source, self._block, is_shard)

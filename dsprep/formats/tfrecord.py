@@ -464,7 +464,8 @@ def _class_entry(feature: str, label: Field, sample: Sample) -> bytes:
     number = sample.fields.get(label.name)
     if number is None:
         return b""
-    name = label.names[number] if 0 <= number < len(label.names) else sample.class_name
+    name = label.class_name(number)
+    name = sample.class_name if name is None else name
     return b"" if name is None and not label.names else _shared_text(feature, name or "")
 
 

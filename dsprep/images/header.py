@@ -271,7 +271,7 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 
 def _webp_missing(data: bytes) -> str | None:
-    return _fewer_bytes(data, int.from_bytes(data[4:8], "little") + 8)
+    return _fewer_bytes(data, 8 + int.from_bytes(data[4:8], "little"))
 
 
 # BMP: file header, information header (the oldest has 12 bytes and 16-bit sizes), pixels. A

@@ -336,10 +336,18 @@ class Transform:
                 pixels = pixels.transpose(Transpose[_TURNS[turn]])
             lost_frames = bool(getattr(image, "is_animated", False))
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
-            return Encoded(kind, self._encoded(pixels, kind), *pixels.size, lost_frames)
+            pixels.info.clear()  # Pillow would write comments and profiles from there
+            out = BytesIO()
+            if kind == "png":
+                pixels.save(out, "PNG", compress_level=6)
+            elif kind == "webp":
+                pixels.save(out, "WEBP", quality=self.quality, method=4)
+            else:
+                halved = {} if pixels.mode == "L" else {"subsampling": "4:2:0"}
+                pixels.save(out, "JPEG", quality=self.quality, **halved)
+        return Encoded(kind, out.getvalue(), *pixels.size, lost_frames)
 
     def _resized(self, upright: Size) -> Size:
-        """The size that an image is resized to."""
         width, height = upright
         if self.resize is None:
             return upright
@@ -353,7 +361,6 @@ class Transform:
         return (edge, height * edge // width) if width < height else (width * edge // height, edge)
 
     def _window(self, size: Size) -> Window:
-        """The part of the resized image that the crop leaves."""
         if self.crop is None:
             return 0, 0, *size
         width, height = min(size[0], self.crop[0]), min(size[1], self.crop[1])
@@ -378,18 +385,6 @@ class Transform:
         return _resample(
             pixels, size, window, extent, auto if self.filter == "auto" else self.filter
         )
-
-    def _encoded(self, pixels: Image, kind: str) -> bytes:
-        pixels.info.clear()  # Pillow would write comments and profiles from there
-        out = BytesIO()
-        if kind == "png":
-            pixels.save(out, "PNG", compress_level=6)
-        elif kind == "webp":
-            pixels.save(out, "WEBP", quality=self.quality, method=4)
-        else:
-            halved = {} if pixels.mode == "L" else {"subsampling": "4:2:0"}
-            pixels.save(out, "JPEG", quality=self.quality, **halved)
-        return out.getvalue()
 
 
 def is_turned(data: bytes) -> bool:
