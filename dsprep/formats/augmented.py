@@ -160,7 +160,6 @@ def _boxes(value: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _number(value: Any) -> float:
-    """A number, or the text of one."""
     number = math.nan
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)):

@@ -183,7 +183,12 @@ class Folder(Format):
             if label.kind.is_integer:
                 told = int(value)
             elif label.kind.is_number:
-                told = self._with_size(value if isinstance(value, tuple) else (value,), sample)
+                told = value if isinstance(value, tuple) else (value,)
+                if self.reencoded and told[:2] == (4, 5) and len(told) >= 4:
+                    with suppress(BadImage):  # a detection label tells the size of its image
+                        header = read_header(sample.fields.get(self.written.image or "", b""))
+                        size = float(header.width), float(header.height)
+                        told = (*told[:2], *size, *told[4:])
         texts = (
             f"{key}:{write(sample.fields[field])}"
             for field, key, write in self._columns
@@ -280,16 +285,6 @@ class Folder(Format):
             if (name := paths.get(path, self.written.image or "")) and path != METADATA:
                 fields.setdefault(name, data)
         return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
-
-    def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
-        """Return a label whose head tells the size of the image as it is now."""
-        if not self.reencoded or label[:2] != (4, 5) or len(label) < 4:
-            return label
-        try:
-            header = read_header(sample.fields.get(self.written.image or "", b""))
-        except BadImage:
-            return label
-        return (*label[:2], float(header.width), float(header.height), *label[4:])
 
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         label = self.written.label_field

@@ -470,12 +470,12 @@ def _class_entry(feature: str, label: Field, sample: Sample) -> bytes:
 
 
 def _path_entry(feature: str, image: str, sample: Sample) -> bytes:
-    """Make the entry of the name of the image's file, which tells the key."""
     path = _path_for(sample, sample.fields.get(image))
     return _text_entry(feature, path) if path else b""
 
 
 def _path_for(sample: Sample, image: bytes | None) -> str:
+    """Return the name of the image's file, which tells the key."""
     path, key = sample.path, sample.key
     if path and key_of(path) == key or not key:
         return path

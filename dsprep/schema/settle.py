@@ -391,7 +391,6 @@ def _with_label(
 
 
 def _with_image(schema: Schema, choice: Choice, known: str | None, source: str) -> Schema:
-    """Find the image."""
     images = [each.name for each in schema.fields if each.type == "image"]
     if choice.image is not None:
         found = schema.named(choice.image)
