@@ -26,15 +26,7 @@ import google_crc32c
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import Row, format_augmented
 from dsprep.formats.base import Format, refuse_lists_of_bytes
-from dsprep.formats.values import (
-    cut_stem,
-    extension_of,
-    harmless_part,
-    harmless_path,
-    json_writer,
-    quote,
-    split_extension,
-)
+from dsprep.formats.values import extension_of, json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
@@ -57,6 +49,10 @@ LISTING = "files.jsonl"  # in the directory of a unit, where all other files hav
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LONGEST_LINE = 1 << 24  # bytes of a line of a listing that are read; dsprep's are far shorter
 _LONGEST_ENDING = 200
+_LONGEST_PART = 255  # bytes of a file's or a directory's name in nearly all file systems
+_LONGEST_PATH = 3072  # bytes of a path below a folder, of `PATH_MAX`: 1,024 are for the folder
+_DEEPEST = 64  # directories that may lie in each other
+_NO_NAME = re.compile("[\x00\ud800-\udfff]")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -231,7 +227,7 @@ class Folder(Format):
         changed, ending = stem != wanted, f".{kind}"
         if sample.path:
             plain = stem
-            stem, ending = split_extension(plain)
+            stem, ending = _split_extension(plain)
             promised = IMAGE_EXTENSIONS.get(ending[1:].lower())
             if data is not None and (self.reencoded or not ending) and promised != kind:
                 stem, ending = (stem if promised else plain), f".{kind}"
@@ -243,14 +239,16 @@ class Folder(Format):
             files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
         _require_files(stem, [ending for ending, _ in files])
         if own is not None and not self._leads_to(own, stem.rpartition("/")[0], sample):
-            directory = harmless_part(own)
+            directory = _harmless_part(own)
             stem, changed = f"{directory}/{stem}", changed or directory != own
         side = _SIDE.search(stem.rpartition("/")[2])
         has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
         if side and has_metadata and not _side_directory(stem):
             # Of files that are called train, datasets reads metadata in directories alone.
             stem = f"{side[1]}/{stem}"
-        fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
+        directory, slash, last = stem.rpartition("/")
+        room = _LONGEST_PART - max(len(ending.encode()) for ending, _ in files)
+        fitting = directory + slash + _cut(last, room)
         is_told = changed or fitting != stem
         return fitting, files, wanted if is_told else None, tuple(references)
 
@@ -449,3 +447,41 @@ def _require_files(stem: str, endings: list[str]) -> None:
         raise BadSample("has a part with a name that is no file's")
     if any(len(ending.encode()) > _LONGEST_ENDING for ending in endings):
         raise BadSample(f"has a part whose name is longer than {_LONGEST_ENDING} bytes")
+
+
+# Names from outside as names of files: safe to create, and readable again.
+
+
+def _harmless_part(name: str) -> str:
+    """Make a text the name of one file or directory; ``_`` replaces what a name cannot hold."""
+    name = _NO_NAME.sub("_", name.replace("/", "_"))
+    return "_" if name in ("", ".", "..") else _cut(name, _LONGEST_PART)
+
+
+def harmless_path(path: str) -> str:
+    """Make a text a path that leads below the directory that it starts from."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts:
+        raise BadSample("has a name that no file can have")
+    if len(parts) > _DEEPEST:
+        raise BadSample(f"has a name of {len(parts)} directories; {_DEEPEST} is the limit")
+    *directories, name = parts
+    name = "_" if name == ".." else _NO_NAME.sub("_", name)
+    plain = "/".join([*map(_harmless_part, directories), name])
+    if len(plain.encode()) > _LONGEST_PATH:
+        raise BadSample(f"has a name of more than {_LONGEST_PATH} bytes")
+    return plain
+
+
+def _split_extension(path: str) -> tuple[str, str]:
+    directory, slash, name = path.rpartition("/")
+    stem, dot, extension = name.rpartition(".")
+    if not stem or len(extension) > 16:  # what follows the dot is part of the name
+        return path, ""
+    return directory + slash + stem, dot + extension
+
+
+def _cut(text: str, size: int) -> str:
+    """Return the first characters of a text that take at most ``size`` bytes of UTF-8."""
+    data = text.encode()
+    return text if len(data) <= size else data[:size].decode(errors="ignore")
