@@ -407,12 +407,13 @@ def _groups(
         if name != key:
             if key is not None:
                 yield Group(key, members, start, stop)
-            if distinct and name in seen:
+            if name in seen:
                 raise ApartMembers(
                     f"{stream.path}: the members of the sample {name!r} are not adjacent, or two "
                     "samples have this key: give --from parts, which groups members by their names"
                 )
-            seen.add(name)
+            if distinct:
+                seen.add(name)
             key, members, start = name, {}, member.offset
         extension = match[2].lower()
         if extension in members:
