@@ -19,6 +19,10 @@ from zlib import crc32
 
 from dsprep.errors import BadImage
 
+# Pillow's own limit, twice its `MAX_IMAGE_PIXELS`: above it a training job that opens images with
+# Pillow fails. Decoded, an image of this size takes 0.7 GB.
+DEFAULT_MAX_PIXELS = 178_956_970
+
 
 class ImageHeader(NamedTuple):
     """What the first bytes of an image say."""

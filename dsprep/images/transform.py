@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_type_hints
 from dsprep.arguments import accept
 from dsprep.errors import BadImage, OptionError, SourceError
 from dsprep.images.header import (
+    DEFAULT_MAX_PIXELS,
     NAMES,
     PLUGINS,
     ImageHeader,
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
     from PIL.JpegImagePlugin import JpegImageFile
-
-# Pillow's own limit, twice its `MAX_IMAGE_PIXELS`: above it a training job that opens images with
-# Pillow fails. Decoded, an image of this size takes 0.7 GB.
-DEFAULT_MAX_PIXELS = 178_956_970
 
 
 def make_check(

@@ -20,8 +20,8 @@ from PIL import Image
 from dsprep.errors import BadImage
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.webdataset import WebDataset
-from dsprep.images.header import ImageHeader
-from dsprep.images.transform import DEFAULT_MAX_PIXELS, make_check, require_readable
+from dsprep.images.header import DEFAULT_MAX_PIXELS, ImageHeader
+from dsprep.images.transform import make_check, require_readable
 from dsprep.pipeline import Images, Pipeline, image_maker
 from dsprep.schema import Schema
 from dsprep.sources.scan import FileReader
