@@ -148,17 +148,6 @@ class Catalog:
         counts = counted.group_by("cls").len().sort("cls")
         return dict.fromkeys(range(len(self.classes or ())), 0) | dict(counts.iter_rows())
 
-    def without_objects(self) -> int:
-        """Count the samples without objects, if the labels are detection labels."""
-        if self.label_column != "label":
-            return 0
-        label, count = pl.col("label"), pl.col("label").list.len()
-        header, width = label.list.get(0), label.list.get(1, null_on_oob=True)
-        is_detection = (header >= 2) & (width >= 5) & ((count - header) % width == 0)
-        is_empty, has_objects = is_detection & (count == header), is_detection & (count > header)
-        counts = self.table.select(is_empty.sum(), objects=has_objects.sum()).row(0)
-        return int(counts[0]) if counts[1] else 0
-
     def keys(self) -> pl.Series:
         return self._stream(key_expr().alias("key"))
 

@@ -20,8 +20,15 @@ from typing import Any, NamedTuple
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.values import is_detection_label, is_sized_header
-from dsprep.images.decode import DEFAULT_MAX_PIXELS, make_check, require_readable
-from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
+from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import (
+    FACTS_OF,
+    Encoded,
+    Transform,
+    is_turned,
+    make_check,
+    require_readable,
+)
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
@@ -44,7 +51,7 @@ class Images:
 
     def readable(self, layout: Format) -> frozenset[str] | None:
         """Return the kinds of image that may be written; None for any."""
-        return None if self.check == "none" else layout.readable_images
+        return None if self.check == "none" else layout.limits.images
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def _write(
     options["progress"] = progress_for(sys.stderr, quiet)
     report = getattr(dsprep, function)(source, dest, **options)
     show(report, write_lines, as_json, quiet)
-    if report.collisions and FORMATS[report.format].equal_keys == "merged":
+    if report.collisions and FORMATS[report.format].distinct == "key":
         raise SourceError(
             f"{source[0]}: would be refused, as several samples have one key; rename files, or "
             "give --key index to make keys from the samples' numbers"

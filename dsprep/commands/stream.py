@@ -81,7 +81,7 @@ def convert_stream(options: StreamOptions) -> Converted:
     table = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
-        images = replace(images, check="none" if layout.readable_images is None else "decode")
+        images = replace(images, check="none" if layout.limits.images is None else "decode")
     pipeline = Pipeline(ShardReader((), table), Schema(()), layout, images, options.key)
     require_effect("convert", options.given, format=to, tfrecords=source == "tfrecord")
     return Converted(options, table, pipeline)
@@ -133,7 +133,7 @@ class Converted(Iterator[bytes]):
                             sample = finish(sample, path)
                         if isinstance(sample, BadSample):
                             raise sample
-                        if sample.key == before and layout.equal_keys == "merged":
+                        if sample.key == before and layout.distinct == "key":
                             raise same_key(sample.key, "the sample before")
                         encoded = layout.encode(sample)
                     except BadSample as bad:

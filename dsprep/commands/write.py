@@ -301,7 +301,7 @@ def append(options: AppendOptions) -> WriteReport:
     if not options.dry_run:
         remove_leftovers(destination, base)
     job = _job_of_append(options, source, destination, base, made)
-    is_merged = job.layout.equal_keys == "merged"
+    is_merged = job.layout.distinct == "key"
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]

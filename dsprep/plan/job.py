@@ -10,7 +10,7 @@ from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
@@ -126,7 +126,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     if check is None:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
-        guarded = job.layout.readable_images is not None
+        guarded = job.layout.limits.images is not None
         check = "decode" if guarded else "none" if reader.reads_samples else "header"
     if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
@@ -145,7 +145,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
-    limit = job.layout.max_class
+    limit = job.layout.limits.classes
     if limit is not None and catalog.label_column == "cls":
         largest = max(map(abs, catalog.samples_per_class()))
         if largest > limit:

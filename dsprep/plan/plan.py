@@ -173,7 +173,7 @@ def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
 
 def require_distinct_keys(plan: Plan) -> None:
     """Refuse samples that readers could not distinguish."""
-    if not plan.collisions or plan.job.layout.equal_keys != "merged":
+    if not plan.collisions or plan.job.layout.distinct != "key":
         return
     count = len(plan.collisions)
     lines = [f"{plan.catalog.root}: {format_count(count, 'key')} would be that of several samples:"]

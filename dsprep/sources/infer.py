@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.formats.base import Format
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
@@ -99,7 +98,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
                 observed = _look(catalog, choice, run_all)
     table, declared = catalog.reader.table, catalog.schema
     unread = frozenset[str]()
-    if isinstance(table, Format) and declared is not None and declared.format:
+    if declared is not None and declared.format:
         unread = table.placeholders(declared)
     for name in unread:
         observed.places.pop((name,), None)

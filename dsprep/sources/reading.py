@@ -407,7 +407,7 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
         return False
     fields: list[tuple[str, ...]] = []
     try:
-        with ShardStream.of_headers(shards.files[0]) as stream:
+        with ShardStream(shards.files[0], headers=True) as stream:
             for sample in islice(shards.layout.spans(stream), _LOOKED_AT):
                 fields.append(sample.fields or ())
     except ApartMembers:

@@ -88,7 +88,7 @@ class ShardReader(Reader):
         number = run.first
         while number < run.last:
             start = rows.offsets[number]
-            with ShardStream.of_part(path, Part(file, start, run.stop), start) as stream:
+            with ShardStream(path, Part(file, start, run.stop), start=start) as stream:
                 try:
                     for entry in self.layout.read(stream):
                         if (entry.offset, entry.size) != (start, rows.sizes[number]):
@@ -118,7 +118,7 @@ class ShardReader(Reader):
                             stream = opened.enter_context(ShardStream(path))
                         stream.skip(offset - stream.offset, "the shard")
                         encoded, last = stream.read(size, "a sample"), offset
-                    sample = ShardStream.of_part(path, io.BytesIO(encoded), offset)
+                    sample = ShardStream(path, io.BytesIO(encoded), start=offset)
                     found = list(self.layout.read(sample))
                 except DamagedShard as error:
                     yield BadSample(f"at byte {error.offset}: {error.problem}")
@@ -174,7 +174,7 @@ def _intact(
     run: Run, rows: Rows, file: OpenFile, path: str, layout: Format
 ) -> Iterator[tuple[bytes | BadSample, int]]:
     """Read a run sample by sample, and reject those whose checksums are wrong."""
-    stream = ShardStream.of_part(path, Part(file, run.start, run.stop), run.start)
+    stream = ShardStream(path, Part(file, run.start, run.stop), start=run.start)
     for size in rows.sizes[run.first : run.last]:
         start = stream.offset
         try:
@@ -215,7 +215,7 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
     """Find the samples of a shard, in a worker, by its headers."""
     path, layout = task
     keys: list[str] = []
-    with ShardStream.of_headers(path) as stream:
+    with ShardStream(path, headers=True) as stream:
         found = IndexedShard(facts(path), stream.compressed)
         try:
             for number, span in enumerate(layout.spans(stream)):

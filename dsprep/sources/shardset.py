@@ -213,7 +213,7 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
 def require_no_index(shards: ShardSet) -> None:
     """Refuse shards that begin with a record of ranges of records, as InsightFace writes it."""
     for path in shards.files:
-        with suppress(DamagedShard), ShardStream.of_headers(path) as stream:
+        with suppress(DamagedShard), ShardStream(path, headers=True) as stream:
             first = next(iter(shards.layout.spans(stream)), None)
             names = first.fields or () if first else ()
             roles = {shards.layout.meaning(name).role for name in names}

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from dsprep.errors import BadImage, OptionError
-from dsprep.images.decode import DEFAULT_MAX_PIXELS, open_image, pillow
-from dsprep.images.header import NAMES, read_header, require_whole
+from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
+from dsprep.images.transform import open_image, pillow
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE
 

@@ -144,7 +144,7 @@ def _match_fields(
         if name is None and not (role == LABEL and made.known) and field.name not in FACTS:
             extra.append(field.name)
             continue
-        bits = layout.label_bits if role == LABEL else layout.float_bits
+        bits = layout.limits.label_bits if role == LABEL else layout.limits.float_bits
         kind = field.type if bits > 32 else field.type.replace("float64", "float32")
         fields.append(replace(field, type=kind))
         if name is not None and name != field.name:

@@ -285,18 +285,17 @@ def test_boxes_are_written_as_they_were_read() -> None:
     text = format_augmented(
         [("c.jpg", tuple(BOX_LABEL), None), ("d.jpg", (4.0, 5.0, 8.0, 9.0), None)],
         "",
-        "boxes",
         ("Echo", "Echo Dot", "neither"),
     )
     first, second = map(json.loads, text.splitlines())
-    assert first["boxes"] == BOXES
-    assert first["boxes-metadata"] == {
+    assert first["class"] == BOXES
+    assert first["class-metadata"] == {
         "class-map": {"0": "Echo", "1": "Echo Dot"},
         "human-annotated": "yes",
         "objects": [{"confidence": 1}, {"confidence": 1}],
         "type": "groundtruth/object-detection",
     }
-    assert second["boxes"] == {
+    assert second["class"] == {
         "image_size": [{"width": 8, "height": 9, "depth": 3}],
         "annotations": [],
     }
