@@ -23,8 +23,7 @@ from dsprep.errors import (
 from dsprep.keywords import SyncOptions
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import copy, require_rights, upload
-from dsprep.storage.store import FATAL, Stored, crc32c_of, may_be_wrong
-from dsprep.storage.store import crc32c as crc32c_of_bytes
+from dsprep.storage.store import FATAL, Stored, crc32c
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
 from dsprep.syncing.plan import (
@@ -106,7 +105,7 @@ class Mover:
         """Publish a manifest that has been read."""
         # On S3, it replaces only the one that was found there, or none if `new`.
         if isinstance(self.destination, Directory):
-            self.send(pair, crc32c_of_bytes(data))
+            self.send(pair, crc32c(data))
             return
         guard = "" if new or pair.found is None else pair.found.etag
         self.destination.store.publish(self.destination.prefix + pair.path, data, guard)
@@ -117,8 +116,8 @@ class Mover:
 
 def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
     """Raise if an object does not have the crc32c in its manifest."""
-    known = crc32c_of(stored)
-    doubtful = proven if known is None else known != expected and may_be_wrong(stored)
+    known = stored.any_crc32c
+    doubtful = proven if known is None else known != expected and stored.may_be_wrong
     if doubtful:
         known = side.content(stored).read_crc32c()
     if known not in (None, expected):

@@ -21,7 +21,7 @@ from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import Stored, crc32c, is_whole, known_crc32c, may_be_wrong
+from dsprep.storage.store import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.plan import Failure, Left
 
@@ -184,7 +184,7 @@ class Prefix:
         """Read a small object, again if the bytes do not match its checksum."""
         for _ in range(_TRIES):
             data, stored = self.store.read(self.prefix + path)
-            if is_whole(data, stored):
+            if stored.is_whole(data):
                 return data
         raise StoreError(
             f"{self.name(path)}: the bytes do not match the crc32c or MD5 that is stored there",
@@ -305,10 +305,10 @@ class _ObjectContent:
 
     @property
     def may_be_wrong(self) -> bool:
-        return self.looked is not None and may_be_wrong(self.looked)
+        return self.looked is not None and self.looked.may_be_wrong
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        return None if self.looked is None else known_crc32c(self.looked)
+        return None if self.looked is None else self.looked.known_crc32c
 
     def read_crc32c(self) -> int:
         (value,) = read_back(self.store, [self.stored], self.pace)

@@ -21,7 +21,7 @@ from dsprep.storage.local import (
     read_whole,
 )
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import Stored, combine_all, confirmed_by, crc32c, said_mtime_ns
+from dsprep.storage.store import Stored, combine_all, crc32c, said_mtime_ns
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
 _AT_ONCE = 1 << 20
@@ -85,7 +85,7 @@ class _Download:
             values, there = {**there, **dict(got)}, {}
             value = combine_all((values[part.number], part.size) for part in self.plan)
             if self.crc32c is None:
-                proof = confirmed_by(self.stored, value, self.landing.md5)
+                proof = self.stored.confirmed_by(value, self.landing.md5)
             else:
                 proof = "crc32c" if self.crc32c == value else ""
             if proof:

@@ -22,7 +22,7 @@ from zlib import crc32
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace, submit
-from dsprep.storage.store import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore, is_whole
+from dsprep.storage.store import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore
 from dsprep.storage.transfer import Range, plan_parts
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def read_object(url: str, size: int | None = None, limit: int | None = None) -> 
                 if size not in (None, reading.stored.size):
                     return None
                 data = reading.read_all(limit)
-            if reading.stored.crc32c is not None and not is_whole(data, reading.stored):
+            if reading.stored.crc32c is not None and not reading.stored.is_whole(data):
                 raise StoreError(f"{url}: its crc32c is not that of the bytes that came", "damaged")
             return data
 

@@ -19,14 +19,11 @@ from dsprep.storage.local import SCRATCH, open_regular
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.store import (
-    CRC32C,
     Part,
     Stored,
     Upload,
     combine_all,
     crc32c,
-    crc32c_of,
-    is_made_of,
     md5,
     metadata_of,
     said_crc32c,
@@ -230,7 +227,7 @@ class _Upload:
         if stored is not None and stored.size == self.file.size:
             if stored.crc32c == value:
                 return stored, "crc32c"
-            if is_made_of(stored, parts):
+            if stored.is_made_of(parts):
                 return stored, "md5"
             # Encrypted by KMS, say: each part was proven, and this is what they became.
             if stored.crc32c is None and etag and stored.etag == etag:
@@ -297,7 +294,7 @@ def copy(
     if there is None or not proof:
         raise StoreError(f"{name}: is not the same as {source.url(key)} after copying", "damaged")
     options.events("end", name=name, bytes=stored.size, proof=proof)
-    return Transferred(there, crc32c_of(there), parts, 0, there.size, proof)
+    return Transferred(there, there.any_crc32c, parts, 0, there.size, proof)
 
 
 def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pace) -> Stored:
@@ -309,7 +306,7 @@ def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pa
         there = store.stat(key) if error.kind == "exists" else None
         if (
             there is None
-            or crc32c_of(there) != said_crc32c(metadata)
+            or there.any_crc32c != said_crc32c(metadata)
             or not metadata.items() <= there.metadata.items()
         ):
             raise
@@ -354,7 +351,7 @@ def _in_parts(
         return target.copy_part(upload, part.number, bucket, stored, part.start, part.size)
 
     try:
-        target.complete(upload, pace.each(move, plan), stored.size, crc32c_of(stored))
+        target.complete(upload, pace.each(move, plan), stored.size, stored.any_crc32c)
     except BaseException:
         with suppress(DsprepError):
             target.abort(upload)
@@ -371,8 +368,8 @@ def _proof(old: Stored, new: Stored | None) -> str:
         return "md5"
     if old.md5 is not None and new.md5 is not None:
         return ""
-    if new.crc32c is not None and CRC32C in old.metadata:
-        return "crc32c" if crc32c_of(old) == new.crc32c else ""
+    if new.crc32c is not None and old.any_crc32c is not None:
+        return "crc32c" if old.any_crc32c == new.crc32c else ""
     return "size"
 
 
