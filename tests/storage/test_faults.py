@@ -75,7 +75,7 @@ def test_a_condition_whose_answer_is_lost_has_held(ceph: Bucket, proxy: Proxy, g
     store = store_of(ceph, proxy.endpoint)
     seen = "" if guard == "new" else store.put("k", b"old").etag
     proxy.add("lose")
-    told = store.put("k", b"data", new=not seen, etag=seen)
+    told = store.put("k", b"data", replaces=seen)
     assert told.md5 == hashlib.md5(b"data").digest()
     assert ceph.contents() == {"k": b"data"}
 

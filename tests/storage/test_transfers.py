@@ -130,7 +130,7 @@ def test_what_an_earlier_run_did_not_want_is_wanted_now(localstack: Bucket, tmp_
     data = file_of(tmp_path / "f", SIZE)
     before = store_of(localstack)
     begun = before.create_upload("k", {"dsprep-mtime": "1"})
-    before.send_part(begun, 1, data[:PART], google_crc32c.value(data[:PART]), None)
+    before.send_part(begun, 1, data[:PART], google_crc32c.value(data[:PART]))
     store = store_of(localstack, sse="AES256", tags={"a": "b"}, metadata={"who": "me"})
     assert upload(tmp_path / "f", store, "k", part_size=PART).found == 1
     told = store.stat("k")

@@ -93,25 +93,20 @@ class S3Store(Client):
         key: str,
         data: Data,
         *,
-        new: bool = False,
-        etag: str = "",
+        replaces: str | None = None,
         crc32c: int | None = None,
         metadata: Mapping[str, str] | None = None,
         progress: Progress = ignore,
     ) -> Stored:
-        """Store an object in one request."""
-        value = store.crc32c(data) if crc32c is None else crc32c
-        args: dict[str, Any] = {"Key": key, **self.config.to_create(metadata or {})}
+        """Store an object in one request, perhaps only in the place of an ETag, or of none."""
         token = uuid4().hex
-        if new or etag:
-            args["Metadata"] = {**args.get("Metadata", {}), _TOKEN: token}
-        if new:
-            args["IfNoneMatch"] = "*"
-        if etag:
-            args["IfMatch"] = etag  # Ceph takes no quotes here, others both
-        md5 = None if self.checksums else store.md5(data)
+        noted = metadata or {} if replaces is None else {**(metadata or {}), _TOKEN: token}
+        args: dict[str, Any] = {"Key": key, **self.config.to_create(noted)}
+        if replaces is not None:  # Ceph takes no quotes around an ETag here, others both
+            args |= {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
+        value = store.crc32c(data) if crc32c is None else crc32c
         try:
-            return self._send("PutObject", args, data, value, md5, progress)
+            return self._send("PutObject", args, data, value, self.checksums, progress)
         except StoreError as error:
             # The object is ours if the PUT was repeated because the first answer was lost.
             there = self.stat(key) if error.kind == "exists" else None
@@ -122,7 +117,7 @@ class S3Store(Client):
     def publish(self, key: str, data: bytes, etag: str = "") -> None:
         """Store a manifest in the place of the one with this ETag, or of none."""
         try:
-            self.put(key, data, new=not etag, etag=etag)
+            self.put(key, data, replaces=etag)
         except StoreError as error:
             if error.kind != "exists":
                 raise
@@ -184,17 +179,10 @@ class S3Store(Client):
         return upload
 
     def send_part(
-        self,
-        upload: Upload,
-        number: int,
-        data: Data,
-        crc32c: int,
-        md5: bytes | None,
-        progress: Progress = ignore,
+        self, upload: Upload, number: int, data: Data, crc32c: int, progress: Progress = ignore
     ) -> Part:
-        value = crc32c if upload.checksums else None
         args = {**_names(upload), "PartNumber": number}
-        stored = self._send("UploadPart", args, data, value, md5, progress)
+        stored = self._send("UploadPart", args, data, crc32c, upload.checksums, progress)
         return Part(number, stored.size, stored.etag, stored.crc32c)
 
     def copy_part(
@@ -287,20 +275,22 @@ class S3Store(Client):
         operation: str,
         args: dict[str, Any],
         data: Data,
-        crc32c: int | None,
-        md5: bytes | None,
+        crc32c: int,
+        checksums: bool | None,
         progress: Progress,
     ) -> Stored:
         """Send bytes with their checksums, and compare the checksums of the answer."""
+        # `checksums` tells whether the server keeps the crc32c; with None, it gets the MD5 as well.
+        md5 = None if checksums else store.md5(data)
         if md5 is not None:
             args["ContentMD5"] = b64encode(md5).decode()
-        if crc32c is not None and self.checksums is not False:
+        if checksums is not False:
             args["ChecksumCRC32C"] = _base64(crc32c)
 
         def compare(answer: _Answer) -> Stored:
             stored = _stored(args["Key"], answer, len(data))
             self.checksums = stored.crc32c is not None
-            if stored.crc32c is not None and crc32c is not None:
+            if stored.crc32c is not None:
                 if stored.crc32c != crc32c:
                     raise DamagedError("another crc32c than was sent")
             elif md5 is not None and stored.md5 not in (None, md5):

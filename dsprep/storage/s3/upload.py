@@ -215,8 +215,7 @@ class _Upload:
         self.pace.check()
         data = buffer(part.size)
         value = self.file.read_into(data, part.start)
-        digest = None if upload.checksums else md5(data)
-        stored = self.store.send_part(upload, part.number, data, value, digest, self.moved)
+        stored = self.store.send_part(upload, part.number, data, value, self.moved)
         self.events("part", name=self.name, number=part.number)
         return stored, value
 
