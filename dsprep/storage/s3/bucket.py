@@ -77,6 +77,12 @@ class S3Store(Client):
                 return None
             raise
 
+    def tags(self, key: str) -> dict[str, str]:
+        def parse(answer: _Answer) -> dict[str, str]:
+            return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
+
+        return self.call("GetObjectTagging", key, parse, Key=key)
+
     def open(
         self, key: str, start: int = 0, size: int | None = None, etag: str = ""
     ) -> closing[S3Reading]:

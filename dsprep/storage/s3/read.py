@@ -182,17 +182,14 @@ def read_back(
 
     plans = [plan_parts(stored.size, part_size) if stored.size else [] for stored in objects]
     tasks = [(index, part) for index, plan in enumerate(plans) for part in plan]
-    values = iter(pace.each(read, tasks))
-    results: list[int | StoreError] = []
-    for plan in plans:
-        found, failed = [], None
-        for part, value in zip(plan, values, strict=False):
-            if isinstance(value, StoreError):
-                failed = value
-            else:
-                found.append((value, part.size))
-        results.append(failed or combine_all(found))
-    return results
+    found: list[list[tuple[int, int]]] = [[] for _ in objects]
+    failed: dict[int, StoreError] = {}
+    for (index, part), value in zip(tasks, pace.each(read, tasks), strict=True):
+        if isinstance(value, StoreError):
+            failed[index] = value
+        else:
+            found[index].append((value, part.size))
+    return [failed.get(index) or combine_all(runs) for index, runs in enumerate(found)]
 
 
 class _Range(NamedTuple):

@@ -8,38 +8,32 @@ not matter which process or computer began the upload.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dsprep.errors import DsprepError, SourceError, StoreError, source_errors
 from dsprep.storage.local import SCRATCH, open_regular
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import (
-    Part,
-    Stored,
-    Upload,
-    combine_all,
-    crc32c,
-    md5,
-    metadata_of,
-    said_crc32c,
-)
-from dsprep.storage.transfer import (
-    Range,
-    TransferOptions,
-    Transferred,
-    buffer,
-    fits,
-    plan_copy,
-    plan_parts,
-)
+from dsprep.storage.store import CRC32C, Part, Stored, Upload, combine_all, crc32c, md5, metadata_of
+from dsprep.storage.transfer import Range, TransferOptions, Transferred, fits, plan_copy, plan_parts
 
 _AT_ONCE = 1 << 20  # bytes read and hashed: they are still in the processor's cache when hashed
 _PROBE = f"{SCRATCH}/rights"
+
+
+_ours = threading.local()
+
+
+def _buffer(size: int) -> memoryview:
+    """Return this thread's buffer, used again and again: fresh memory costs page faults."""
+    kept: bytearray | None = getattr(_ours, "buffer", None)
+    if kept is None or len(kept) < size:
+        kept = _ours.buffer = bytearray(size)
+    return memoryview(kept)[:size]
 
 
 def upload(
@@ -121,7 +115,7 @@ class _Upload:
 
     def in_one(self) -> Transferred:
         """Send the file in one request, whose answer is the proof."""
-        data = buffer(self.file.size)
+        data = _buffer(self.file.size)
         value = self.file.read_into(data, 0)
         self.check(value)
         metadata = metadata_of(self.file.mtime_ns, value)
@@ -159,7 +153,6 @@ class _Upload:
     def find(self) -> tuple[Upload, Mapping[int, tuple[Part, int]]] | None:
         """Find the unfinished upload with most parts, whose parts have the planned sizes."""
         # Return the parts that are there and right, by number, and the crc32c of each.
-        best: tuple[Upload, Sequence[Part]] | None = None
         try:
             unfinished = list(self.store.list_uploads(self.key))
         except StoreError as error:
@@ -168,26 +161,24 @@ class _Upload:
             text = f"{error}; what an earlier run has sent of this is sent again"
             self.events("fallback", text=text)
             return None
-        for upload in unfinished:
-            if (upload.key, upload.storage_class) != (self.key, self.store.storage_class):
-                continue
-            if upload.checksums < bool(self.store.checksums):
-                continue
-            there = self.store.parts(upload)
-            if there is None or best is not None and len(there) <= len(best[1]):
-                continue
-            if fits(self.plan, there):
-                best = upload, there
-        if best is None:
+        fitting = [
+            (upload, parts)
+            for upload in unfinished
+            if (upload.key, upload.storage_class) == (self.key, self.store.storage_class)
+            and upload.checksums >= bool(self.store.checksums)
+            and (parts := self.store.parts(upload)) is not None
+            and fits(self.plan, parts)
+        ]
+        if not fitting:
             return None
-        values = self.pace.each(self.same, best[1])
-        pairs = zip(best[1], values, strict=True)
-        return best[0], {part.number: (part, v) for part, v in pairs if v is not None}
+        upload, there = max(fitting, key=lambda pair: len(pair[1]))
+        pairs = zip(there, self.pace.each(self.same, there), strict=True)
+        return upload, {part.number: (part, v) for part, v in pairs if v is not None}
 
     def same(self, part: Part) -> int | None:
         """Return the crc32c of a part if the server has the bytes that the file has there."""
         place = self.plan[part.number - 1]
-        data = buffer(place.size)
+        data = _buffer(place.size)
         value = self.file.read_into(data, place.start)
         if part.crc32c is not None:
             return value if part.crc32c == value else None
@@ -213,7 +204,7 @@ class _Upload:
 
     def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
         self.pace.check()
-        data = buffer(part.size)
+        data = _buffer(part.size)
         value = self.file.read_into(data, part.start)
         stored = self.store.send_part(upload, part.number, data, value, self.moved)
         self.events("part", name=self.name, number=part.number)
@@ -254,7 +245,7 @@ class _Upload:
         if config.sse not in ("", stored.encryption) or config.kms_key not in stored.kms_key:
             return False
         wanted = {**config.metadata, **metadata_of(self.file.mtime_ns)}
-        if stored.crc32c is None or said_crc32c(stored.metadata) is not None:
+        if stored.crc32c is None or CRC32C in stored.metadata:
             wanted |= metadata_of(self.file.mtime_ns, value)
         return all(stored.metadata.get(name.lower()) == text for name, text in wanted.items())
 
@@ -276,24 +267,22 @@ def copy(
     stored = source.stat(key)
     if stored is None:
         raise StoreError(f"{source.url(key)}: is not there", "missing")
-    parts, name = len(plan_copy(stored.size)), target.url(new_key)
+    plan, name = plan_copy(stored.size), target.url(new_key)
     if metadata is None and target.config.metadata:
         metadata = stored.metadata
-    options.events("begin", name=name, bytes=stored.size, parts=parts)
-    if parts == 1:
+    options.events("begin", name=name, bytes=stored.size, parts=len(plan))
+    if len(plan) == 1:
         with options.pace.slots:
             target.copy(source.bucket, stored, new_key, metadata)
     else:
-        said = stored.metadata if metadata is None else metadata
-        tags = {} if target.config.tags else _tags(source, key, options)
-        _in_parts(source.bucket, stored, target, new_key, said, tags, options.pace)
+        _copy_in_parts(source, stored, target, new_key, metadata, options)
     options.events("moved", name=name, bytes=stored.size)
     there = target.stat(new_key)
     proof = _proof(stored, there)
     if there is None or not proof:
         raise StoreError(f"{name}: is not the same as {source.url(key)} after copying", "damaged")
     options.events("end", name=name, bytes=stored.size, proof=proof)
-    return Transferred(there, there.any_crc32c, parts, 0, there.size, proof)
+    return Transferred(there, there.any_crc32c, len(plan), 0, there.size, proof)
 
 
 def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pace) -> Stored:
@@ -303,54 +292,43 @@ def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pa
     except StoreError as error:
         # Perhaps it was copied and the answer was lost: an object in parts gets another ETag.
         there = store.stat(key) if error.kind == "exists" else None
-        if (
-            there is None
-            or there.any_crc32c != said_crc32c(metadata)
-            or not metadata.items() <= there.metadata.items()
-        ):
+        if there is None or there.may_be_wrong or not metadata.items() <= there.metadata.items():
             raise
         return there
 
 
-def _tags(store: S3Store, key: str, options: TransferOptions) -> dict[str, str]:
-    """Return the tags of an object, which a copy in parts does not get by itself."""
-
-    def parse(answer: Mapping[str, Any]) -> dict[str, str]:
-        return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
-
-    try:
-        return store.call("GetObjectTagging", key, parse, Key=key)
-    except StoreError as error:
-        if error.kind not in ("denied", "unsupported"):
-            raise
-        options.events("fallback", text=f"{error}; its copy gets no tags")
-        return {}
-
-
-def _in_parts(
-    bucket: str,
+def _copy_in_parts(
+    source: S3Store,
     stored: Stored,
     target: S3Store,
     key: str,
-    metadata: Mapping[str, str],
-    tags: Mapping[str, str],
-    pace: Pace,
+    metadata: Mapping[str, str] | None,
+    options: TransferOptions,
 ) -> None:
-    plan = plan_copy(stored.size)
+    plan, tags = plan_copy(stored.size), {}
+    if not target.config.tags:  # a copy in parts does not get those of the object by itself
+        try:
+            tags = source.tags(stored.key)
+        except StoreError as error:
+            if error.kind not in ("denied", "unsupported"):
+                raise
+            options.events("fallback", text=f"{error}; its copy gets no tags")
     # No checksum tells what the parts are that a killed run has left of such a copy.
     with suppress(DsprepError):  # it takes rights that copying can do without
         for begun in target.list_uploads(key):
             there = target.parts(begun) if begun.key == key else None
             if there is not None and fits(plan, there):
                 target.abort(begun)
-    upload = target.create_upload(key, metadata, stored.headers, tags)
+    said = stored.metadata if metadata is None else metadata
+    upload = target.create_upload(key, said, stored.headers, tags)
 
     def move(part: Range) -> Part:
-        pace.check()
-        return target.copy_part(upload, part.number, bucket, stored, part.start, part.size)
+        options.pace.check()
+        return target.copy_part(upload, part.number, source.bucket, stored, part.start, part.size)
 
     try:
-        target.complete(upload, pace.each(move, plan), stored.size, stored.any_crc32c)
+        parts = options.pace.each(move, plan)
+        target.complete(upload, parts, stored.size, stored.any_crc32c)
     except BaseException:
         with suppress(DsprepError):
             target.abort(upload)
