@@ -20,7 +20,7 @@ from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.options import require_effect
-from dsprep.storage.location import is_s3
+from dsprep.storage.location import location_of
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:
@@ -185,14 +185,15 @@ def sync(
     if clean_uploads:
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        found = syncing.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
+        given = {"dry_run": options["dry_run"], "config": config}
+        found = syncing.clean_uploads(source, older_than=older_than or 0.0, **given)
         with until_nobody_reads(sys.stdout):
             print_orphans(source, found, as_json, quiet)
         return 0
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
-    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
-    require_effect("sync", given_on_the_command_line(context), **facts)
+    remote = location_of(destination) is not None
+    require_effect("sync", given_on_the_command_line(context), remote=remote)
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
         report = syncing.sync(source, destination, **options)
