@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import pairwise
@@ -98,7 +98,6 @@ class _SyncCommand(GroupedCommand):
     """Keeps the order of ``--include`` and ``--exclude``; writes errors as JSON with ``--json``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the order, then parse."""
         rules = []
         for word, following in pairwise([*args, ""]):
             name, equals, value = word.partition("=")
@@ -211,43 +210,35 @@ def take_config(options: dict[str, Any]) -> S3Config:
         value = options.get(name)
         if value and not _HEADER_VALUE.fullmatch(value):
             raise OptionError(f"{option} {value}: is not of printable ASCII characters")
-    given = {each.name: options.pop(each.name) for each in fields(S3Config) if each.name in options}
-    given["sign"] = not options.pop("unsigned")
-    given["request_payer"] = given["request_payer"] is not None
-    given |= {"sse": given["sse"] or "", "tags": _parse_tags(given["tags"])}
-    return S3Config(**given | {"metadata": _parse_metadata(given["metadata"])})
-
-
-def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    """Read metadata, which travels in HTTP's headers."""
-    metadata = parse_pairs(pairs, "--metadata")
+    metadata = parse_pairs(options["metadata"], "--metadata")
     for name, value in metadata.items():
+        problem = ""
         if not _HEADER_NAME.fullmatch(name):
-            raise OptionError(
-                f"--metadata {name}={value}: names of metadata are of ASCII letters, digits and "
-                "characters such as - and _"
+            problem = (
+                "names of metadata are of ASCII letters, digits and characters such as - and _"
             )
-        if not _HEADER_VALUE.fullmatch(value):
-            raise OptionError(
-                f"--metadata {name}={value}: metadata is of printable ASCII characters, without "
-                "blanks around it"
-            )
-    return metadata
-
-
-def _parse_tags(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    tags = parse_pairs(pairs, "--tag")
+        elif not _HEADER_VALUE.fullmatch(value):
+            problem = "metadata is of printable ASCII characters, without blanks around it"
+        if problem:
+            raise OptionError(f"--metadata {name}={value}: {problem}")
+    tags = parse_pairs(options["tags"], "--tag")
     if len(tags) > _MOST_TAGS:
         raise OptionError(f"--tag: an object has {_MOST_TAGS} tags at most, not {len(tags)}")
     for name, value in tags.items():
+        problem = ""
         if len(name) > _LONGEST_TAG or len(value) > _LONGEST_TAG_VALUE:
-            raise OptionError(
-                f"--tag {name}={value}: a tag's name has {_LONGEST_TAG} characters at most, its "
-                f"value {_LONGEST_TAG_VALUE}"
+            problem = (
+                f"a tag's name has {_LONGEST_TAG} characters at most, its value "
+                f"{_LONGEST_TAG_VALUE}"
             )
-        if not (name + value).isprintable():
-            raise OptionError(f"--tag {name}={value}: tags are of printable characters")
-    return tags
+        elif not (name + value).isprintable():
+            problem = "tags are of printable characters"
+        if problem:
+            raise OptionError(f"--tag {name}={value}: {problem}")
+    given = {each.name: options.pop(each.name) for each in fields(S3Config) if each.name in options}
+    given["sign"] = not options.pop("unsigned")
+    given["request_payer"] = given["request_payer"] is not None
+    return S3Config(**given | {"sse": given["sse"] or "", "tags": tags, "metadata": metadata})
 
 
 def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: bool) -> None:

@@ -34,7 +34,7 @@ LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # flags of a file to which lines are added
 
 # Seconds to wait for another run at a hidden directory: one that only tidies up takes less.
-PATIENCE = 1.0
+_PATIENCE = 1.0
 _ATTEMPTS = 100  # how often to make a hidden directory that others remove at the same moment
 
 # Paths of streams that a user gave to this process: `<(command)` is `/dev/fd/63`.
@@ -201,7 +201,7 @@ class Lock:
         self,
         path: Path,
         guarded: Path | str,
-        patience: float = 0.0,
+        patience: float = _PATIENCE,
         flags: int = APPEND,
         *,
         hidden: bool = False,
@@ -244,7 +244,7 @@ class ScratchLock(Lock):
     def __init__(self, scratch: Path, guarded: Path | str) -> None:
         """Take the lock; a run that only looks for leftovers releases it soon."""
         self._scratch = scratch
-        super().__init__(scratch / "lock", guarded, PATIENCE, hidden=True)
+        super().__init__(scratch / "lock", guarded, hidden=True)
 
     def remove(self) -> None:
         # The locked file is removed last: until then no other run can begin to write there.

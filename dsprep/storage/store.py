@@ -8,6 +8,7 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from zlib import crc32
 
 import google_crc32c
 
@@ -18,6 +19,7 @@ FATAL = ("denied", "expired")  # kinds of failure that all other files would mee
 CRC32C = "dsprep-crc32c"
 MTIME = "dsprep-mtime"
 
+_SECOND = 1_000_000_000
 _POLYNOMIAL = 0x82F63B78  # CRC-32C's (RFC 3720, Castagnoli) with reversed bits
 
 
@@ -48,6 +50,11 @@ class Stored:
             return bytes.fromhex(self.etag)
         except ValueError:
             return None
+
+    @property
+    def facts(self) -> Facts:
+        mark = crc32(self.etag.encode()) % _SECOND
+        return Facts(self.size, int(self.modified) * _SECOND + mark)
 
     @property
     def known_crc32c(self) -> tuple[int, str] | None:

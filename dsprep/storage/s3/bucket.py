@@ -240,8 +240,6 @@ class S3Store(Client):
                 raise
 
     def list_uploads(self, prefix: str = "") -> Iterator[Upload]:
-        """List the unfinished uploads whose key begins with a prefix."""
-
         def parse(page: _Answer) -> Sequence[Upload]:
             full = ("CRC32C", "FULL_OBJECT")
             return [

@@ -36,6 +36,7 @@ from dsprep.storage.store import Events, Progress, ignore
 
 Data = bytes | bytearray | memoryview
 T = TypeVar("T")
+_Headers = dict[str, str]
 
 _CONNECT_TIMEOUT = 20.0  # seconds; also for each piece of a body
 _SMALL = 1 << 20  # bytes that are sent without asking first whether the server accepts them
@@ -159,9 +160,8 @@ class Connection:
         target = route.path + path or "/"
         if route.region:
             self._sign(route.region, model.http["method"], target, query, headers)
-        found = self._exchange(
-            model.http["method"], f"{target}?{query}" if query else target, headers, body
-        )
+        target += f"?{query}" if query else ""
+        found = self._exchange(route, model.http["method"], target, headers, body)
         status, body = found.response.status, found
         if status >= 300 or not model.has_streaming_output:
             try:
@@ -180,12 +180,9 @@ class Connection:
             raise ClientError(answer, operation)
         return _decoded(answer)
 
-    def _sign(
-        self, region: str, method: str, path: str, query: str, headers: dict[str, str]
-    ) -> None:
+    def _sign(self, region: str, method: str, path: str, query: str, headers: _Headers) -> None:
         """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference)."""
-        # botocore's signer takes four times as long, which is noticed with thousands of small
-        # files.
+        # botocore's signer takes four times as long: thousands of small files make it noticeable.
         keys = self._session.get_credentials().get_frozen_credentials()
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         headers |= {"x-amz-date": now, "x-amz-content-sha256": _UNSIGNED}
@@ -206,7 +203,7 @@ class Connection:
         )
 
     def _exchange(
-        self, method: str, target: str, headers: dict[str, str], body: bytes | _Body
+        self, route: _Route, method: str, target: str, headers: _Headers, body: bytes | _Body
     ) -> _Response:
         """Send a request and wait for the headers of the answer."""
         values = {name: text.encode() for name, text in headers.items()}
@@ -219,7 +216,7 @@ class Connection:
             used = None
             with suppress(IndexError):  # none is idle
                 used = self._idle.pop()
-            connection = used or self._connect()
+            connection = used or self._connect(route)
             try:
                 connection.request(method, target, body=body or None, headers=values)
                 connection.sock.settimeout(self._options.read_timeout)
@@ -233,9 +230,8 @@ class Connection:
                 if not (used and lost and harmless) or isinstance(error, TimeoutError):
                     raise
 
-    def _connect(self) -> Any:
-        assert self._route is not None
-        made = self._route.connect(self._route.host, timeout=self._options.connect_timeout)
+    def _connect(self, route: _Route) -> Any:
+        made = route.connect(route.host, timeout=self._options.connect_timeout)
         made.connect()
         return made
 
@@ -261,25 +257,6 @@ class Connection:
             self._client, self._route = self._make_client(region), None
         return True
 
-    def _connections(self, scheme: str) -> Callable[..., Any]:
-        # These classes of botocore wait for "100 Continue" before a large body.
-        from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
-        from botocore.httpsession import get_cert_path
-
-        options = [
-            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-        ]
-        if scheme == "http":
-            return partial(AWSHTTPConnection, socket_options=options)
-        trusted = (
-            self._session.get_config_variable("ca_bundle")
-            or os.environ.get("REQUESTS_CA_BUNDLE")
-            or get_cert_path(True)
-        )
-        context = ssl.create_default_context(cafile=trusted)
-        return partial(AWSHTTPSConnection, ssl_context=context, socket_options=options)
-
     def _make_client(self, region: str | None) -> Any:
         return self._session.create_client(
             "s3", region_name=region, endpoint_url=self._config.endpoint, config=self._options
@@ -287,6 +264,9 @@ class Connection:
 
     def _find_route(self) -> _Route:
         """Let botocore make a request, and see where it would go and how it is signed."""
+        # These classes of botocore wait for "100 Continue" before a large body.
+        from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
+        from botocore.httpsession import get_cert_path
         from botocore.utils import get_environ_proxies
 
         def stop(request: Any, **_: Any) -> None:
@@ -303,13 +283,23 @@ class Connection:
         scope = signed.partition("Credential=")[2].partition(",")[0].split("/")
         parts = urlsplit(url)
         usual = signed.startswith("AWS4-HMAC-SHA256 ") and scope[3:4] == ["s3"]
-        return _Route(
-            parts.netloc,
-            parts.path.rstrip("/"),
-            scope[2] if usual else "",
-            self._connections(parts.scheme),
-            (usual or not self._config.sign) and not get_environ_proxies(url),
-        )
+        options: dict[str, Any] = {
+            "socket_options": [
+                (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            ]
+        }
+        if parts.scheme != "http":
+            trusted = (
+                self._session.get_config_variable("ca_bundle")
+                or os.environ.get("REQUESTS_CA_BUNDLE")
+                or get_cert_path(True)
+            )
+            options["ssl_context"] = ssl.create_default_context(cafile=trusted)
+        kind = AWSHTTPConnection if parts.scheme == "http" else AWSHTTPSConnection
+        plain = (usual or not self._config.sign) and not get_environ_proxies(url)
+        path, region = parts.path.rstrip("/"), scope[2] if usual else ""
+        return _Route(parts.netloc, path, region, partial(kind, **options), plain)
 
 
 class _Response:
@@ -398,7 +388,6 @@ class Client:
         once: bool = False,
         **args: Any,
     ) -> T:
-        """Make a request and parse its answer."""
         if self.config.request_payer:
             args["RequestPayer"] = "requester"
 
@@ -427,8 +416,6 @@ class Client:
     def pages(
         self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
     ) -> Iterator[T]:
-        """Request a listing, page by page."""
-
         def parse_page(page: Any) -> tuple[T, dict[str, Any]]:
             following = {}
             if page.get("IsTruncated"):
@@ -445,7 +432,6 @@ class Client:
             args |= following
 
     def failed(self, operation: str, key: str, attempts: int = 1) -> Request:
-        """Return a request that has failed, which explains its errors."""
         return Request(operation, self.bucket, key, attempts, self._role)
 
     def retried(self, attempt: Callable[[int], T]) -> T:

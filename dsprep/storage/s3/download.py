@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.storage.local import (
-    LONGEST_NAME,
-    PATIENCE,
-    SCRATCH,
-    Lock,
-    destination_errors,
-    read_whole,
-)
+from dsprep.storage.local import LONGEST_NAME, SCRATCH, Lock, destination_errors, read_whole
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.store import Stored, combine_all, crc32c, said_mtime_ns
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
@@ -159,7 +152,7 @@ class Landing:
         self._noting, self._over = threading.Lock(), False
         if os.path.isdir(final):
             raise DestinationError(f"{final}: is a directory, and a file of this name is to come")
-        self._lock = Lock(self._partial, final, PATIENCE, _FLAGS, hidden=True)
+        self._lock = Lock(self._partial, final, flags=_FLAGS, hidden=True)
         self._fd = self._lock.file.fileno()
         # the crc32c of each part that should be there, by number
         self.there = self._read_journal() if self._in_parts else {}
@@ -196,7 +189,6 @@ class Landing:
         return digest.digest()
 
     def note(self, number: int, crc32c: int) -> None:
-        """Note that a part is complete."""
         with self._noting, destination_errors(self.final):
             if self._over:
                 return
@@ -213,7 +205,6 @@ class Landing:
         self._tidy()
 
     def discard(self) -> None:
-        """Leave nothing behind."""
         self._partial.unlink(missing_ok=True)
         self._tidy()
 

@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.location import parse_url
@@ -32,20 +31,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SECOND = 1_000_000_000
-
 # Bytes fetched at once where reading goes on, doubled each time.
 _FIRST, _LARGEST = 1 << 20, 8 << 20
 _AHEAD = 3  # windows that are on their way while one is read
 _GAP = 4 << 20  # passing over more is a jump; to fetch as many takes as long as one more request
 _NEAR = 1 << 16  # bytes between a requested range and the next, such as a header or two
 _MOST_ASKED = 128  # ranges asked for in advance that are kept until they are read
-
-
-def facts_of(stored: Stored) -> Facts:
-    """Return the facts of an object."""
-    mark = crc32(stored.etag.encode()) % _SECOND
-    return Facts(stored.size, int(stored.modified) * _SECOND + mark)
 
 
 def no_object(url: str) -> FileNotFoundError:
@@ -219,7 +210,7 @@ class ObjectFile(io.RawIOBase):
         self._last = self._told = -_GAP - 1
 
     def facts(self) -> Facts:
-        return facts_of(self._stored)
+        return self._stored.facts
 
     def pread(self, count: int, offset: int) -> bytes:
         stop = min(offset + count, self._size)
@@ -293,7 +284,6 @@ class ObjectFile(io.RawIOBase):
     readall = read
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill a buffer, or less of it at the end."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data
