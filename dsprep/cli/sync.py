@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import partial
 from itertools import pairwise
@@ -14,9 +14,7 @@ import click
 
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
 from dsprep.cli.options import Parsed, options_of, output_options, parse_pairs, together
-from dsprep.cli.records import print_json
 from dsprep.cli.report import rows_of, show, some_of
-from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.options import require_effect
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from dsprep.storage.s3.config import S3Config
     from dsprep.syncing.plan import SyncReport
-    from dsprep.syncing.sync import Orphan
 
 _WORDS = {
     "missing": "not there",
@@ -186,8 +183,7 @@ def sync(
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
         given = {"dry_run": options["dry_run"], "config": config}
         found = syncing.clean_uploads(source, older_than=older_than or 0.0, **given)
-        with until_nobody_reads(sys.stdout):
-            print_orphans(source, found, as_json, quiet)
+        show({"place": source, "uploads": found}, orphan_lines, as_json, quiet)
         return 0
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
@@ -241,29 +237,24 @@ def take_config(options: dict[str, Any]) -> S3Config:
     return S3Config(**given | {"sse": given["sse"] or "", "tags": tags, "metadata": metadata})
 
 
-def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: bool) -> None:
-    """Print which unfinished uploads there were, and what became of them."""
-    if as_json:
-        print_json({"place": place, "uploads": orphans})
-        return
-    if quiet:
-        return
+def orphan_lines(report: dict[str, Any]) -> Iterator[str]:
+    """Yield which unfinished uploads there were, and what became of them."""
+    place, orphans = report["place"], report["uploads"]
     count = format_count(len(orphans), "unfinished upload")
     size = format_size(sum(orphan.bytes for orphan in orphans))
     if not orphans:
-        click.echo(f"{place}: no unfinished uploads of your own")
+        yield f"{place}: no unfinished uploads of your own"
     elif all(orphan.aborted for orphan in orphans):
-        click.echo(f"{place}: {count} of your own, {size}, aborted")
+        yield f"{place}: {count} of your own, {size}, aborted"
     else:
-        click.echo(f"{place}: {count}, {size}; those that you began would be aborted")
+        yield f"{place}: {count}, {size}; those that you began would be aborted"
     texts = []
     for orphan in orphans:
         by = f" by {orphan.initiator}" if orphan.initiator else ""
         parts, size = format_count(orphan.parts, "part"), format_size(orphan.bytes)
         age = format_duration(orphan.seconds)
         texts.append(f"{orphan.url}: begun {age} ago{by}, {parts}, {size}")
-    for line in _indented(texts):
-        click.echo(visible(line))
+    yield from _indented(texts)
 
 
 def _lines(report: SyncReport) -> Iterator[str]:

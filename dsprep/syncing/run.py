@@ -84,22 +84,15 @@ class Mover:
             path, key = destination.root / pair.path, pair.source.key
             done = download(source.store, key, path, self.way, pair.source, crc32c)
         else:
-            self._copy(source, destination, pair, crc32c)
-            return 0
-        return done.stored.size - done.moved
-
-    def _copy(self, source: Prefix, destination: Prefix, pair: Pair, crc32c: int | None) -> None:
-        """Let the server copy the object that was listed, with the crc32c in its manifest."""
-        name, key = source.name(pair.path), pair.source.key
-        stored = source.store.stat(key)
-        if stored is None or stored.etag != pair.source.etag:
-            raise StoreError(f"{name}: has changed since it was listed", "exists")
-        if crc32c is not None:
+            name, key = source.name(pair.path), pair.source.key
+            stored = source.store.stat(key)
+            if stored is None or stored.etag != pair.source.etag:
+                raise StoreError(f"{name}: has changed since it was listed", "exists")
             _require(crc32c, source, stored, name)
-        new_key = destination.prefix + pair.path
-        copied = copy(source.store, key, destination.store, new_key, self.way)
-        if crc32c is not None:
-            _require(crc32c, destination, copied.stored, name, proven=True)
+            new_key = destination.prefix + pair.path
+            done = copy(source.store, key, destination.store, new_key, self.way)
+            _require(crc32c, destination, done.stored, name, proven=True)
+        return done.stored.size - done.moved
 
     def publish(self, pair: Pair, data: bytes, new: bool) -> None:
         """Publish a manifest that has been read."""
@@ -114,13 +107,15 @@ class Mover:
         self.way.events("end", name=name, bytes=len(data), proof="md5")
 
 
-def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
-    """Raise if an object does not have the crc32c in its manifest."""
+def _require(
+    expected: int | None, side: Prefix, stored: Stored, name: str, proven: bool = False
+) -> None:
+    """Raise if an object does not have the crc32c in its manifest, if that names one."""
     known = stored.any_crc32c
     doubtful = proven if known is None else known != expected and stored.may_be_wrong
-    if doubtful:
+    if doubtful and expected is not None:
         known = side.content(stored).read_crc32c()
-    if known not in (None, expected):
+    if None not in (expected, known) and known != expected:
         raise StoreError(
             f"{name}: is not what its manifest names: its crc32c is {known:08x}, and "
             f"{expected:08x} is right; check it with dsprep verify",

@@ -127,7 +127,6 @@ class Directory:
             raise SourceError(f"{self.name(path)}: cannot be read ({error.strerror})") from None
 
     def content(self, file: Stored, crc32c: int | None = None) -> Content:
-        """Return what compares a file's contents; ``crc32c`` is that in a manifest."""
         return _FileContent(self.root / file.key, crc32c, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
@@ -192,7 +191,6 @@ class Prefix:
         )
 
     def content(self, file: Stored, crc32c: int | None = None) -> Content:
-        """Return what compares an object's contents, by what S3 keeps about it."""
         return _ObjectContent(file, self.store, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
@@ -300,15 +298,15 @@ class _ObjectContent:
         return self.stored.md5
 
     @cached_property
-    def looked(self) -> Stored | None:
-        return self.store.stat(self.stored.key)
+    def looked(self) -> Stored:
+        return self.store.stat(self.stored.key) or self.stored
 
     @property
     def may_be_wrong(self) -> bool:
-        return self.looked is not None and self.looked.may_be_wrong
+        return self.looked.may_be_wrong
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        return None if self.looked is None else self.looked.known_crc32c
+        return self.looked.known_crc32c
 
     def read_crc32c(self) -> int:
         (value,) = read_back(self.store, [self.stored], self.pace)

@@ -74,8 +74,6 @@ _ADVICE = {
     "EntityTooLarge": "the server does not take objects or parts as large as this",
     "InvalidObjectState": "it is in an archive storage class; restore it first",
     "QuotaExceeded": "the quota is used up; make room and give the same command again to continue",
-    "PreconditionFailed": "something else has been stored there meanwhile",
-    "412": "something else has been stored there meanwhile",
     "KMS.NotFoundException": "there is no such KMS key in this region",
     "KMS.DisabledException": "the KMS key is disabled",
     "InvalidStorageClass": "the server does not know this storage class",
@@ -85,6 +83,7 @@ _ADVICE_BY_KIND = {
     "expired": "the credentials have expired; renew them and give the same command again to "
     "continue",
     "missing": "it is not there",
+    "exists": "something else has been stored there meanwhile",
     "gone": "the upload is not there any more: it was completed or aborted by something else",
     "unsupported": "the server does not support this",
     "transient": "it was tried {attempts}; give the same command again to continue",

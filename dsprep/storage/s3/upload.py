@@ -81,12 +81,10 @@ class _File:
 
     def check(self) -> None:
         """Refuse a file that has been changed or replaced."""
-        try:
-            same = self._facts(self._fd) == self._was == self._facts(self.path)
-        except OSError:
-            same = False
-        if not same:
-            raise self._changed()
+        with suppress(OSError):
+            if self._facts(self._fd) == self._was == self._facts(self.path):
+                return
+        raise self._changed()
 
     @staticmethod
     def _facts(file: int | Path) -> tuple[int, int, int]:
