@@ -6,13 +6,15 @@ bytes that do not match, and its answer is compared with what was sent.
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import replace
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -20,26 +22,140 @@ from dsprep.errors import DestinationError, StoreError
 from dsprep.storage import store
 from dsprep.storage.local import LARGEST
 from dsprep.storage.location import Location
-from dsprep.storage.s3.client import Client, Data, seconds
-from dsprep.storage.s3.config import tell_retry
-from dsprep.storage.s3.errors import DamagedError
-from dsprep.storage.store import Level, Pages, Part, Progress, Stored, Upload, ignore
-from dsprep.units import format_size
+from dsprep.storage.s3.client import SMALL, Body, Connection, Data, seconds
+from dsprep.storage.s3.config import Retries, S3Config, tell_retry
+from dsprep.storage.s3.errors import DamagedError, Request
+from dsprep.storage.s3.read import S3Reading
+from dsprep.storage.store import Events, Level, Pages, Part, Progress, Stored, Upload, ignore
 
 T = TypeVar("T")
 _Answer = Mapping[str, Any]
 
 _DELETED_AT_ONCE = 1000
-_READ_AT_ONCE = 1 << 20  # bytes: when a connection breaks, at most these have come in vain
 _TOKEN = "dsprep-put"  # metadata that distinguishes our conditional PUT from another writer's
 _KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType")
 
 
-class S3Store(Client):
-    """A bucket. Keys are those of the bucket, whole."""
+class S3Store:
+    """A bucket, and what makes requests of it, again where that may help.
 
-    checksums: bool | None = None
-    """Whether the server keeps checksums; None until an answer shows it."""
+    Retries are here rather than in botocore, so that the total wait is bounded and a stop is
+    noticed at once.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        config: S3Config | None = None,
+        *,
+        retries: Retries | None = None,
+        wait: Callable[[float], object] = time.sleep,
+        events: Events = ignore,
+        role: type[StoreError] = StoreError,
+    ) -> None:
+        self.bucket, self.config = bucket, config or S3Config()
+        self._retries, self._wait, self._role = retries or Retries(), wait, role
+        self._events = events
+        # whether the server keeps checksums; None until an answer shows it
+        self.checksums: bool | None = None
+        self._without_checksums = False
+        self._falling_back = Lock()
+        try:
+            self._connection = Connection(bucket, self.config)
+        except Exception as error:  # whatever is wrong in AWS's files
+            raise self.failed("", "").explain(error) from None
+
+    def in_role(self, role: type[StoreError]) -> Self:
+        """Return a client with the same connections that raises errors of another role."""
+        other = copy(self)
+        other._role = role
+        return other
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def call(
+        self,
+        operation: str,
+        key: str,
+        parse: Callable[[Any], T],
+        *,
+        data: Data | None = None,
+        progress: Progress = ignore,
+        once: bool = False,
+        **args: Any,
+    ) -> T:
+        if self.config.request_payer:
+            args["RequestPayer"] = "requester"
+
+        def attempt(number: int) -> T:
+            nonlocal args
+            if self._without_checksums:
+                args = {name: value for name, value in args.items() if "Checksum" not in name}
+            body = Body(data or b"", progress)
+            if data is not None:
+                args["Body"] = body if len(data) > SMALL else bytes(body.read(SMALL))
+            try:
+                return parse(self._connection.send(operation, **args))
+            except Exception as caught:
+                error = self.failed(operation, key, number).explain(caught)
+                repeats = self._connection.follows(caught)
+                if error.kind == "unsupported" and any("Checksum" in name for name in args):
+                    self._fall_back(caught)
+                    repeats = True
+            progress(-body.tell())
+            if repeats:
+                return attempt(number)
+            raise error
+
+        return attempt(1) if once else self.retried(attempt)
+
+    def pages(
+        self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
+    ) -> Iterator[T]:
+        def parse_page(page: Any) -> tuple[T, dict[str, Any]]:
+            following = {}
+            if page.get("IsTruncated"):
+                following = {mark: page[f"Next{mark}"] for mark in marks}
+                if following.items() <= args.items():
+                    raise ValueError("the page that follows is the same again")
+            return parse(page), following
+
+        while True:
+            found, following = self.call(operation, prefix, parse_page, **args)
+            yield found
+            if not following:
+                return
+            args |= following
+
+    def failed(self, operation: str, key: str, attempts: int = 1) -> Request:
+        return Request(operation, self.bucket, key, attempts, self._role)
+
+    def retried(self, attempt: Callable[[int], T]) -> T:
+        """Call a function with the number of the attempt, after longer and longer waits."""
+        number = 1
+        while True:
+            try:
+                return attempt(number)
+            except StoreError as error:
+                may_help = error.kind in ("transient", "damaged")
+                if error.is_final or not may_help or number >= self._retries.attempts:
+                    error.is_final = True  # a caller with retries of its own does not begin again
+                    raise
+                delay = self._retries.delay(number)
+                facts = {"error": str(error), "kind": error.kind, "seconds": round(delay, 3)}
+                self._events("retry", **facts)
+            self._wait(delay)
+            number += 1
+
+    def _fall_back(self, refusal: Any) -> None:
+        """Do without checksums from now on; several threads may find out that this is needed."""
+        with self._falling_back:
+            is_told, self._without_checksums = self._without_checksums, True
+        if not is_told:
+            place, code = Location(self.bucket, ""), refusal.response["Error"]["Code"]
+            text = f"{place}: the server takes no checksums ({code}): going on with MD5"
+            self._events("fallback", text=text)
 
     def url(self, key: str) -> str:
         return str(Location(self.bucket, key))
@@ -57,7 +173,7 @@ class S3Store(Client):
 
         def parse(page: _Answer) -> Level:
             entries = page.get("Contents", [])
-            files = [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
+            files = [self.parse(entry["Key"], entry, int(entry["Size"])) for entry in entries]
             deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
             return Level(files, deeper, not page.get("IsTruncated"))
 
@@ -68,7 +184,7 @@ class S3Store(Client):
 
     def stat(self, key: str) -> Stored | None:
         def parse(answer: _Answer) -> Stored:
-            return _stored(key, answer, int(answer["ContentLength"]))
+            return self.parse(key, answer, int(answer["ContentLength"]))
 
         try:
             return self.call("HeadObject", key, parse, Key=key, ChecksumMode="ENABLED")
@@ -76,6 +192,23 @@ class S3Store(Client):
             if error.kind == "missing":
                 return None
             raise
+
+    @staticmethod
+    def parse(key: str, answer: _Answer, size: int) -> Stored:
+        """Return what an answer, or the entry of a listing, says about an object."""
+        modified = answer.get("LastModified")
+        return Stored(
+            key=key,
+            size=size,
+            modified=seconds(modified) if modified is not None else 0.0,
+            etag=_etag(answer),
+            crc32c=_crc32c(answer),
+            metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
+            storage_class=_standard_is_empty(answer.get("StorageClass", "")),
+            encryption=answer.get("ServerSideEncryption", ""),
+            kms_key=answer.get("SSEKMSKeyId", ""),
+            headers={name: answer[name] for name in _KEPT if answer.get(name)},
+        )
 
     def tags(self, key: str) -> dict[str, str]:
         def parse(answer: _Answer) -> dict[str, str]:
@@ -292,7 +425,7 @@ class S3Store(Client):
             args["ChecksumCRC32C"] = _base64(crc32c)
 
         def compare(answer: _Answer) -> Stored:
-            stored = _stored(args["Key"], answer, len(data))
+            stored = self.parse(args["Key"], answer, len(data))
             self.checksums = stored.crc32c is not None
             if stored.crc32c is not None:
                 if stored.crc32c != crc32c:
@@ -302,81 +435,6 @@ class S3Store(Client):
             return stored
 
         return self.call(operation, args["Key"], compare, data=data, progress=progress, **args)
-
-
-class S3Reading:
-    """The bytes of an object on their way. If the connection breaks, reading resumes behind them.
-
-    The range that comes is compared with the range that was asked for, because HTTP lets a server
-    answer with other bytes of the object.
-    """
-
-    stored: Stored  # the object
-
-    def __init__(self, store: S3Store, key: str, start: int, size: int | None, etag: str) -> None:
-        self._store, self._key, self._at = store, key, start
-        self._ask(size, etag)
-
-    def read(self, size: int = _READ_AT_ONCE) -> bytes:
-        def attempt(number: int) -> bytes:
-            left = self._stop - self._at
-            if number > 1:
-                self._ask(left, self.stored.etag)
-            try:
-                data: bytes = self._body.read(min(size, left, _READ_AT_ONCE))
-                if not data:
-                    raise EOFError(f"{left:,} bytes are missing")
-            except Exception as error:
-                self._body.close()
-                raise self._store.failed("GetObject", self._key, number).explain(error) from None
-            self._at += len(data)
-            return data
-
-        return self._store.retried(attempt) if self._at < self._stop else b""
-
-    def read_all(self, limit: int | None = None) -> bytes:
-        """Return all bytes that have not been read yet; refuse more than the limit."""
-        parts, size = [], 0
-        while part := self.read():
-            parts.append(part)
-            size += len(part)
-            if limit is not None and size > limit:
-                most = format_size(limit)
-                raise StoreError(
-                    f"{self._key}: is larger than the {most} that are read of such a file"
-                )
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def close(self) -> None:
-        """Release the connection, which is used again if everything has been read."""
-        self._body.close()
-
-    def _ask(self, size: int | None, etag: str) -> None:
-        start = self._at
-        args: dict[str, Any] = {"Key": self._key, "ChecksumMode": "ENABLED"}
-        if start or size is not None:
-            args["Range"] = f"bytes={start}-" + ("" if size is None else str(start + size - 1))
-        if etag:
-            args["IfMatch"] = f'"{etag}"'
-
-        def parse(answer: _Answer) -> None:
-            self._body = answer["Body"]
-            try:
-                length = int(answer["ContentLength"])
-                sent = answer.get("ContentRange") or f"bytes 0-{length - 1}/{length}"
-                total = int(sent.rpartition("/")[2])
-                self._stop = total if size is None else min(start + size, total)
-                asked = f"bytes {start}-{self._stop - 1}"
-                if sent != f"{asked}/{total}" or length != self._stop - start:
-                    raise ValueError(
-                        f"{asked} were asked for, and {length:,} bytes come as {sent!r}"
-                    )
-                self.stored = _stored(self._key, answer, total)
-            except (KeyError, ValueError):
-                self._body.close()
-                raise
-
-        self._store.call("GetObject", self._key, parse, **args)
 
 
 _stores: dict[str, S3Store] = {}
@@ -390,23 +448,6 @@ def store_of(bucket: str) -> S3Store:
         if bucket not in _stores:
             _stores[bucket] = S3Store(bucket, events=tell_retry)
         return _stores[bucket]
-
-
-def _stored(key: str, answer: _Answer, size: int) -> Stored:
-    """Return what an answer, or the entry of a listing, says about an object."""
-    modified = answer.get("LastModified")
-    return Stored(
-        key=key,
-        size=size,
-        modified=seconds(modified) if modified is not None else 0.0,
-        etag=_etag(answer),
-        crc32c=_crc32c(answer),
-        metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
-        storage_class=_standard_is_empty(answer.get("StorageClass", "")),
-        encryption=answer.get("ServerSideEncryption", ""),
-        kms_key=answer.get("SSEKMSKeyId", ""),
-        headers={name: answer[name] for name in _KEPT if answer.get(name)},
-    )
 
 
 def _part(answer: _Answer, number: int, size: int) -> Part:
