@@ -12,6 +12,8 @@ from zlib import crc32
 
 import google_crc32c
 
+from dsprep.errors import Interrupted, StoreError
+
 FATAL = ("denied", "expired")  # kinds of failure that all other files would meet, too
 
 # Metadata of an object: the crc32c of its bytes in eight hex digits, and the time when its file
@@ -164,6 +166,11 @@ waiting(text): nothing can be done now
 
 def ignore(*_: object, **facts: object) -> None:
     """Listen to nothing."""
+
+
+def stops_all(error: Exception) -> bool:
+    """Return whether all other files would meet this error, too."""
+    return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)
 
 
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:

@@ -30,7 +30,7 @@ from dsprep.storage.s3.upload import probe
 from dsprep.storage.store import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
 from dsprep.syncing.plan import SyncReport
-from dsprep.syncing.run import Mover, Sync
+from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.units import format_count, parse_size
 
@@ -80,12 +80,10 @@ def sync(options: SyncOptions) -> SyncReport:
 
     _require_apart(options, ours, theirs)
     try:
-        mover = Mover(
-            side(source, ours, SourceStoreError, options.follow_links),
-            side(destination, theirs, DestinationStoreError, follow=True),
-            TransferOptions(pace, tally, part_size, tally.keep),
-        )
-        return Sync(mover, options).run()
+        source_side = side(source, ours, SourceStoreError, options.follow_links)
+        destination_side = side(destination, theirs, DestinationStoreError, follow=True)
+        way = TransferOptions(pace, tally, part_size, tally.keep)
+        return Sync(source_side, destination_side, way, options).run()
     except (KeyboardInterrupt, Interrupted):
         pace.stop()
         raise Interrupted(

@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import DsprepError, SourceError, StoreError, source_errors
@@ -23,8 +22,6 @@ from dsprep.storage.transfer import Range, TransferOptions, Transferred, fits, p
 
 _AT_ONCE = 1 << 20  # bytes read and hashed: they are still in the processor's cache when hashed
 _PROBE = f"{SCRATCH}/rights"
-
-
 _ours = threading.local()
 
 
@@ -40,18 +37,23 @@ def upload(
     path: Path, store: S3Store, key: str, options: TransferOptions, crc32c: int | None = None
 ) -> Transferred:
     """Upload a file, with this crc32c if given. Its object appears when all of it has arrived."""
-    with closing(_File(path)) as file:
-        plan = plan_parts(file.size, options.part_size, str(path))
-        task = _Upload(file, store, key, plan, options, crc32c)
-        options.events("begin", name=task.name, bytes=file.size, parts=len(plan))
-        return task.in_one() if len(plan) == 1 else task.in_parts()
+    with closing(_Upload(path, store, key, options, crc32c)) as task:
+        task.plan = plan_parts(task.size, options.part_size, str(path))
+        options.events("begin", name=task.name, bytes=task.size, parts=len(task.plan))
+        return task.in_one() if len(task.plan) == 1 else task.in_parts()
 
 
-class _File:
-    """A local file that must not change while it is sent; several threads may read it at once."""
+class _Upload:
+    """A file that must not change while it is sent; several threads may read it at once."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    plan: Sequence[Range]
+
+    def __init__(
+        self, path: Path, store: S3Store, key: str, options: TransferOptions, crc32c: int | None
+    ) -> None:
+        self.path, self.store, self.key, self.name = path, store, key, store.url(key)
+        self.keep, self.pace, self.events = options.keep, options.pace, options.events
+        self.crc32c = crc32c  # the one that is expected, or had to be computed before
         with source_errors(path):
             self._fd = open_regular(path)
         self._was = self._facts(self._fd)
@@ -73,18 +75,18 @@ class _File:
             done += got
         return value
 
-    def crc32c(self) -> int:
-        space, value = memoryview(bytearray(_AT_ONCE)), 0
-        for start in range(0, self.size, _AT_ONCE):
-            value = self.read_into(space[: self.size - start], start, value)
-        return value
-
-    def check(self) -> None:
-        """Refuse a file that has been changed or replaced."""
+    def check(self, value: int) -> None:
+        """Refuse a file that has been changed or replaced, or is not the expected one."""
+        is_same = False
         with suppress(OSError):
-            if self._facts(self._fd) == self._was == self._facts(self.path):
-                return
-        raise self._changed()
+            is_same = self._facts(self._fd) == self._was == self._facts(self.path)
+        if not is_same:
+            raise self._changed()
+        if self.crc32c not in (None, value):
+            raise SourceError(
+                f"{self.path}: its crc32c is {value:08x}, and {self.crc32c:08x} was expected: "
+                "it is not the file that its manifest tells of; look at it with dsprep verify"
+            )
 
     @staticmethod
     def _facts(file: int | Path) -> tuple[int, int, int]:
@@ -97,26 +99,12 @@ class _File:
             "nothing writes to it any more"
         )
 
-
-@dataclass
-class _Upload:
-    file: _File
-    store: S3Store
-    key: str
-    plan: Sequence[Range]
-    options: TransferOptions
-    crc32c: int | None  # the one that is expected, or had to be computed before
-
-    def __post_init__(self) -> None:
-        self.name = self.store.url(self.key)
-        self.pace, self.events = self.options.pace, self.options.events
-
     def in_one(self) -> Transferred:
         """Send the file in one request, whose answer is the proof."""
-        data = _buffer(self.file.size)
-        value = self.file.read_into(data, 0)
+        data = _buffer(self.size)
+        value = self.read_into(data, 0)
         self.check(value)
-        metadata = metadata_of(self.file.mtime_ns, value)
+        metadata = metadata_of(self.mtime_ns, value)
         with self.pace.slots:
             stored = self.store.put(
                 self.key, data, crc32c=value, metadata=metadata, progress=self.moved
@@ -132,7 +120,7 @@ class _Upload:
         try:
             return self.finish(upload, there)
         except BaseException as error:
-            if isinstance(error, SourceError) or not self.options.keep:
+            if isinstance(error, SourceError) or not self.keep:
                 with suppress(DsprepError):
                     self.store.abort(upload)
             raise
@@ -140,8 +128,10 @@ class _Upload:
     def create(self) -> Upload:
         """Begin an upload. Metadata has the checksum where the server computes none."""
         if self.crc32c is None and self.store.checksums is False:
-            self.crc32c = self.file.crc32c()
-        metadata = metadata_of(self.file.mtime_ns, self.crc32c)
+            space, self.crc32c = memoryview(bytearray(_AT_ONCE)), 0
+            for start in range(0, self.size, _AT_ONCE):
+                self.crc32c = self.read_into(space[: self.size - start], start, self.crc32c)
+        metadata = metadata_of(self.mtime_ns, self.crc32c)
         upload = self.store.create_upload(self.key, metadata)
         if upload.checksums or self.crc32c is not None:
             return upload
@@ -177,14 +167,14 @@ class _Upload:
         """Return the crc32c of a part if the server has the bytes that the file has there."""
         place = self.plan[part.number - 1]
         data = _buffer(place.size)
-        value = self.file.read_into(data, place.start)
+        value = self.read_into(data, place.start)
         if part.crc32c is not None:
             return value if part.crc32c == value else None
         return value if part.etag == md5(data).hex() else None
 
     def finish(self, upload: Upload, found: Mapping[int, tuple[Part, int]] | None) -> Transferred:
         """Send the rest of an upload, complete it and compare the object with the file."""
-        size, there = self.file.size, found or {}
+        size, there = self.size, found or {}
         missing = [part for part in self.plan if part.number not in there]
         moved = sum(part.size for part in missing)
         if there:
@@ -195,7 +185,7 @@ class _Upload:
         self.check(value)
         stored, proof = self.complete(upload, [part for part, _ in pairs], value)
         if found is not None and not self.is_as_wanted(stored, value):
-            metadata = metadata_of(self.file.mtime_ns, value)
+            metadata = metadata_of(self.mtime_ns, value)
             stored = set_metadata(self.store, self.key, metadata, self.pace)
         self.events("end", name=self.name, bytes=size, proof=proof)
         return Transferred(stored, value, len(pairs), len(there), moved, proof)
@@ -203,16 +193,16 @@ class _Upload:
     def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
         self.pace.check()
         data = _buffer(part.size)
-        value = self.file.read_into(data, part.start)
+        value = self.read_into(data, part.start)
         stored = self.store.send_part(upload, part.number, data, value, self.moved)
         self.events("part", name=self.name, number=part.number)
         return stored, value
 
     def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
         """Make the parts one object; return it, and what proves that it is the file."""
-        etag = self.store.complete(upload, parts, self.file.size, value)
+        etag = self.store.complete(upload, parts, self.size, value)
         stored = self.store.stat(self.key)
-        if stored is not None and stored.size == self.file.size:
+        if stored is not None and stored.size == self.size:
             if stored.crc32c == value:
                 return stored, "crc32c"
             if stored.is_made_of(parts):
@@ -226,15 +216,6 @@ class _Upload:
             "exists",
         )
 
-    def check(self, value: int) -> None:
-        """Refuse a file that has changed, or is not the expected one."""
-        self.file.check()
-        if self.crc32c not in (None, value):
-            raise SourceError(
-                f"{self.file.path}: its crc32c is {value:08x}, and {self.crc32c:08x} was expected: "
-                "it is not the file that its manifest tells of; look at it with dsprep verify"
-            )
-
     def is_as_wanted(self, stored: Stored, value: int) -> bool:
         """Return whether the object of a resumed upload has the wanted metadata and keys."""
         config = self.store.config
@@ -242,9 +223,9 @@ class _Upload:
             return False
         if config.sse not in ("", stored.encryption) or config.kms_key not in stored.kms_key:
             return False
-        wanted = {**config.metadata, **metadata_of(self.file.mtime_ns)}
+        wanted = {**config.metadata, **metadata_of(self.mtime_ns)}
         if stored.crc32c is None or CRC32C in stored.metadata:
-            wanted |= metadata_of(self.file.mtime_ns, value)
+            wanted |= metadata_of(self.mtime_ns, value)
         return all(stored.metadata.get(name.lower()) == text for name, text in wanted.items())
 
     def moved(self, size: int) -> None:
