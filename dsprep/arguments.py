@@ -1,8 +1,8 @@
 """What callers from Python may give: each public function converts and checks its arguments here.
 
-The type hints of its options are their declaration, so a new one needs nothing else. Paths may be
-text or :class:`os.PathLike`, one value may stand for a sequence of one, and a mapping for an object
-with these attributes. The function itself gets values of exactly its hints.
+The type hints of a function are its declaration, so a new parameter needs nothing else. Paths may
+be text or :class:`os.PathLike`, one value may stand for a sequence of one, and a mapping for an
+object with these attributes. The function itself gets values of exactly its hints.
 """
 
 from __future__ import annotations
@@ -10,11 +10,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
-from inspect import BoundArguments, Signature
+from functools import cache, wraps
+from inspect import BoundArguments, Signature, signature
 from numbers import Real
 from operator import index
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from dsprep.errors import OptionError
 
@@ -24,6 +35,9 @@ if TYPE_CHECKING:
 else:
     AnyPath = str | os.PathLike[str]
     """A path, or the URL of a place on S3."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SHOWN = 60  # characters of a value in a message
 
@@ -40,6 +54,18 @@ _WORDS = {
 
 class _Unfit(Exception):
     """A value does not have the type."""
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function convert and check its arguments by its type hints."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = bind(function.__name__, signature(function), hints(function), *args, **kwargs)
+        return function(*bound.args, **bound.kwargs)
+
+    hints = cache(get_type_hints)  # when they are needed: some modules import types late
+    return call
 
 
 def bind(

@@ -472,6 +472,7 @@ _RAISED = """    Raises:
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Let callers give the fields of an option object to a function as plain arguments."""
+    # They are converted and checked as `dsprep.arguments.public` does it.
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @wraps(function)

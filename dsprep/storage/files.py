@@ -123,11 +123,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 def read_bytes(path: str, limit: int = LARGEST) -> bytes:
     """Read a file."""
-    if is_s3(path):
-        data = read_object(path, limit=limit)
-        assert data is not None  # of any size
-        return data
-    return read_whole(path, limit)
+    return read_object(path, limit=limit) or b"" if is_s3(path) else read_whole(path, limit)
 
 
 def read_sized(path: str, size: int) -> bytes | None:

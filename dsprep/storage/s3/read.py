@@ -64,7 +64,7 @@ def as_source(url: str, *, is_object: bool = False) -> Iterator[tuple[S3Store, s
         raise SourceError(str(error)) from None
 
 
-_answers: ContextVar[dict[tuple[str, str], Any] | None] = ContextVar("answers", default=None)
+_answers: ContextVar[dict[tuple[str, str], Any]] = ContextVar("answers")
 
 
 @contextmanager
@@ -78,9 +78,7 @@ def asked_once() -> Iterator[None]:
 
 
 def _once(what: str, url: str, ask: Callable[[], T]) -> T:
-    known = _answers.get()
-    if known is None:
-        return ask()
+    known = _answers.get({})
     if (what, url) not in known:
         known[what, url] = ask()
     answer: T = known[what, url]
