@@ -27,28 +27,17 @@ if TYPE_CHECKING:
     from dsprep.storage.s3.config import S3Config
     from dsprep.syncing.plan import SyncReport
 
+# Why a file is sent, and what tells that it is there or proves it, by what decided.
 _WORDS = {
-    "missing": "not there",
-    "size": "of another size",
-    "etag": "of another ETag",
-    "checksum": "of another checksum",
-    "metadata": "of another checksum in its metadata",
-    "download": "of other bytes, which were read back",
-    "time": "older there",
-    "withdrawn": "removed there until all that it names is replaced",
+    "missing": ("not there", ""),
+    "size": ("of another size", "size"),
+    "etag": ("of another ETag", "ETag"),
+    "checksum": ("of another checksum", "checksum"),
+    "metadata": ("of another checksum in its metadata", "the checksum in their metadata"),
+    "download": ("of other bytes, which were read back", "reading them"),
+    "time": ("older there", "time"),
+    "withdrawn": ("removed there until all that it names is replaced", ""),
 }
-"""Why a file is sent, by what decided it."""
-
-_TOLD = {
-    "size": "size",
-    "etag": "ETag",
-    "checksum": "checksum",
-    "metadata": "the checksum in their metadata",
-    "time": "time",
-    "download": "reading them",
-}
-"""What tells that a file is there, or proves it."""
-
 
 _s3 = option_group("S3")
 _objects = option_group("Objects")
@@ -267,7 +256,7 @@ def _lines(report: SyncReport) -> Iterator[str]:
         sent += f" in {parts:,} parts"
     yield from _rows((f"{would}sent", sent if report.sent or not report.same else ""))
     if planned:
-        yield from _indented(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
+        yield from _indented(f"{send.path}: {_WORDS[send.by][0]}" for send in report.sent)
     requests = report.requests.writes + report.requests.reads
     resumed = f"{format_size(report.resumed)} were there from an earlier run"
     yield from _rows(
@@ -301,5 +290,5 @@ def _by(counts: Counter[str]) -> str:
     """How many files, and what told it: ``3 files (2 by etag, 1 by checksum)``."""
     files = format_count(counts.total(), "file")
     if len(counts) < 2:
-        return "".join(f"{files}, by {_TOLD[by]}" for by in counts)
-    return f"{files} ({', '.join(f'{n:,} by {_TOLD[by]}' for by, n in counts.most_common())})"
+        return "".join(f"{files}, by {_WORDS[by][1]}" for by in counts)
+    return f"{files} ({', '.join(f'{n:,} by {_WORDS[by][1]}' for by, n in counts.most_common())})"

@@ -27,8 +27,6 @@ from dsprep.syncing.plan import (
     SyncReport,
     is_manifest,
     lies_in,
-    limit_deletions,
-    nothing_deleted,
     plan_sync,
     why_not,
 )
@@ -58,7 +56,7 @@ class Sync:
         self._make_plan()
         self._settle_manifests()
         blind, most = bool(report.failures), self._options.max_delete
-        report.notes += limit_deletions(self._plan, report.destination, blind, most)
+        report.notes += self._plan.limit_deletions(report.destination, blind, most)
         self._describe_plan()
         if not self._options.dry_run:
             self._carry_out()
@@ -201,7 +199,8 @@ class Sync:
             self._way.events("plan", files=len(plan.sends), bytes=plan.bytes)
             if isinstance(self._destination, Prefix):  # the first file makes a local directory
                 require_rights(self._destination.store, self._destination.prefix)
-        self._withdraw()
+        if plan.withdrawn:
+            self._withdraw()
         shards, indexes, manifests = plan.by_rank()
         self._send(shards)
         self._send(indexes)
@@ -209,8 +208,6 @@ class Sync:
 
     def _withdraw(self) -> None:
         """Remove the manifests that would be wrong during this run."""
-        if not self._plan.withdrawn:
-            return
 
         def require_true(pair: Pair) -> None:
             expected = self._checksums.get(pair.path)
@@ -315,7 +312,7 @@ class Sync:
         """Delete what the source has not, if everything before went well."""
         paths, self._report.deleted = self._plan.deletions, []
         if paths and self._failures:
-            self._notes.append(nothing_deleted(paths))
+            self._notes.append(self._plan.nothing_deleted())
             return
         withdrawn = self._plan.withdrawn
         deleted = [path for path in paths if path in withdrawn]

@@ -170,7 +170,6 @@ class Prefix:
         return found
 
     def why_empty(self) -> str:
-        """Return what to say if there are no objects below the prefix."""
         above, _, name = self.prefix.rstrip("/").rpartition("/")
         if not name or self.store.stat(self.prefix.rstrip("/")) is None:
             return "holds nothing"

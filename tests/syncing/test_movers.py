@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def test_a_manifest_comes_down_at_the_pace_of_the_run(
         return Transferred(stored, 0, 1, 0, 4, "md5")
 
     monkeypatch.setattr(run, "download", download)
-    store: Any = None
+    store: Any = SimpleNamespace(url=str)
     way = TransferOptions(Pace(1))
     sync = Sync(Prefix(store, "set/"), Directory(tmp_path), way, SyncOptions("", ""))
     stored = Stored("set/manifest.json", 4, 0.0)
