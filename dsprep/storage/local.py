@@ -69,17 +69,9 @@ def destination_errors(path: str | Path) -> Iterator[None]:
         raise DestinationError(f"{error.filename or path}: cannot be written: {advice}") from None
 
 
-def sync_file(path: Path) -> None:
-    """Make the bytes of a file survive a power cut."""
-    _sync(open_regular(path))
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory survive a power cut."""
-    _sync(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
-
-
-def _sync(fd: int) -> None:
+def sync_path(path: Path) -> None:
+    """Make a file, or the names in a directory, survive a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -135,7 +127,7 @@ def holds(path: Path, data: bytes) -> bool:
 def publish(temporary: Path, final: Path) -> None:
     """Write a file's bytes to the disk, then give it its final name."""
     with destination_errors(final):
-        sync_file(temporary)
+        sync_path(temporary)
         temporary.replace(final)
 
 
