@@ -385,13 +385,12 @@ class Sync:
             path, key = destination.root / pair.path, pair.source.key
             done = download(source.store, key, path, self._way, pair.source, crc32c)
         else:
-            name, key = source.name(pair.path), pair.source.key
-            stored = source.store.stat(key)
+            name, stored = source.name(pair.path), source.store.stat(pair.source.key)
             if stored is None or stored.etag != pair.source.etag:
                 raise StoreError(f"{name}: has changed since it was listed", "exists")
             _require(crc32c, source, stored, name)
-            new_key = destination.prefix + pair.path
-            done = copy(source.store, key, destination.store, new_key, self._way)
+            key = destination.prefix + pair.path
+            done = copy(source.store, stored, destination.store, key, self._way)
             _require(crc32c, destination, done.stored, name, proven=True)
         return done.stored.size - done.moved
 

@@ -86,37 +86,38 @@ class Directory:
             path = f"{below}/{entry.name}" if below else entry.name
             if is_scratch(entry.name):
                 found.unfinished.append(path)
-            elif entry.name.encode(errors="ignore").decode() != entry.name:
-                found.left.append(Left(path, "its name is not UTF-8, as keys have to be"))
-            elif entry.is_symlink() and not self.follow:
-                found.left.append(Left(path, "is a link (--no-follow-symlinks)"))
-            else:
-                self._add(entry, path, found, above)
+            elif why := self._add(entry, path, found, above):
+                found.left.append(Left(path, why))
 
     def _add(
         self, entry: os.DirEntry[str], path: str, found: Listing, above: set[tuple[int, int]]
-    ) -> None:
+    ) -> str:
+        """Add an entry, or all below it; return why it is left out."""
+        if entry.name.encode(errors="ignore").decode() != entry.name:
+            return "its name is not UTF-8, as keys have to be"
+        if entry.is_symlink() and not self.follow:
+            return "is a link (--no-follow-symlinks)"
         try:
             status = entry.stat()
         except OSError as error:
             if entry.is_symlink() and error.errno in _BROKEN:
-                found.left.append(Left(path, "is a link to what is not there"))
-            elif error.errno == errno.ENOENT:
-                found.left.append(Left(path, "was deleted just now"))
-            else:
-                found.unseen.append(Left(path, f"cannot be looked at ({error.strerror})"))
-            return
+                return "is a link to what is not there"
+            if error.errno == errno.ENOENT:
+                return "was deleted just now"
+            found.unseen.append(Left(path, f"cannot be looked at ({error.strerror})"))
+            return ""
         place = (status.st_dev, status.st_ino)
         if stat.S_ISREG(status.st_mode):
             found.files[path] = Stored(path, status.st_size, status.st_mtime)
-        elif not stat.S_ISDIR(status.st_mode):
-            found.left.append(Left(path, "is neither a file nor a directory"))
-        elif place in above:
-            found.left.append(Left(path, "is a link to a directory that it is in"))
-        else:
-            if entry.is_symlink():
-                found.linked.add(path)
-            self._walk(path, found, above | {place})
+            return ""
+        if not stat.S_ISDIR(status.st_mode):
+            return "is neither a file nor a directory"
+        if place in above:
+            return "is a link to a directory that it is in"
+        if entry.is_symlink():
+            found.linked.add(path)
+        self._walk(path, found, above | {place})
+        return ""
 
     def read(self, path: str) -> bytes:
         try:

@@ -118,8 +118,11 @@ def test_metadata_whose_answer_is_lost_is_there(localstack: Bucket, tmp_path: Pa
     upload(tmp_path / "f", store_of(localstack), "k", part_size=PART)
     wanted = metadata_of(1, google_crc32c.value(data))
     with Proxy(localstack.endpoint).running() as proxy:
+        store = store_of(localstack, proxy.endpoint)
+        stored = store.stat("k")
+        assert stored is not None
         proxy.add("lose", match="/k")
-        told = set_metadata(store_of(localstack, proxy.endpoint), "k", wanted, Pace())
+        told = set_metadata(store, stored, wanted, Pace())
         assert proxy.counted("PUT") == 2
     assert dict(told.metadata) == wanted
     assert localstack.contents() == {"k": data}

@@ -10,11 +10,13 @@ from typing import Any
 from dsprep.errors import DsprepError, StoreError
 from dsprep.storage.location import Location
 
+_COPYING = "s3:PutObject, and s3:GetObject on what is copied"
+
 # What cannot be done, and the right that it needs (Service Authorization Reference, Amazon S3).
 OPERATIONS = {
     "AbortMultipartUpload": ("the unfinished upload cannot be aborted", "s3:AbortMultipartUpload"),
     "CompleteMultipartUpload": ("the upload cannot be completed", "s3:PutObject"),
-    "CopyObject": ("cannot be copied to", "s3:PutObject, and s3:GetObject on what is copied"),
+    "CopyObject": ("cannot be copied to", _COPYING),
     "CreateMultipartUpload": ("an upload cannot be begun", "s3:PutObject"),
     "DeleteObjects": ("cannot be deleted", "s3:DeleteObject"),
     "GetObject": ("cannot be read", "s3:GetObject"),
@@ -32,10 +34,7 @@ OPERATIONS = {
     ),
     "PutObject": ("cannot be written", "s3:PutObject"),
     "UploadPart": ("a part cannot be uploaded", "s3:PutObject"),
-    "UploadPartCopy": (
-        "a part cannot be copied to it",
-        "s3:PutObject, and s3:GetObject on what is copied",
-    ),
+    "UploadPartCopy": ("a part cannot be copied to it", _COPYING),
 }
 
 # What a refusal means, in the words of `StoreError`: by its code, or else by its status. A server

@@ -186,7 +186,7 @@ class _Upload:
         stored, proof = self.complete(upload, [part for part, _ in pairs], value)
         if found is not None and not self.is_as_wanted(stored, value):
             metadata = metadata_of(self.mtime_ns, value)
-            stored = set_metadata(self.store, self.key, metadata, self.pace)
+            stored = set_metadata(self.store, stored, metadata, self.pace)
         self.events("end", name=self.name, bytes=size, proof=proof)
         return Transferred(stored, value, len(pairs), len(there), moved, proof)
 
@@ -236,16 +236,13 @@ class _Upload:
 
 def copy(
     source: S3Store,
-    key: str,
+    stored: Stored,
     target: S3Store,
     new_key: str,
     options: TransferOptions,
     metadata: Mapping[str, str] | None = None,
 ) -> Transferred:
-    """Let the server copy an object, within a bucket or between two that it both has."""
-    stored = source.stat(key)
-    if stored is None:
-        raise StoreError(f"{source.url(key)}: is not there", "missing")
+    """Let the server copy an object as a HEAD has shown it, within a bucket or between two."""
     plan, name = plan_copy(stored.size), target.url(new_key)
     if metadata is None and target.config.metadata:
         metadata = stored.metadata
@@ -259,18 +256,20 @@ def copy(
     there = target.stat(new_key)
     proof = _proof(stored, there)
     if there is None or not proof:
-        raise StoreError(f"{name}: is not the same as {source.url(key)} after copying", "damaged")
+        raise StoreError(
+            f"{name}: is not the same as {source.url(stored.key)} after copying", "damaged"
+        )
     options.events("end", name=name, bytes=stored.size, proof=proof)
     return Transferred(there, there.any_crc32c, len(plan), 0, there.size, proof)
 
 
-def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pace) -> Stored:
+def set_metadata(store: S3Store, stored: Stored, metadata: Mapping[str, str], pace: Pace) -> Stored:
     """Give an object other metadata, its crc32c included: S3 copies it onto itself."""
     try:
-        return copy(store, key, store, key, TransferOptions(pace), metadata).stored
+        return copy(store, stored, store, stored.key, TransferOptions(pace), metadata).stored
     except StoreError as error:
         # Perhaps it was copied and the answer was lost: an object in parts gets another ETag.
-        there = store.stat(key) if error.kind == "exists" else None
+        there = store.stat(stored.key) if error.kind == "exists" else None
         if there is None or there.may_be_wrong or not metadata.items() <= there.metadata.items():
             raise
         return there
