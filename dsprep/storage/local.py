@@ -31,7 +31,7 @@ LONGEST_NAME = 255  # maximum bytes of a file name on nearly all file systems
 LARGEST = 1 << 28  # maximum size of a file that is read whole; a manifest of a million shards fits
 # Maximum size of a list or a table: its columns take several times as much memory.
 LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # flags of a file to which lines are added
+_LOCKED = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW  # flags of a file that is opened to be locked
 
 # Seconds to wait for another run at a hidden directory: one that only tidies up takes less.
 _PATIENCE = 1.0
@@ -190,26 +190,20 @@ class Lock:
     """A lock of the kernel (``flock``) on a file, which it opens; it ends with the process."""
 
     def __init__(
-        self,
-        path: Path,
-        guarded: Path | str,
-        patience: float = _PATIENCE,
-        flags: int = APPEND,
-        *,
-        hidden: bool = False,
+        self, path: Path, guarded: Path | str, patience: float = _PATIENCE, *, hidden: bool = False
     ) -> None:
         """Take the lock, or raise `DestinationError`; make the directory of a hidden file."""
         until = time.monotonic() + patience
         with destination_errors(path):
-            while not self._take(path, flags, hidden):
+            while not self._take(path, hidden):
                 if time.monotonic() >= until:
                     raise DestinationError(
                         f"{guarded}: another dsprep run is writing there; wait for it to end"
                     )
                 time.sleep(0.01)
 
-    def _take(self, path: Path, flags: int, hidden: bool) -> bool:
-        self.file = io.FileIO(_open_hidden(path, flags) if hidden else open_regular(path, flags))
+    def _take(self, path: Path, hidden: bool) -> bool:
+        self.file = io.FileIO(_open_hidden(path) if hidden else open_regular(path, _LOCKED))
         with suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A run that has just ended removed the file between our opening and our locking it.
@@ -222,12 +216,12 @@ class Lock:
         self.file.close()
 
 
-def _open_hidden(path: Path, flags: int) -> int:
+def _open_hidden(path: Path) -> int:
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError, FileExistsError):  # another run has just removed it
             path.parent.mkdir(parents=True, exist_ok=True)
-            return open_regular(path, flags)
-    return open_regular(path, flags)
+            return open_regular(path, _LOCKED)
+    return open_regular(path, _LOCKED)
 
 
 class ScratchLock(Lock):

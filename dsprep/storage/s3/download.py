@@ -19,7 +19,6 @@ from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_pa
 
 _AT_ONCE = 1 << 20
 _TRIES = 2  # how often an object is fetched that is not what the store says it is
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 
 
 def download(
@@ -152,7 +151,7 @@ class Landing:
         self._noting, self._over = threading.Lock(), False
         if os.path.isdir(final):
             raise DestinationError(f"{final}: is a directory, and a file of this name is to come")
-        self._lock = Lock(self._partial, final, flags=_FLAGS, hidden=True)
+        self._lock = Lock(self._partial, final, hidden=True)
         self._fd = self._lock.file.fileno()
         # the crc32c of each part that should be there, by number
         self.there = self._read_journal() if self._in_parts else {}
