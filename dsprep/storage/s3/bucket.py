@@ -237,12 +237,13 @@ class S3Store:
         metadata: Mapping[str, str] | None = None,
         progress: Progress = ignore,
     ) -> Stored:
-        """Store an object in one request, perhaps only in the place of an ETag, or of none."""
-        token = uuid4().hex
-        noted = metadata or {} if replaces is None else {**(metadata or {}), _TOKEN: token}
-        args: dict[str, Any] = {"Key": key, **self.config.to_create(noted)}
+        """Store an object in one request; only in place of the ETag ``replaces``, if given."""
+        # An empty ETag stands for no object.
+        token, noted, condition = uuid4().hex, dict(metadata or {}), {}
         if replaces is not None:  # Ceph takes no quotes around an ETag here, others both
-            args |= {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
+            condition = {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
+            noted[_TOKEN] = token
+        args: dict[str, Any] = {"Key": key, **condition, **self.config.to_create(noted)}
         value = store.crc32c(data) if crc32c is None else crc32c
         try:
             return self._send("PutObject", args, data, value, self.checksums, progress)
