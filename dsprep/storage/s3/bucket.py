@@ -25,13 +25,14 @@ from dsprep.storage.location import Location
 from dsprep.storage.s3.client import SMALL, Body, Connection, Data, seconds
 from dsprep.storage.s3.config import Retries, S3Config, tell_retry
 from dsprep.storage.s3.errors import DamagedError, Request
-from dsprep.storage.s3.read import S3Reading
 from dsprep.storage.store import Events, Level, Pages, Part, Progress, Stored, Upload, ignore
+from dsprep.units import format_size
 
 T = TypeVar("T")
 _Answer = Mapping[str, Any]
 
 _DELETED_AT_ONCE = 1000
+_READ_AT_ONCE = 1 << 20  # bytes: when a connection breaks, at most these have come in vain
 _TOKEN = "dsprep-put"  # metadata that distinguishes our conditional PUT from another writer's
 _KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType")
 
@@ -436,6 +437,81 @@ class S3Store:
             return stored
 
         return self.call(operation, args["Key"], compare, data=data, progress=progress, **args)
+
+
+class S3Reading:
+    """The bytes of an object on their way. If the connection breaks, reading resumes behind them.
+
+    The range that comes is compared with the range that was asked for, because HTTP lets a server
+    answer with other bytes of the object.
+    """
+
+    stored: Stored  # the object
+
+    def __init__(self, store: S3Store, key: str, start: int, size: int | None, etag: str) -> None:
+        self._store, self._key, self._at = store, key, start
+        self._ask(size, etag)
+
+    def read(self, size: int = _READ_AT_ONCE) -> bytes:
+        def attempt(number: int) -> bytes:
+            left = self._stop - self._at
+            if number > 1:
+                self._ask(left, self.stored.etag)
+            try:
+                data: bytes = self._body.read(min(size, left, _READ_AT_ONCE))
+                if not data:
+                    raise EOFError(f"{left:,} bytes are missing")
+            except Exception as error:
+                self._body.close()
+                raise self._store.failed("GetObject", self._key, number).explain(error) from None
+            self._at += len(data)
+            return data
+
+        return self._store.retried(attempt) if self._at < self._stop else b""
+
+    def read_all(self, limit: int | None = None) -> bytes:
+        """Return all bytes that have not been read yet; refuse more than the limit."""
+        parts, size = [], 0
+        while part := self.read():
+            parts.append(part)
+            size += len(part)
+            if limit is not None and size > limit:
+                most = format_size(limit)
+                raise StoreError(
+                    f"{self._key}: is larger than the {most} that are read of such a file"
+                )
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Release the connection, which is used again if everything has been read."""
+        self._body.close()
+
+    def _ask(self, size: int | None, etag: str) -> None:
+        start = self._at
+        args: dict[str, Any] = {"Key": self._key, "ChecksumMode": "ENABLED"}
+        if start or size is not None:
+            args["Range"] = f"bytes={start}-" + ("" if size is None else str(start + size - 1))
+        if etag:
+            args["IfMatch"] = f'"{etag}"'
+
+        def parse(answer: _Answer) -> None:
+            self._body = answer["Body"]
+            try:
+                length = int(answer["ContentLength"])
+                sent = answer.get("ContentRange") or f"bytes 0-{length - 1}/{length}"
+                total = int(sent.rpartition("/")[2])
+                self._stop = total if size is None else min(start + size, total)
+                asked = f"bytes {start}-{self._stop - 1}"
+                if sent != f"{asked}/{total}" or length != self._stop - start:
+                    raise ValueError(
+                        f"{asked} were asked for, and {length:,} bytes come as {sent!r}"
+                    )
+                self.stored = self._store.parse(self._key, answer, total)
+            except (KeyError, ValueError):
+                self._body.close()
+                raise
+
+        self._store.call("GetObject", self._key, parse, **args)
 
 
 _stores: dict[str, S3Store] = {}
