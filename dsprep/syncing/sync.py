@@ -20,7 +20,7 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
-from dsprep.keywords import SyncOptions, called_with, option_class
+from dsprep.keywords import Options, SyncOptions, called_with, option
 from dsprep.options import require_effect
 from dsprep.storage.location import Location, location_of, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
@@ -170,21 +170,18 @@ class Orphan:
     aborted: bool
 
 
-@option_class
-class CleanOptions:
-    """The options of ``clean_uploads``."""
+class CleanOptions(Options):
+    """The options of :func:`clean_uploads`."""
 
     place: AnyPath = field(kw_only=False)
-    older_than: float = 0.0
-    dry_run: bool = False
-    config: S3Config | None = None
+    older_than: float = option("", "Minimum age of the uploads in seconds.", default=0.0)
+    dry_run: bool = option("", "Abort nothing.", default=False)
+    config: S3Config | None = None  # how S3 is reached
 
 
 @called_with(CleanOptions)
 def clean_uploads(options: CleanOptions) -> list[Orphan]:
     """Abort your own unfinished uploads below ``place``, a location like ``s3://bucket/prefix``.
-
-    ``older_than`` is their minimum age in seconds. With ``dry_run``, nothing is aborted.
 
     Returns:
         The uploads.
