@@ -33,8 +33,7 @@ from dsprep.storage.local import (
     holds,
     publish,
     read_whole,
-    sync_directory,
-    sync_file,
+    sync_path,
     write_whole,
 )
 from dsprep.storage.location import is_s3, require_disk
@@ -245,12 +244,12 @@ def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> Non
         journal = real.with_name(f".{real.name}.journal")
         with destination_errors(real):
             for partial in partials.values():
-                sync_file(partial)
+                sync_path(partial)
             journal.with_name(f"{journal.name}.partial").unlink(missing_ok=True)
         write_whole(journal, json.dumps([*files]).encode(), real.parent)
         _finish(real)
     with destination_errors(real):
-        sync_directory(real.parent)
+        sync_path(real.parent)
 
 
 def _finish(real: Path) -> None:

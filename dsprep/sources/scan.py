@@ -29,7 +29,7 @@ from dsprep.sources.archive import ArchiveReader
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import as_source, facts_of, prefix_of
+from dsprep.storage.s3.read import as_source, prefix_of
 from dsprep.storage.store import Facts, Pages
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ def _scan_objects(
             elif not is_image or not name:
                 found.findings.append(Finding("not-an-image", path))
             else:
-                size, mtime = facts_of(stored)
+                size, mtime = stored.facts
                 paths.append(path)
                 found.sizes.append(size)
                 found.mtimes.append(mtime)

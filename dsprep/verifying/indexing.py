@@ -20,7 +20,7 @@ from dsprep.lists.store import read_classes
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
-from dsprep.storage.local import ScratchLock, read_whole, sync_directory
+from dsprep.storage.local import ScratchLock, read_whole, sync_path
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.verifying.indexes import (
@@ -108,7 +108,7 @@ def _index(
         if not problems and (manifest or "manifest" in kinds):
             settled.append(_settle_manifest(shards, made, settled, state, scratch))
         if scratch is not None:
-            sync_directory(directory)
+            sync_path(directory)
     words = {} if state == "checked" else {"missing": "written", "wrong": "replaced"}
     files = [file._replace(state=words.get(file.state, file.state)) for file in settled]
     if state == "checked":
