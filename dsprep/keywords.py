@@ -11,9 +11,9 @@ Importing this must stay cheap: ``dsprep pack --help`` does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial, wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -68,19 +68,41 @@ workers_field = _run(
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
+def parameters_of(kind: Any) -> Signature:
+    """Return how the options that a class declares are given: by position, or as keywords."""
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    found = [
+        Parameter(
+            each.name,
+            kinds[bool(each.kw_only)],
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=each.type,
+        )
+        for each in fields(kind)
+    ]
+    return Signature(sorted(found, key=lambda each: each.kind))
+
+
+def _set(self: object, *args: object, **kwargs: object) -> None:
+    """Take the options that were given; the others are the defaults, attributes of the class."""
+    vars(self).update(parameters_of(type(self)).bind(*args, **kwargs).arguments)
+    getattr(self, "__post_init__", lambda: None)()
+
+
+def _refuse(self: object, name: str, value: object) -> None:
+    raise AttributeError(f"{name}: options do not change")
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def option_class(cls: type[T]) -> type[T]:
-    """Declare the options of a command."""
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+    """Declare options: of a command, or those that several commands have in common."""
+    # They share these methods: `dataclass` would compile three for each class, which takes a
+    # command 12 ms.
+    cls.__init__, cls.__setattr__ = _set, _refuse  # type: ignore[method-assign]
+    return dataclass(kw_only=True, init=False, repr=False, eq=False, match_args=False)(cls)
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def inherited(cls: type[T]) -> type[T]:
-    """Declare options that others inherit; making an ``__init__`` would take the longest."""
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False, init=False)(cls)
-
-
-@inherited
+@option_class
 class SourceOptions:
     """What is read, and where its labels come from."""
 
@@ -139,7 +161,7 @@ class SourceOptions:
     )
 
 
-@inherited
+@option_class
 class ClassOptions:
     """How classes are numbered."""
 
@@ -155,7 +177,7 @@ class ClassOptions:
     )
 
 
-@inherited
+@option_class
 class FieldOptions:
     """What the fields of samples are."""
 
@@ -181,7 +203,7 @@ class FieldOptions:
     no_image: bool = _rare_fields("Accept samples without an image: tables, audio.", default=False)
 
 
-@inherited
+@option_class
 class SelectionOptions:
     """Which fields are written, and under which names."""
 
@@ -197,7 +219,7 @@ class SelectionOptions:
     )
 
 
-@inherited
+@option_class
 class KeepOptions:
     """Which fields a transform may leave as they are."""
 
@@ -209,7 +231,7 @@ class KeepOptions:
     )
 
 
-@inherited
+@option_class
 class ImageOptions(KeepOptions):
     """How samples are made: what is done to images, and which are refused."""
 
@@ -229,7 +251,7 @@ class ImageOptions(KeepOptions):
     )
 
 
-@inherited
+@option_class
 class FormatOptions:
     """The format that is written, and how samples are laid out in it."""
 
@@ -247,7 +269,7 @@ class FormatOptions:
     )
 
 
-@inherited
+@option_class
 class SizeOptions:
     """How large shards are."""
 
@@ -265,7 +287,7 @@ class Given:
         return given_options(vars(self))
 
 
-@inherited
+@option_class
 class CommandOptions(Given):
     """What is read, and how the command runs."""
 
@@ -275,7 +297,7 @@ class CommandOptions(Given):
     progress: Progress | None = None  # receives the progress
 
 
-@inherited
+@option_class
 class RunOptions(CommandOptions):
     """What is written, and which bad samples are rejected."""
 
@@ -288,7 +310,7 @@ class RunOptions(CommandOptions):
     )
 
 
-@inherited
+@option_class
 class WriteOptions(
     RunOptions,
     SizeOptions,
@@ -486,7 +508,7 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                     )
             return function(kind(**values))  # type: ignore[call-arg]
 
-        parameters = signature(kind)
+        parameters = parameters_of(kind)
         call.__signature__ = parameters.replace(  # type: ignore[attr-defined]
             return_annotation=signature(function).return_annotation
         )

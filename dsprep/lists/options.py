@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import inherited, option, option_class
+from dsprep.keywords import option, option_class
 
 if TYPE_CHECKING:
     Source = Any  # a class of a room above, which the module of the public function imports
@@ -32,18 +32,18 @@ def _classes(beside: str, names: str = "Names of the classes.") -> Any:
     return _list(f"{names}  [default: classes.txt beside {beside}]", metavar="FILE")
 
 
-@inherited
+@option_class
 class _ListOptions:
     path: AnyPath = field(kw_only=False)
 
 
-@inherited
+@option_class
 class _NewOptions:
     overwrite: bool = _run("Replace the file of -o, and classes.txt beside it.", default=False)
     dry_run: bool = _dry_run
 
 
-@inherited
+@option_class
 class _EditOptions:
     out: AnyPath | None = _out("Write here")
     dry_run: bool = _dry_run

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,6 +27,7 @@ from dsprep.keywords import (
     SelectionOptions,
     SourceOptions,
     called_with,
+    option_class,
     values_of,
 )
 from dsprep.options import given_options, require_effect
@@ -53,7 +54,7 @@ _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Source(SourceOptions, ClassOptions):
     """What samples are read from, and what gives them labels."""
 
@@ -141,7 +142,7 @@ def read_schema(path: str) -> tuple[Schema, bool]:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
     root: AnyPath = field(kw_only=False)
     others: Sequence[AnyPath] = ()

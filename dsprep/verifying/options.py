@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import Given, inherited, option, option_class, workers_field
+from dsprep.keywords import Given, option, option_class, workers_field
 
 if TYPE_CHECKING:
     from dsprep.progress import Progress
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _check, _index = partial(option, "Check"), partial(option, "Index")
 
 
-@inherited
+@option_class
 class _Checked(Given):
     dest: AnyPath = field(kw_only=False)
     workers: int | None = workers_field
