@@ -19,6 +19,7 @@ from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import require_effect
 from dsprep.plan.destination import require_local
 from dsprep.progress import Progress
+from dsprep.splits.hashes import require_imagehash
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
 from dsprep.splits.materialize import (
     materialize_tree,
@@ -28,13 +29,12 @@ from dsprep.splits.materialize import (
     require_clean,
     write_lists,
 )
-from dsprep.splits.near import require_imagehash
 from dsprep.splits.ratios import Ratios
 from dsprep.splits.samples import Samples, read_samples, require_sense, source_of_split
 from dsprep.splits.sides import Sides, choose_sides, given_sides, stratum_numbers
 from dsprep.storage.location import is_s3, require_disk
 from dsprep.units import format_count, format_some
-from dsprep.workers.pool import available_cores
+from dsprep.workers.pool import Pool, available_cores
 
 
 class ListFacts(NamedTuple):
@@ -97,26 +97,27 @@ def split(options: SplitOptions) -> SplitReport:
         require_imagehash()
     workers = available_cores() if options.workers is None else options.workers
     progress = options.progress or Progress()
-    samples, values = read_samples(source, options, workers)
-    if values is not None:
-        require_effect("split", options.given, assigned=options.assign)
-    _require_files(samples, options)
     copies: list[Copies] = []
     notes: list[str] = []
-    if options.leaks is not None and samples.root is not None and samples.sizes is not None:
-        sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
-        distance = 4 if options.near_distance is None else options.near_distance
-        copies, notes = find_copies(
-            samples.root, sizes, distance if options.near else None, workers, progress
-        )
+    with Pool(workers) as pool:
+        samples, values = read_samples(source, options, pool)
+        if values is not None:
+            require_effect("split", options.given, assigned=options.assign)
+        _require_files(samples, options)
+        if options.leaks is not None and samples.root is not None and samples.sizes is not None:
+            sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
+            distance = 4 if options.near_distance is None else options.near_distance
+            copies, notes = find_copies(
+                samples.root, sizes, distance if options.near else None, pool, progress
+            )
     if values is None:
         together = copies if options.leaks == "together" else []
-        sides = choose_sides(options, samples, [copy.rows for copy in together])
+        sides = choose_sides(options, samples, [rows for _, rows in together])
     else:
         sides = given_sides(options, values)
-    report = _planned(options, samples, sides, notes)
-    if copies:
-        report.leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
+    lists = _lists_of(sides, options)
+    report = _planned(options, samples, sides, lists, notes)
+    report.leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
     rows, places = samples.rows, []
     if options.materialize and samples.root:
         if samples.in_folders or samples.table:
@@ -133,7 +134,6 @@ def split(options: SplitOptions) -> SplitReport:
         def content(numbers: Sequence[int]) -> bytes:
             return format_rows(rows.filter(sides.numbers.is_in(numbers))).encode()
 
-        lists = _lists_of(sides, options)
         files: dict[str, Callable[[], bytes]] = {
             f"{name}.lst": partial(content, numbers) for name, numbers in lists.items()
         }
@@ -167,7 +167,11 @@ def _require_files(samples: Samples, options: SplitOptions) -> None:
 
 
 def _planned(
-    options: SplitOptions, samples: Samples, sides: Sides, notes: Sequence[str]
+    options: SplitOptions,
+    samples: Samples,
+    sides: Sides,
+    lists: Mapping[str, Sequence[int]],
+    notes: Sequence[str],
 ) -> SplitReport:
     """Return the report of a split that has been planned."""
     counts, classes = sides.counts(), _class_facts(samples, sides)
@@ -177,20 +181,20 @@ def _planned(
         where = "on all sides" if options.folds is None else "in all folds"
         what = format_count(len(small), "class")
         notes = [*notes, f"{what} too small to be {where}: {format_some(small)}"]
-    lists = []
-    for name, numbers in _lists_of(sides, options).items():
+    of_lists = []
+    for name, numbers in lists.items():
         wanted = None
         if sides.ratios is not None:
             share = sum(sides.ratios.parts[side] for side in numbers)
             wanted = sum(counts) * share / sides.ratios.whole
         path = str(Path(options.out, f"{name}.lst"))
-        lists.append(ListFacts(name, path, sum(counts[side] for side in numbers), wanted))
+        of_lists.append(ListFacts(name, path, sum(counts[side] for side in numbers), wanted))
     return SplitReport(
         destination=options.out,
         state="planned",
         method=sides.method,
         samples=sum(counts),
-        lists=lists,
+        lists=of_lists,
         parts=sides.names,
         classes=classes,
         off=_how_far_off(counts, sides.ratios),

@@ -107,30 +107,27 @@ def source_of_split(options: SplitOptions) -> Source:
 
 
 def read_samples(
-    source: Source, options: SplitOptions, workers: int
+    source: Source, options: SplitOptions, pool: Pool
 ) -> tuple[Samples, pl.Series | None]:
     """Read the samples: with the classes that ``--assign`` gives, or beside its sides."""
     if options.assign is None:
-        return _read(source, options, workers), None
+        return _read(source, options, pool), None
     text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
-    assignment = parse_assignment(text, options.assign, column, options.path_column, shared)
-    gives_classes = assignment.gives != "side"
-    names_own = gives_classes and not source.chooses  # then --classes names those of the file
-    samples = _read(replace(source, classes=None) if names_own else source, options, workers)
-    values = assigned_values(
-        assignment, samples.rows["path"], options.assign, options.skip_unmatched
-    )
-    if not gives_classes:
+    gives, given = parse_assignment(text, options.assign, column, options.path_column, shared)
+    names_own = gives != "side" and not source.chooses  # then --classes names those of the file
+    samples = _read(replace(source, classes=None) if names_own else source, options, pool)
+    values = assigned_values(given, samples.rows["path"], options.assign, options.skip_unmatched)
+    if gives == "side":
         return samples, values
     if samples.labeled:
         raise OptionError(f"{options.assign}: gives classes, but {samples.name} has labels already")
     named = read_classes(source.classes) if source.classes else None
-    label, classes = class_labels(assignment, values, named, options.assign)
+    label, classes = class_labels(gives, values, named, options.assign)
     rows = samples.rows.with_columns(label)
     return replace(samples, rows=rows, classes=classes, labeled=True, in_folders=False), None
 
 
-def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
+def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
     """Read a source and look for its files; a list without a root tells nothing of these."""
     if source.list_file is not None and not source.root:
         if options.leaks is not None or options.materialize is not None:
@@ -143,8 +140,7 @@ def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
         rows, again = settle_duplicates(plain, "file", listed.path, source.duplicates)
         skipped = [finding for finding in again if finding.kind in SKIP_KINDS]
         return Samples(source.list_file, rows.drop("file"), classes=listed.classes, skipped=skipped)
-    with Pool(workers) as pool:
-        catalog, findings = read_source(source, pool.map)
+    catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, odd_names = listable(catalog)
     reader = catalog.reader
@@ -165,20 +161,12 @@ def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Assignment:
-    """What a file gives to samples."""
-
-    gives: str  # `side`, `class` (its name) or `number` (a class number from 1)
-    # the columns `line`, `value` and, unless the file follows the sorted order of the samples,
-    # `name`: a path, or an id
-    values: pl.DataFrame
-
-
 def parse_assignment(
     text: str, source: str, column: str | None, path_column: str | None = None, shared: bool = False
-) -> Assignment:
-    """Parse a file that assigns samples."""
+) -> tuple[str, pl.DataFrame]:
+    """Parse a file that gives samples a ``side``, a ``class`` or, from 1, a class ``number``."""
+    # The table has the columns `line`, `value` and, unless the file follows the sorted order of the
+    # samples, `name`: a path, or an id.
     # It is a CSV or TSV file with a column of sides; or Kaggle's `LOC_val_solution.csv`, whose
     # `PredictionString` repeats a class and a box (`n01440764 x y x y`); or the ImageNet
     # development kit's `ILSVRC2012_validation_ground_truth.txt`, a class number a line. The path
@@ -190,7 +178,7 @@ def parse_assignment(
         )
         wrong = ~pl.col("value").str.contains(_NUMBER) | pl.col("value").str.contains("^0+$")
         refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
-        return Assignment("number", values)
+        return "number", values
     cells, numbers = parse_cells(text, source)
     if shared and path_column not in cells.columns:
         path_column = None
@@ -211,7 +199,7 @@ def parse_assignment(
     if gives == "side":
         empty = pl.col("value") == ""
         refuse(source, values, empty, lambda row: f"nothing in the column {column!r}")
-        return Assignment("side", values)
+        return "side", values
     words = pl.col("value").str.split(" ").list.eval(pl.element().filter(pl.element() != ""))
     values = values.with_columns(words=words)
     # the class of an image is the first word of each of its boxes
@@ -222,17 +210,15 @@ def parse_assignment(
         (pl.col("words").list.len() % _BOX != 0) | (pl.col("classes").list.len() != 1),
         lambda row: f"{row['value']!r} is not one class with its boxes: class x y x y, repeated",
     )
-    values = values.select("line", "name", value=pl.col("classes").list.first())
-    return Assignment("class", values)
+    return "class", values.select("line", "name", value=pl.col("classes").list.first())
 
 
 def assigned_values(
-    assignment: Assignment, paths: pl.Series, source: str, skip_unmatched: bool = False
+    values: pl.DataFrame, paths: pl.Series, source: str, skip_unmatched: bool = False
 ) -> pl.Series:
     """Return the value of each sample."""
     # A name may lack its extension, and its directories if no other sample has that name.
     known = pl.DataFrame({"path": paths}).select(path=plain_path(pl.col("path")))
-    values = assignment.values
     if "name" not in values.columns:
         if values.height != len(paths):
             raise SourceError(
@@ -276,10 +262,10 @@ def assigned_values(
 
 
 def class_labels(
-    assignment: Assignment, values: pl.Series, classes: tuple[str, ...] | None, source: str
+    gives: str, values: pl.Series, classes: tuple[str, ...] | None, source: str
 ) -> tuple[pl.Series, tuple[str, ...]]:
     """Return the class numbers of the classes that a file gives, and the names of classes."""
-    if assignment.gives == "number":
+    if gives == "number":
         numbers = values.cast(pl.Int64)
         largest = int(str(numbers.max()))
         if classes is None:
