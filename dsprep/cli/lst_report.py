@@ -5,11 +5,19 @@ from __future__ import annotations
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dsprep.cli.records import to_json
-from dsprep.cli.report import more_than, rows_of, show, skipped_text, some_of
+from dsprep.cli.report import (
+    classes_text,
+    more_than,
+    range_text,
+    rows_of,
+    show,
+    skipped_text,
+    some_of,
+)
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
@@ -70,11 +78,6 @@ def _count(things: Sequence[Any], noun: str, after: str = "") -> str:
     return f"{format_count(len(things), noun)}{after}" if things else ""
 
 
-def _span(numbers: Iterable[int]) -> str:
-    least, most = min(numbers), max(numbers)
-    return f"{least:,} to {most:,}"
-
-
 def _unwritten(report: CreateReport | RelabelReport | SampleReport) -> list[str]:
     done = "already done, " if report.already_done else ""
     return [] if report.written else [f"  {done}nothing was written"]
@@ -88,8 +91,7 @@ def _lists_lines(report: CreateReport | RelabelReport) -> Iterator[str]:
 
 def _create_lines(report: CreateReport) -> Iterator[str]:
     yield from _lists_lines(report)
-    sizes = report.per_class.values()
-    classes = f"{len(sizes):,}, of {_span(sizes)} samples" if sizes else ""
+    classes = classes_text(report.per_class.values())
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
     yield from rows_of(("classes", classes), ("order", order), *_noticed(report))
 
@@ -238,17 +240,17 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
 
 def _stats_lines(report: Statistics) -> Iterator[str]:
     yield f"{report.list}: {format_count(report.rows, 'row')}"
-    span = f"{_span(report.widths)} numbers"
-    size = format_count(min(report.widths), "number") if len(report.widths) == 1 else span
+    size = range_text(report.widths, "number")
     labels = {
         "classes": "one class each",
-        "detection": f"objects for detection, {span}",
+        "detection": f"objects for detection, {size}",
         "numbers": f"{size} each, {report.distinct:,} different",
     }
     rows: list[tuple[str, object]] = [("labels", labels[report.kind])]
     if report.objects is not None and report.objects_per_row is not None:
-        least, mean, most = report.objects_per_row
-        per_row = f"{_span((least, most))} a row, {mean:.1f} on average"
+        per_row = "{least:,} to {most:,} a row, {mean:.1f} on average".format_map(
+            report.objects_per_row
+        )
         rows.append(("objects", f"{report.objects:,}; {per_row}"))
     if report.largest is not None and report.smallest is not None:
         rows.append(("classes", f"{len(report.classes):,}"))
@@ -323,14 +325,10 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
     yield f"{_name(report.output)}: {report.kept:,} of {rows}, {share:.3g}%"
     yield from _unwritten(report)
     sizes, wanted = report.classes.values(), report.wanted or 0
-    size = ""
-    if sizes:
-        is_one = min(sizes) == max(sizes)
-        size = format_count(max(sizes), "row") if is_one else f"{_span(sizes)} rows"
     some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
     yield from rows_of(
         ("seed", f"{report.seed}"),
-        ("classes", sizes and f"{len(sizes):,}, {size} each"),
+        ("classes", sizes and f"{len(sizes):,}, {range_text(sizes, 'row')} each"),
         ("short", not sizes and report.kept < wanted and f"{wanted:,} were asked for"),
         ("short", _count([*report.short], "class", f" of fewer than {wanted:,} rows: {some}")),
     )

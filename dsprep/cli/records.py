@@ -55,7 +55,6 @@ _NAMES = {
     "Conflict": "what base ours theirs",
     "Fault": "line kind message",
     "ClassCount": "number name rows objects",
-    "Spread": "least mean most",
 }
 
 

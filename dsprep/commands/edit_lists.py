@@ -100,8 +100,8 @@ def create_list(options: of.CreateOptions) -> CreateReport:
         raise OptionError("-o -: several lists do not fit into one stream")
     stem = out.removesuffix(".lst")
     lists = {
-        (f"{stem}{part.name}.lst" if part.name else out): rows[part.start : part.stop]
-        for part in parts
+        (f"{stem}{name}.lst" if name else out): rows[part.start : part.stop]
+        for name, part in parts.items()
     }
     advice = "--classes {} to number these as there, --overwrite to replace it, or another"
     advice += " directory"
@@ -196,21 +196,22 @@ def edit_list(options: of.EditOptions) -> EditReport:
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
         numbers = [edit.class_number(name, old.classes) for name in options.chosen]
         rows, count = old.table, old.table.height
+        new: dict[str, pl.Expr] = {}
         if prefix is not None:
             where = pl.col("path").str.starts_with(prefix[0])
+            new["path"] = pl.lit(prefix[1]) + pl.col("path").str.slice(len(prefix[0]))
         else:
             where = edit.selected(options.paths, [str(each) for each in options.ids], numbers)
         if not (matches := rows.select(where.sum()).item()):
             raise SourceError(f"{old.path}: no row matches")
-        if prefix is not None:
-            rows = edit.replace_prefix(rows, *prefix)
-        elif label is None and new_path is None:
-            rows = rows.filter(~where)
-        elif new_path is not None and matches > 1:
-            raise OptionError(f"one path for {matches:,} rows: choose one row, by --id")
-        else:
-            text = None if label is None else edit.parse_label(label, old.classes)
-            rows = edit.set_rows(rows, where, text, new_path)
+        if label is not None:
+            new["label"] = pl.lit(edit.parse_label(label, old.classes))
+        if new_path is not None:
+            if matches > 1:
+                raise OptionError(f"one path for {matches:,} rows: choose one row, by --id")
+            new["path"] = pl.lit(new_path)
+        changed = (pl.when(where).then(new[name]).otherwise(name).alias(name) for name in new)
+        rows = rows.with_columns(changed) if new else rows.filter(~where)
         require_list(rows, old.path, old.table)
         both = old.table.join(rows, on="index", suffix="_new")
         same = (pl.col("label") == pl.col("label_new")) & (pl.col("path") == pl.col("path_new"))

@@ -234,21 +234,22 @@ def sample_list(options: of.SampleOptions) -> SampleReport:
     ``path`` is the ``.lst``, or ``-`` for stdin. One of ``fraction``, ``count``, ``per_class`` and
     ``balanced`` says how many rows are taken.
     """
-    out, dry_run, per_class = options.out, options.dry_run, options.per_class
+    out, dry_run, seed, per_class = options.out, options.dry_run, options.seed, options.per_class
     numbers = (options.fraction, options.count, per_class, options.balanced or None)
     if sum(number is not None for number in numbers) != 1:
         raise OptionError("give one of --fraction, --count, --per-class and --balanced")
     with editing(*([] if dry_run else [out]), new=True):
         found = read_list(options.path, options.classes)
         table = found.table
+        by_class = options.balanced or per_class is not None
+        sizes = class_sizes(table) if by_class else {}
+        wanted = options.count if per_class is None else per_class
         if options.fraction is not None:
-            rows = stats.sample_fraction(table, options.fraction, options.seed)
-        elif options.count is not None:
-            rows = stats.sample_count(table, options.count, options.seed)
+            rows = stats.sample_fraction(table, options.fraction, seed)
         else:
-            rows = stats.sample_per_class(table, per_class, options.seed)
-        kept, wanted = rows.height, options.count if per_class is None else per_class
-        sizes = class_sizes(table) if per_class is not None else {}
+            count = min(sizes.values()) if wanted is None else wanted
+            rows = stats.sample_count(table, count, seed, by_class)
+        kept = rows.height
         short = {label: size for label, size in sizes.items() if size < (wanted or 0)}
         if not kept:
             raise SourceError(
@@ -271,9 +272,9 @@ def sample_list(options: of.SampleOptions) -> SampleReport:
         rows=table.height,
         kept=kept,
         wanted=wanted,
-        classes=class_sizes(rows) if options.balanced or per_class is not None else {},
+        classes=class_sizes(rows) if by_class else {},
         short=short,
-        seed=options.seed,
+        seed=seed,
         written=is_new and not dry_run,
         already_done=not is_new,
     )
