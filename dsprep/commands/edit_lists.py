@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
 
 import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
+from dsprep.findings import Finding
 from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
@@ -30,19 +29,14 @@ from dsprep.workers.pool import Pool, available_cores
 
 
 @dataclass(frozen=True)
-class CreateReport:
+class CreateReport(tables.Noticed):
     """What creating lists, or appending to one, did."""
 
     lists: Sequence[ListWritten]  # those written
     added: int  # samples that are new in them
     classes: Sequence[str] | None  # class names, if there are any
     per_class: Mapping[int, int]  # samples of the source by class number
-    rejects: Sequence[Reject]  # samples that are not in the lists, and why
-    skipped: Sequence[Finding]  # files in the source that are no samples
-    skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
-    duplicates: Sequence[Finding]  # paths that the source names more than once
     written: bool  # whether anything was; not so for a dry run
-    notes: Sequence[str]  # other remarks
     known: int = 0  # samples of the source that the list had already
     seed: int | None = None  # the seed of the order; None if it is the source's
     already_done: bool = False  # whether new lists were not written because they exist, equal
@@ -87,12 +81,14 @@ def create_list(options: of.CreateOptions) -> CreateReport:
     source = source_of(options.source)
     catalog, findings = _read(source, options.workers)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
-    catalog, rejects = tables.listable(catalog)
+    catalog, noticed = tables.listable(catalog, findings)
     if under:
         below = pl.col("path").str.starts_with(os.path.normpath(under) + "/")
         catalog = replace(catalog, table=catalog.table.filter(below))
         if catalog.table.is_empty():
             raise SourceError(f"{catalog.root}: holds no images under {under!r}")
+    if catalog.label_column is None:
+        noticed.notes.append(tables.note_unlabeled(len(catalog)))
     seed = options.seed if options.shuffle else None
     rows = tables.rows_of(catalog if seed is None else catalog.shuffle(seed))
     parts = edit.cut_parts(rows.height, options.chunks, options.train_ratio, options.test_ratio)
@@ -115,7 +111,7 @@ def create_list(options: of.CreateOptions) -> CreateReport:
         seed=seed,
         written=is_new and not options.dry_run,
         already_done=not is_new,
-        **_noticed(findings, rejects, None if catalog.label_column else len(catalog)),
+        **vars(noticed),
     )
 
 
@@ -140,9 +136,11 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
                 f"{path}: no file tells which class has which number: give --classes FILE, or "
                 f"put {store.CLASSES} beside the list"
             )
-        catalog, rejects = tables.listable(catalog)
+        catalog, noticed = tables.listable(catalog, findings)
         if label is None:
             new = tables.rows_of(catalog)
+            if catalog.label_column is None:
+                noticed.notes.append(tables.note_unlabeled(len(catalog)))
         else:
             same = pl.lit(edit.parse_label(label, old.classes)).alias("label")
             new = catalog.table.select("index", same, "path")
@@ -152,7 +150,6 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
         written = bool(added) and not options.dry_run
         if written:
             write_text(path, format_rows(rows))
-    is_labeled = label is not None or catalog.label_column is not None
     return CreateReport(
         lists=[ListWritten(path, rows.height)],
         added=added,
@@ -160,27 +157,13 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
         classes=old.classes,
         per_class=catalog.samples_per_class() if label is None else {},
         written=written,
-        **_noticed(findings, rejects, None if is_labeled else len(catalog)),
+        **vars(noticed),
     )
 
 
 def _read(source: Source, workers: int | None) -> tuple[Catalog, list[Finding]]:
     with Pool(available_cores() if workers is None else workers) as pool:
         return read_source(source, pool.map)
-
-
-def _noticed(
-    findings: Sequence[Finding], rejects: Sequence[Reject], unlabeled: int | None
-) -> dict[str, Any]:
-    """Return the fields of a report about the samples and files of a source."""
-    note = [] if unlabeled is None else [tables.note_unlabeled(unlabeled)]
-    return {
-        "rejects": [*lost(findings), *rejects],
-        "skipped": [finding for finding in findings if finding.kind in SKIP_KINDS],
-        "skipped_counts": count_skipped(findings),
-        "duplicates": [finding for finding in findings if finding.kind == "duplicate"],
-        "notes": notes_of(findings) + note,
-    }
 
 
 @called_with(of.EditOptions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -12,9 +12,8 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.findings import Finding, Reject, count_skipped
 from dsprep.keywords import SplitOptions, called_with
-from dsprep.lists.rows import format_rows, note_unlabeled, require_fitting
+from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import require_effect
 from dsprep.plan.destination import require_local
@@ -56,8 +55,8 @@ class ClassFacts(NamedTuple):
     off: float
 
 
-@dataclass
-class SplitReport:
+@dataclass(frozen=True)
+class SplitReport(Noticed):
     """What splitting did or, for a dry run, would do."""
 
     destination: str  # as it was given
@@ -71,11 +70,7 @@ class SplitReport:
     groups: int | None  # number of groups; None if none were asked for
     seed: int  # the random seed
     leaks: Sequence[Leak]  # samples that show the same and are on different sides
-    rejects: Sequence[Reject]  # samples of the source that are on no side, and why
-    skipped: Sequence[Finding]  # files of the source that are not samples
-    skipped_counts: Mapping[str, Mapping[str, int]]  # number of these files, by kind and extension
     materialized: str | None  # how files were placed in the tree; None without one
-    notes: list[str]  # further remarks
     seconds: float  # how long it took
 
 
@@ -117,8 +112,8 @@ def split(options: SplitOptions) -> SplitReport:
         sides = given_sides(options, values)
     lists = _lists_of(sides, options)
     report = _planned(options, samples, sides, lists, notes)
-    report.leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
-    rows, places = samples.rows, []
+    leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
+    state, rows, places = "planned", samples.rows, []
     if options.materialize and samples.root:
         if samples.in_folders or samples.table:
             require_apart(out, samples.root)
@@ -144,12 +139,11 @@ def split(options: SplitOptions) -> SplitReport:
                 # The lists come last: where they are, the tree is whole.
                 materialize_tree(options.materialize, samples.root, out, places, progress)
             written, others = write_lists(out, files, overwrite=options.overwrite, inputs=inputs)
-        report.state = "split" if written else "already split"
+        state = "split" if written else "already split"
         if others:
             names = format_some(others)
             report.notes.append(f"{out} has lists that are not of this split: {names}")
-    report.seconds = time.monotonic() - began
-    return report
+    return replace(report, state=state, leaks=leaks, seconds=time.monotonic() - began)
 
 
 def _require_files(samples: Samples, options: SplitOptions) -> None:
@@ -176,11 +170,13 @@ def _planned(
     """Return the report of a split that has been planned."""
     counts, classes = sides.counts(), _class_facts(samples, sides)
     unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
+    noticed = samples.noticed
+    noticed.notes.extend([*unlabeled, *sides.notes, *notes])
     small = [facts.name for facts in classes if 0 in facts.counts]
     if small:
         where = "on all sides" if options.folds is None else "in all folds"
         what = format_count(len(small), "class")
-        notes = [*notes, f"{what} too small to be {where}: {format_some(small)}"]
+        noticed.notes.append(f"{what} too small to be {where}: {format_some(small)}")
     of_lists = []
     for name, numbers in lists.items():
         wanted = None
@@ -201,12 +197,9 @@ def _planned(
         groups=sides.groups,
         seed=options.seed or 0,
         leaks=[],
-        rejects=samples.rejects,
-        skipped=samples.skipped,
-        skipped_counts=count_skipped(samples.skipped),
         materialized=options.materialize,
-        notes=[*samples.notes, *unlabeled, *sides.notes, *notes],
         seconds=0.0,
+        **vars(noticed),
     )
 
 

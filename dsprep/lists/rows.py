@@ -7,8 +7,8 @@ an error here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import polars as pl
@@ -16,7 +16,7 @@ from polars.exceptions import PolarsError
 
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, SourceError
-from dsprep.findings import Reject
+from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.formats.values import format_number
 from dsprep.text import refuse
 from dsprep.units import quoted
@@ -334,7 +334,22 @@ def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = Non
 # The samples of a catalog
 
 
-def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
+@dataclass(frozen=True, kw_only=True)
+class Noticed:
+    """What was noticed when the samples were read: a part of reports."""
+
+    rejects: Sequence[Reject] = ()  # samples of the source that are not listed, and why
+    skipped: Sequence[Finding] = ()  # files in the source that are no samples
+    duplicates: Sequence[Finding] = ()  # paths that the source names more than once
+    notes: list[str] = field(default_factory=list)  # other remarks
+
+    @property
+    def skipped_counts(self) -> Mapping[str, Mapping[str, int]]:
+        """How many files are skipped, by kind and extension."""
+        return count_skipped(self.skipped)
+
+
+def listable(catalog: Catalog, findings: Sequence[Finding]) -> tuple[Catalog, Noticed]:
     """Return the samples that a list can name; their paths are what the list calls them."""
     table = catalog.table.with_columns(catalog.names().alias("path"))
     odd = table.select(odd=~_fits(pl.col("path")))["odd"]
@@ -344,7 +359,13 @@ def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
     rejects = [Reject(name, reason) for name in table["path"].filter(odd)]
     if rejects and len(rejects) == len(catalog):
         raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
-    return replace(catalog, table=table.filter(~odd)), rejects
+    noticed = Noticed(
+        rejects=[*lost(findings), *rejects],
+        skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
+        duplicates=[finding for finding in findings if finding.kind == "duplicate"],
+        notes=notes_of(findings),
+    )
+    return replace(catalog, table=table.filter(~odd)), noticed
 
 
 def note_unlabeled(count: int) -> str:

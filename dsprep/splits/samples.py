@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.findings import SKIP_KINDS
 from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
-from dsprep.lists.rows import listable, plain_path, plain_paths, rows_of
+from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
@@ -79,9 +78,7 @@ class Samples:
     labeled: bool = True  # whether they have labels; else those of the rows are all 0
     in_folders: bool = False  # whether the directories of the paths are the classes
     table: str | None = None  # the table that they come from, if they do
-    rejects: Sequence[Reject] = ()  # samples of the source that are not here, and why
-    skipped: Sequence[Finding] = ()  # what lies in the source and is no sample
-    notes: Sequence[str] = ()  # remarks on the source, for the report
+    noticed: Noticed = field(default_factory=Noticed)  # when they were read
 
 
 def source_of_split(options: SplitOptions) -> Source:
@@ -139,10 +136,11 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
         plain = listed.table.with_columns(plain_paths(listed.table["path"]).alias("file"))
         rows, again = settle_duplicates(plain, "file", listed.path, source.duplicates)
         skipped = [finding for finding in again if finding.kind in SKIP_KINDS]
-        return Samples(source.list_file, rows.drop("file"), classes=listed.classes, skipped=skipped)
+        noticed = Noticed(skipped=skipped)
+        return Samples(source.list_file, rows.drop("file"), classes=listed.classes, noticed=noticed)
     catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
-    catalog, odd_names = listable(catalog)
+    catalog, noticed = listable(catalog, findings)
     reader = catalog.reader
     in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
     return Samples(
@@ -155,9 +153,7 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
         labeled=catalog.label_column is not None,
         in_folders=in_files and not source.chooses,
         table=source.labels,
-        rejects=[*lost(findings), *odd_names],
-        skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
-        notes=notes_of(findings),
+        noticed=noticed,
     )
 
 
