@@ -24,9 +24,11 @@ from dsprep.lists.store import write_text
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
-    from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
+    from dsprep.commands.edit_lists import CreateReport, EditReport
+    from dsprep.commands.inspect_lists import CheckReport, DiffReport, SampleReport
     from dsprep.lists.diff import ClassChange, Move
+    from dsprep.lists.edit import Relabeled
+    from dsprep.lists.merge import Merged
     from dsprep.lists.stats import ClassCount, Statistics
 
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
@@ -78,12 +80,12 @@ def _count(things: Sequence[Any], noun: str, after: str = "") -> str:
     return f"{format_count(len(things), noun)}{after}" if things else ""
 
 
-def _unwritten(report: CreateReport | RelabelReport | SampleReport) -> list[str]:
+def _unwritten(report: CreateReport | Relabeled | SampleReport) -> list[str]:
     done = "already done, " if report.already_done else ""
     return [] if report.written else [f"  {done}nothing was written"]
 
 
-def _lists_lines(report: CreateReport | RelabelReport) -> Iterator[str]:
+def _lists_lines(report: CreateReport | Relabeled) -> Iterator[str]:
     for path, rows in report.lists:
         yield f"{_name(path)}: {format_count(rows, 'row')}"
     yield from _unwritten(report)
@@ -125,7 +127,7 @@ def _edit_lines(report: EditReport) -> Iterator[str]:
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
 
 
-def _relabel_lines(report: RelabelReport) -> Iterator[str]:
+def _relabel_lines(report: Relabeled) -> Iterator[str]:
     yield from _lists_lines(report)
     moves = [_say_move(move, report.unit) for move in report.moves if move.old != move.new]
     same = sum(move.moved for move in report.moves if move.old == move.new)
@@ -178,7 +180,7 @@ def _other_names(report: DiffReport) -> list[tuple[str, object]]:
     return [("classes", text) for text in some_of(lines)]
 
 
-def _merge_lines(report: MergeReport) -> Iterator[str]:
+def _merge_lines(report: Merged) -> Iterator[str]:
     conflicts = _count(report.conflicts, "conflict")
     left = f", and {conflicts} to decide" if report.undecided else ""
     yield f"{_name(report.path)}: {format_count(report.rows, 'row')}{left}"
@@ -199,7 +201,7 @@ def _merge_lines(report: MergeReport) -> Iterator[str]:
     )
 
 
-def _conflict_lines(report: MergeReport) -> Iterator[str]:
+def _conflict_lines(report: Merged) -> Iterator[str]:
     for conflict in report.conflicts[:_SHOWN]:
         what = f"the sides disagree about the {conflict.what.replace(',', ' and the ')}"
         if conflict.base is None:

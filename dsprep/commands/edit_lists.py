@@ -19,12 +19,12 @@ from dsprep.lists import options as of
 from dsprep.lists import rows as tables
 from dsprep.lists.diff import Edits
 from dsprep.lists.edit import Relabeled, parse_map, relabel
-from dsprep.lists.rows import ROWS, format_rows, require_list, require_one_kind
+from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.storage.location import require_disk
-from dsprep.text import read_text
+from dsprep.text import decode_text, read_text
 from dsprep.workers.pool import Pool, available_cores
 
 
@@ -42,31 +42,18 @@ class CreateReport(tables.Noticed):
     already_done: bool = False  # whether new lists were not written because they exist, equal
 
 
-@dataclass(frozen=True)
-class EditReport:
+@dataclass(frozen=True, kw_only=True)
+class EditReport(Edits):
     """What an edit of a list did."""
 
     path: str  # the list that was written
     rows: int  # its rows now
-    added: int = 0  # rows that are new
-    removed: int = 0  # rows that are gone
-    changed: int = 0  # rows that are not what they were
-    reordered: int = 0  # rows that were put elsewhere
     written: bool = False  # whether it was; not so for a dry run, or if an edit changes nothing
     already_done: bool = False  # whether the edit fits no more because it was the last one
 
 
 class PatchReport(EditReport):
     """What a patch did to a list."""
-
-
-@dataclass(frozen=True, eq=False)
-class RelabelReport(Relabeled):
-    """What relabeling did."""
-
-    lists: Sequence[ListWritten]  # the lists
-    written: bool  # whether anything was
-    already_done: bool = False  # whether the same command did it before
 
 
 @called_with(of.CreateOptions)
@@ -211,7 +198,8 @@ def patch_list(options: of.PatchOptions) -> EditReport:
     ``path`` is the ``.lst`` that the patch was made for. It or ``patch`` may be ``-`` for stdin.
     """
     store.require_one_stream(options.path, options.patch)
-    text, source = store.read_input(options.patch)
+    data, source = store.read_input(options.patch)
+    text = decode_text(data, source)
     diff = diffs.parse_patch(text, source)
 
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
@@ -241,16 +229,16 @@ def _rewrite(
         except SourceError:
             if not store.was_done(path, command):
                 raise
-            return report(out, old.table.height, already_done=True)
-        is_needed = any(edits) or not in_place or report is PatchReport
+            return report(path=out, rows=old.table.height, already_done=True)
+        is_needed = edits != Edits() or not in_place or report is PatchReport
         written = is_needed and not options.dry_run
         if written:
             write_text(out, format_rows(rows), command)
-    return report(out, rows.height, *edits, written=written)
+    return report(path=out, rows=rows.height, written=written, **vars(edits))
 
 
 @called_with(of.RelabelOptions)
-def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
+def relabel_lists(options: of.RelabelOptions) -> Relabeled:
     """Give rows new classes, and write the names of these beside the lists.
 
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
@@ -277,8 +265,7 @@ def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
             if not (in_place and store.was_done(paths[0], store.command_text(*words, now))):
                 raise
             there = [ListWritten(found.path, found.table.height) for found in lists]
-            nothing = Relabeled(ROWS.to_frame(), now, "row", (), (), ())
-            return RelabelReport(**vars(nothing), lists=there, written=False, already_done=True)
+            return Relabeled(rows, now, lists=there, already_done=True)
         if out is None:
             _require_all_of_directory(paths, old)
         stops = accumulate(found.table.height for found in lists)
@@ -296,8 +283,8 @@ def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
                 files[store.CLASSES] = store.format_classes(done.classes)
             data = {name: text.encode() for name, text in files.items()}
             store.write_files(paths[0], data, store.command_text(*words, done.classes))
-    return RelabelReport(
-        **vars(done),
+    return replace(
+        done,
         lists=[ListWritten(path, rows.height) for path, rows in made.items()],
         written=is_new and not options.dry_run,
         already_done=not is_new,

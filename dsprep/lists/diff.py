@@ -36,7 +36,8 @@ _NEW = [f"new_{name}" for name in ROWS]
 _NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
 
 
-class Edits(NamedTuple):
+@dataclass(frozen=True)
+class Edits:
     """How many rows a change of a list adds, removes, changes and moves."""
 
     added: int = 0
@@ -73,7 +74,7 @@ class Diff:
 
     @property
     def is_empty(self) -> bool:
-        return not any(self.edits)
+        return self.edits == Edits()
 
     def changed_in(self, name: str) -> pl.DataFrame:
         """Return the changed rows that differ in a column."""

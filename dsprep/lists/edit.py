@@ -29,6 +29,7 @@ from dsprep.lists.rows import (
     objects_of,
     plain_path,
 )
+from dsprep.lists.store import ListWritten
 from dsprep.units import format_count
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
@@ -157,10 +158,13 @@ class Relabeled:
 
     rows: pl.DataFrame  # their rows, one list after the other
     classes: tuple[str, ...] | None  # the names of the classes now; None if they have none
-    unit: str  # what has a class: a `row`, or an `object` in a list for detection
-    moves: Sequence[Move]  # how many went from class to class, and how many kept theirs
-    dropped: Sequence[str]  # old classes that have no rows, and that the map does not name
-    idle: Sequence[Change]  # changes that match no row
+    unit: str = "row"  # what has a class: a `row`, or an `object` in a list for detection
+    moves: Sequence[Move] = ()  # how many went from class to class, and how many kept theirs
+    dropped: Sequence[str] = ()  # old classes that have no rows, and that the map does not name
+    idle: Sequence[Change] = ()  # changes that match no row
+    lists: Sequence[ListWritten] = ()
+    written: bool = False  # whether any list was
+    already_done: bool = False  # whether the same command did it before
 
 
 def parse_map(text: str, source: str) -> list[Change]:

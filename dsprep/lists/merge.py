@@ -54,6 +54,15 @@ class Merged:
     ours: Edits  # what we did
     theirs: Edits  # what they did
     order: Side | None  # whose order the rows are in; None if neither changed it
+    path: str = ""  # the list that was written
+    rows: int = 0  # its rows, without those that have an undecided conflict
+    decided: Side | None = None  # who decided the conflicts; None if they are between markers
+    new_classes: Sequence[str] = ()  # class names that only theirs has
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there are conflicts to decide."""
+        return bool(self.conflicts) and self.decided is None
 
     def decided_by(self, side: Side) -> pl.DataFrame:
         """The list, if one side decides all conflicts."""
@@ -121,7 +130,8 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
         ),
         conflicts=[Conflict(*row) for row in zip(contested["what"], *sides, strict=True)],
         renumbered=renumbered,
-        **edits,
+        ours=edits["ours"],
+        theirs=edits["theirs"],
         order=order,
     )
 

@@ -64,8 +64,17 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
         method = "by the hash of each " + ("key" if groups is None else "group")
         notes.append("counts are only about right, as a side depends on that hash alone")
     else:
-        strata, method, why_not = _strata(options, samples)
-        notes += why_not
+        classes = stratum_numbers(samples) if options.stratify else None
+        if classes is not None:  # numbered from 0 without gaps
+            strata, method = classes.unique().sort().search_sorted(classes), "stratified by class"
+        else:
+            strata, method = pl.zeros(len(path), eager=True), "at random"
+        if classes is None and options.stratify:
+            what = (
+                "labels are not single class numbers" if samples.labeled else "there are no labels"
+            )
+            notes.append(f"not stratified, as {what}")
+        strata = strata.cast(pl.Int64).alias("stratum")
         drawn = draw(path, options.seed or 0)
         repeated: list[list[int]] = []
         if drawn.n_unique() < len(drawn):  # numbers are faster to count than the paths they hash
@@ -127,18 +136,6 @@ def stratum_numbers(samples: Samples) -> pl.Series | None:
     """Return the class number of each sample; None if labels are not classes."""
     numbers = samples.rows.select(stratum=class_numbers())["stratum"]
     return numbers if samples.labeled and not numbers.null_count() else None
-
-
-def _strata(options: SplitOptions, samples: Samples) -> tuple[pl.Series, str, list[str]]:
-    """Number the classes from 0 without gaps; also return the method and notes."""
-    numbers = stratum_numbers(samples) if options.stratify else None
-    if numbers is not None:
-        places = numbers.unique().sort().search_sorted(numbers).cast(pl.Int64)
-        return places.alias("stratum"), "stratified by class", []
-    what = "labels are not single class numbers" if samples.labeled else "there are no labels"
-    why_not = [f"not stratified, as {what}"] if options.stratify else []
-    same = pl.Series("stratum", [0], pl.Int64).new_from_index(0, samples.rows.height)
-    return same, "at random", why_not
 
 
 def draw(texts: pl.Series, seed: int) -> pl.Series:
@@ -205,18 +202,14 @@ def _single_counts(
 
 
 def _divide(samples: pl.DataFrame, counts: Table) -> pl.DataFrame:
-    """Deal out the samples of each class in the order drawn."""
+    """Deal out the samples of each class in the order drawn, then by path and id."""
     runs = pl.DataFrame(
         [run for row in counts for run in enumerate(row) if run[1]],
         schema={"side": pl.Int64, "count": pl.Int64},
         orient="row",
     )
     sides = runs.select(pl.col("side").repeat_by("count").explode()).to_series()
-    return pl.DataFrame([_order(samples).alias("row"), sides])
-
-
-def _order(samples: pl.DataFrame) -> pl.Series:
-    """Return the rows of samples by class, by the number drawn, and by path and id."""
+    rows = None
     if len(samples) and samples["stratum"].max() < 1 << _CLASS_BITS:  # type: ignore[operator]
         # One number to sort by is several times as fast as two, and two are seldom equal.
         scale = 1 << (64 - _CLASS_BITS)
@@ -225,8 +218,10 @@ def _order(samples: pl.DataFrame) -> pl.Series:
         order = packed.arg_sort()
         ordered = packed.gather(order)
         if not (ordered == ordered.shift(1)).any():
-            return samples["row"].gather(order)
-    return samples.sort("stratum", "drawn", "path", "index")["row"]
+            rows = samples["row"].gather(order)
+    if rows is None:
+        rows = samples.sort("stratum", "drawn", "path", "index")["row"]
+    return pl.DataFrame([rows, sides])
 
 
 def group_by_pattern(paths: pl.Series, pattern: str) -> pl.Series:
