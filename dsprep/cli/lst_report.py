@@ -40,13 +40,13 @@ def print_report(
     function: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
 ) -> None:
     """Print what a function did; ``summary`` leaves out the rows that differ."""
+    if function == "diff_lists":
+        _print_diff(report, as_json, quiet, summary)
+        return
     paths = [written.path for written in getattr(report, "lists", ())]
     paths += [getattr(report, "path", ""), getattr(report, "output", "")]
     to_stderr = "-" in paths and getattr(report, "written", True)
     stream = sys.stderr if to_stderr else sys.stdout
-    if function == "diff_lists":
-        _print_diff(report, as_json, quiet, summary)
-        return
     if function == "merge_lists" and not as_json:
         show(report, _conflict_lines, False, quiet and not report.undecided, sys.stderr)
     show(report, _LINES[function], as_json, quiet and not getattr(report, "faults", None), stream)

@@ -11,7 +11,6 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
-from dsprep.findings import Finding
 from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
@@ -66,9 +65,8 @@ def create_list(options: of.CreateOptions) -> CreateReport:
     out, under = options.out, options.under
     require_disk(out)
     source = source_of(options.source)
-    catalog, findings = _read(source, options.workers)
+    catalog, noticed = _read(source, options.workers)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
-    catalog, noticed = tables.listable(catalog, findings)
     if under:
         below = pl.col("path").str.starts_with(os.path.normpath(under) + "/")
         catalog = replace(catalog, table=catalog.table.filter(below))
@@ -117,13 +115,12 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
             source = replace(source, classes=None)
         elif source.classes is None and old.classes is not None:
             source = replace(source, classes=store.classes_path(path))
-        catalog, findings = _read(source, options.workers)
+        catalog, noticed = _read(source, options.workers)
         if label is None and source.classes is None and catalog.classes is not None:
             raise SourceError(
                 f"{path}: no file tells which class has which number: give --classes FILE, or "
                 f"put {store.CLASSES} beside the list"
             )
-        catalog, noticed = tables.listable(catalog, findings)
         if label is None:
             new = tables.rows_of(catalog)
             if catalog.label_column is None:
@@ -148,9 +145,9 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
     )
 
 
-def _read(source: Source, workers: int | None) -> tuple[Catalog, list[Finding]]:
+def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
     with Pool(available_cores() if workers is None else workers) as pool:
-        return read_source(source, pool.map)
+        return tables.listable(*read_source(source, pool.map))
 
 
 @called_with(of.EditOptions)

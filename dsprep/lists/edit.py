@@ -146,11 +146,6 @@ class Change(NamedTuple):
     old: str
     new: str
 
-    @property
-    def pattern(self) -> str:
-        """The old value as a regular expression for paths."""
-        return glob_pattern(self.old)
-
 
 @dataclass(frozen=True, eq=False)
 class Relabeled:
@@ -245,17 +240,19 @@ def relabel(
     for move in moves:
         totals[move.old, move.new] += move.moved
     moved, named_old = {move.old for move in moves}, {change.old for change in changes}
-    idle = [change for change in changes if change.old not in moved]
-    matches = labeled.select(
-        pl.col("path").str.contains(change.pattern).any().alias(change.old) for change in idle
-    )
+    paths = labeled["path"]
+    idle = [
+        change
+        for change in changes
+        if change.old not in moved and not paths.str.contains(glob_pattern(change.old)).any()
+    ]
     return Relabeled(
         rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
         unit,
         [Move(*names, count) for names, count in sorted(totals.items())],
         sorted(set(classes or ()) - moved - named_old),
-        [change for change in idle if not matches[change.old].item()],
+        idle,
     )
 
 
@@ -289,7 +286,7 @@ def _of_patterns(changes: Sequence[Change], known: set[str], source: str) -> pl.
             continue
         if not re.search(r"[/*?]", change.old):
             raise SourceError(f"{source}:{change.line}: {change.old!r} is no class of the list")
-        matches = pl.col("path").str.contains(change.pattern)
+        matches = pl.col("path").str.contains(glob_pattern(change.old))
         found.append(pl.when(matches).then(pl.lit(change.new)))
     return pl.coalesce(*found, pl.lit(None, pl.String))
 

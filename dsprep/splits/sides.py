@@ -55,7 +55,7 @@ class Sides:
 def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequence[int]]) -> Sides:
     """Draw the sides, keeping groups and copies, given as rows, together."""
     ratios, path = wanted_ratios(options), plain_paths(samples.rows["path"])
-    groups = None if options.group is None else _groups(samples, options.group)
+    groups = None if options.group is None else groups_of(samples, options.group)
     count = None if groups is None else groups.n_unique()
     notes = []
     if options.stable:
@@ -104,17 +104,29 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
     return sides
 
 
-def _groups(samples: Samples, group: str) -> pl.Series:
-    """Return the group of each sample, by a column of their table or a pattern of paths."""
-    paths = samples.rows["path"]
+def groups_of(samples: Samples, group: str) -> pl.Series:
+    """Return the group of each sample: a value in their table, or a match in their paths."""
+    paths, cells = samples.rows["path"], pl.DataFrame()
     if samples.table is not None:
         cells, _ = parse_cells(read_text_beside(samples.root or "", samples.table), samples.table)
-        if group in cells.columns:
-            # The ids of a table's samples are the numbers of its rows.
-            groups = cells[group].gather(samples.rows["index"]).alias("group")
-            problem = f"{samples.table}: nothing in the column {group!r} for"
-            return _require_groups(groups, paths, problem)
-    return group_by_pattern(paths, group)
+    if group in cells.columns:
+        # The ids of a table's samples are the numbers of its rows.
+        groups = cells[group].gather(samples.rows["index"])
+        problem = f"{samples.table}: nothing in the column {group!r} for"
+    else:
+        try:
+            parentheses = paths.head(1).str.extract_groups(group).struct.fields
+            groups = paths.str.extract(group, 1 if parentheses else 0)
+        except ComputeError as error:
+            reason = str(error).partition("\n\nThis error")[0]
+            raise OptionError(f"--group {group!r}: not a regular expression: {reason}") from None
+        problem = f"--group {group!r} matches nothing in"
+    named = paths.filter(groups.is_null() | (groups == ""))
+    if len(named):
+        raise SourceError(
+            f"{problem} {named[0]!r} ({len(named):,} such): every sample needs a group"
+        )
+    return groups.alias("group")
 
 
 def given_sides(options: SplitOptions, values: pl.Series) -> Sides:
@@ -222,28 +234,6 @@ def _divide(samples: pl.DataFrame, counts: Table) -> pl.DataFrame:
     if rows is None:
         rows = samples.sort("stratum", "drawn", "path", "index")["row"]
     return pl.DataFrame([rows, sides])
-
-
-def group_by_pattern(paths: pl.Series, pattern: str) -> pl.Series:
-    """Return the group of each sample: what a regular expression finds in its path."""
-    try:
-        parentheses = paths.head(1).str.extract_groups(pattern).struct.fields
-        groups = paths.str.extract(pattern, 1 if parentheses else 0)
-    except ComputeError as error:
-        reason = str(error).partition("\n\nThis error")[0]
-        raise OptionError(f"--group {pattern!r}: not a regular expression: {reason}") from None
-    return _require_groups(groups.alias("group"), paths, f"--group {pattern!r} matches nothing in")
-
-
-def _require_groups(groups: pl.Series, paths: pl.Series, problem: str) -> pl.Series:
-    """Refuse samples without a group."""
-    without = groups.is_null() | (groups == "")
-    if without.any():
-        named = paths.filter(without)
-        raise SourceError(
-            f"{problem} {named[0]!r} ({len(named):,} such): every sample needs a group"
-        )
-    return groups
 
 
 def join_sets(sets: Iterable[Iterable[T]]) -> dict[T, T]:
