@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -68,18 +68,14 @@ workers_field = _run(
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
-def parameters_of(kind: Any) -> Signature:
+def parameters_of(options: Any) -> Signature:
     """Return how the options that a class declares are given: by position, or as keywords."""
     kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    found = [
-        Parameter(
-            each.name,
-            kinds[bool(each.kw_only)],
-            default=Parameter.empty if each.default is MISSING else each.default,
-            annotation=each.type,
-        )
-        for each in fields(kind)
-    ]
+    found = []
+    for each in fields(options):
+        default = Parameter.empty if each.default is MISSING else each.default
+        kind = kinds[bool(each.kw_only)]
+        found.append(Parameter(each.name, kind, default=default, annotation=each.type))
     return Signature(sorted(found, key=lambda each: each.kind))
 
 
@@ -510,7 +506,7 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
 
         parameters = parameters_of(kind)
         call.__signature__ = parameters.replace(  # type: ignore[attr-defined]
-            return_annotation=signature(function).return_annotation
+            return_annotation=function.__annotations__.get("return")
         )
         del call.__wrapped__  # whose signature documentation would show instead
         told = "".join(

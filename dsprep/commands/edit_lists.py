@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import polars as pl
 
@@ -265,11 +264,9 @@ def relabel_lists(options: of.RelabelOptions) -> Relabeled:
             return Relabeled(rows, now, lists=there, already_done=True)
         if out is None:
             _require_all_of_directory(paths, old)
-        stops = accumulate(found.table.height for found in lists)
-        made = {
-            path: done.rows[stop - found.table.height : stop]
-            for path, found, stop in zip(targets, lists, stops, strict=True)
-        }
+        made, rest = {}, done.rows
+        for path, found in zip(targets, lists, strict=True):
+            made[path], rest = rest.head(found.table.height), rest.slice(found.table.height)
         is_new = True
         if not options.dry_run and not in_place:
             advice = "--overwrite to replace it, or -o with another directory"
