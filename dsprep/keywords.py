@@ -82,11 +82,12 @@ def parameters_of(options: Any) -> Signature:
 def _set(self: object, *args: object, **kwargs: object) -> None:
     """Take the options that were given; the others are the defaults, attributes of the class."""
     vars(self).update(parameters_of(type(self)).bind(*args, **kwargs).arguments)
-    getattr(self, "__post_init__", lambda: None)()
 
 
-def _refuse(self: object, name: str, value: object) -> None:
-    raise AttributeError(f"{name}: options do not change")
+def _set_once(self: object, name: str, value: object) -> None:
+    if name in vars(self):
+        raise AttributeError(f"{name}: options do not change")
+    vars(self)[name] = value
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -94,7 +95,7 @@ def option_class(cls: type[T]) -> type[T]:
     """Declare options: of a command, or those that several commands have in common."""
     # They share these methods: `dataclass` would compile three for each class, which takes a
     # command 12 ms.
-    cls.__init__, cls.__setattr__ = _set, _refuse  # type: ignore[method-assign]
+    cls.__init__, cls.__setattr__ = _set, _set_once  # type: ignore[method-assign]
     return dataclass(kw_only=True, init=False, repr=False, eq=False, match_args=False)(cls)
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -54,8 +54,9 @@ _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
 
 
-@option_class
-class Source(SourceOptions, ClassOptions):
+# It has an `__init__` of its own, as documentation shows it; options refuse to change.
+@dataclass(kw_only=True, eq=False)
+class Source(SourceOptions, ClassOptions):  # type: ignore[misc]
     """What samples are read from, and what gives them labels."""
 
     root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
