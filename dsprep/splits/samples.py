@@ -9,7 +9,7 @@ import polars as pl
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
-from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
+from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
@@ -92,7 +92,7 @@ def source_of_split(options: SplitOptions) -> Source:
     root, classes = options.root, options.classes
     require_effect("split", options.given, is_list=listed)
     if not listed:
-        values = values_of(options, SourceOptions) | values_of(options, ClassOptions)
+        values = options.values_of(SourceOptions, ClassOptions)
         if not options.labels:
             values["path_column"] = None  # it is that of --assign
         return Source(first, others=others, needs_names=True, choice=choice_of(options), **values)
@@ -112,7 +112,7 @@ def read_samples(
     text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
     gives, given = parse_assignment(text, options.assign, column, options.path_column, shared)
     names_own = gives != "side" and not source.chooses  # then --classes names those of the file
-    samples = _read(replace(source, classes=None) if names_own else source, options, pool)
+    samples = _read(source.replace(classes=None) if names_own else source, options, pool)
     values = assigned_values(given, samples.rows["path"], options.assign, options.skip_unmatched)
     if gives == "side":
         return samples, values
@@ -224,9 +224,8 @@ def assigned_values(
         return values["value"].gather(known["path"].rank("ordinal").cast(pl.Int64) - 1)
     named = values.with_columns(name=plain_path(pl.col("name")))
     every = known.unique().sort("path")
-    spellings = [every.select("path", name="path"), *more_than_names(every)]
-    spelled = find_spelled(named, spellings, source)
-    found = named.join(spelled, on="name", how="left", maintain_order="left")
+    paths = find_spelled(named, every["path"], more_than_names(every), source)
+    found = named.with_columns(path=paths)
     lost = pl.col("path").is_null()
     if not skip_unmatched:
         refuse(
