@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain
 
 from dsprep.errors import BadSample, DsprepError, OptionError, RunStopped, SourceError
@@ -18,7 +18,14 @@ from dsprep.findings import (
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
-from dsprep.keywords import FieldOptions, FormatOptions, ImageOptions, SelectionOptions, called_with
+from dsprep.keywords import (
+    FieldOptions,
+    FormatOptions,
+    ImageOptions,
+    SelectionOptions,
+    called_with,
+    field,
+)
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error
