@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep import keywords as of
 from dsprep.commands.write_report import WriteReport, report_of
-from dsprep.dataset.manifest import Manifest
-from dsprep.dataset.recorded import Recorded, recorded_options
+from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import frames_note
 from dsprep.formats import CONCATENATIVE
@@ -20,7 +19,7 @@ from dsprep.formats.base import Format
 from dsprep.keywords import called_with
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
-from dsprep.plan.cut import ShardSize
+from dsprep.plan.cut import ShardSize, seconds
 from dsprep.plan.destination import (
     DEFAULT_NAME,
     Destination,
@@ -30,7 +29,6 @@ from dsprep.plan.destination import (
 )
 from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
 from dsprep.run.run import Run
 from dsprep.run.state import (

@@ -23,8 +23,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.dataset.manifest import read_manifest
-from dsprep.dataset.recorded import recorded_options
+from dsprep.dataset.manifest import read_manifest, recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format
