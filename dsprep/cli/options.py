@@ -60,6 +60,10 @@ def _parse_dimensions(text: str) -> int | tuple[int, int]:
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
 class FormatChoice(click.Choice[str]):
     """The name of a format. The formats are loaded when a value or the help needs them."""
 
@@ -86,11 +90,6 @@ def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
             raise OptionError(f"{option} {pair}: {name} is given twice")
         found[name] = value
     return found
-
-
-def split_commas(text: str | None) -> tuple[str, ...]:
-    """Split ``a,b`` into its parts, without blanks around them."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
 def command(
@@ -153,11 +152,10 @@ def _click_option(declared: of.Option) -> click.Parameter:
         about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], name)}
         del about["default"]
     elif hint.startswith("Sequence"):
-        about |= (
-            {"type": Parsed("name[,name...]", split_commas)}
-            if "," in declared.metavar
-            else {"multiple": True}
-        )
+        if "," in declared.metavar:
+            about["type"] = Parsed("name[,name...]", _split)
+        else:
+            about["multiple"] = True
     elif hint.startswith("int | tuple"):
         about["type"] = Parsed("n|wxh", _parse_dimensions)
     elif hint.startswith("int | str"):
