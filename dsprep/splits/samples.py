@@ -242,9 +242,8 @@ def assigned_values(
         return values["value"].gather(known["path"].rank("ordinal").cast(pl.Int64) - 1)
     named = values.with_columns(name=plain_path(pl.col("name")))
     every = known.unique().sort("path")
-    spellings = [every.select("path", name="path"), *more_than_names(every)]
-    spelled = find_spelled(named, spellings, source)
-    found = named.join(spelled, on="name", how="left", maintain_order="left")
+    paths = find_spelled(named, every["path"], more_than_names(every), source)
+    found = named.with_columns(path=paths)
     lost = pl.col("path").is_null()
     if not skip_unmatched:
         refuse(
