@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -60,6 +59,8 @@ _NAMES = {
 
 def print_json(report: Any, stream: TextIO | None = None) -> None:
     """Print a report as one JSON object, in ASCII, which any stdout can write."""
+    import json  # help pages do without
+
     click.echo(json.dumps(to_json(report), indent=1), file=stream)
 
 

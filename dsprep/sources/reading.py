@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from dsprep.keywords import (
     SelectionOptions,
     SourceOptions,
     called_with,
+    field,
     options_in,
 )
 from dsprep.options import given_options, require_effect

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
-from dsprep.keywords import Options, SyncOptions, called_with, option
+from dsprep.keywords import Options, SyncOptions, called_with, field, option
 from dsprep.options import require_effect
 from dsprep.storage.location import Location, location_of, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
