@@ -59,7 +59,7 @@ def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.Data
 
 def rows_of_lines(lines: pl.DataFrame, source: str, duplicates: str | None = None) -> pl.DataFrame:
     """Do the same with lines that :func:`split_lines` has split."""
-    rows, problems = read_lines(lines)
+    rows, problems = read_lines(lines, strict=True)
     for line, problem in sorted(problems)[:1]:
         raise SourceError(f"{source}:{line}: {problem}")
     counted = rows.with_columns(count=label_count())
@@ -121,8 +121,13 @@ def split_lines(text: str) -> pl.DataFrame:
     return lines.filter(pl.col("raw").str.strip_chars() != "")
 
 
-def read_lines(lines: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
-    """Return the rows of lines that can be read, and what is wrong with the others."""
+def read_lines(
+    lines: pl.DataFrame, *, strict: bool = False
+) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
+    """Return the rows of lines that can be read, and what is wrong with the others.
+
+    If ``strict``, stop soon after the first line that cannot be read.
+    """
     word = pl.element()
     fields = pl.col("raw").str.strip_chars().str.split("\t").list.eval(word.str.strip_chars())
     columns = "fewer than 3 columns: a line is an id, labels and a path, separated by tabs"
@@ -155,6 +160,8 @@ def read_lines(lines: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[int, str]]
             found = found.filter(~is_wrong)
         index, labels = pl.col("id").cast(pl.Int64).alias("index"), canonical_labels(found["words"])
         pieces.append(found.select("line", index, labels, "path"))
+        if strict and problems:  # a large file of another kind has millions of them
+            break
     return pl.concat(pieces), problems
 
 

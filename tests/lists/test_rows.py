@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -32,12 +32,22 @@ def test_what_is_written_is_read(table: pl.DataFrame) -> None:
 
 
 @given(st.text("01.-e\t\n\r ax/", max_size=40))
+@example("0\t1\ta\n3\t0.50\tx/a\n")
 def test_the_fast_way_reads_what_the_thorough_one_reads(text: str) -> None:
     fast = module.parse_plain(text)
     if fast is None:
         return
-    thorough = module._parse_all(text, "x.lst")
+    thorough = module.rows_of_lines(module.split_lines(text), "x.lst")
     assert_frame_equal(fast, thorough)
+
+
+def test_a_large_file_of_another_kind_is_refused_by_its_first_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_PIECE", 2)
+    lines = module.split_lines("0\t1\ta\n" * 2 + "no id\t1\ta\n" * 10)
+    assert len(module.read_lines(lines, strict=True)[1]) == 2
+    assert len(module.read_lines(lines)[1]) == 10
 
 
 @pytest.mark.parametrize(
