@@ -108,8 +108,8 @@ class Format(ABC):
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
-    # what no two samples have in common: `key`, because readers merge such samples, `path`, or
-    # neither
+    # what must differ between samples: `key`, because readers merge samples with equal keys; or
+    # `path`; empty if nothing must
     distinct: ClassVar[str] = ""
     known_by: ClassVar[str] = "key"  # what identifies a sample in a shard: key, path or id
     class_names_in: ClassVar[str] = "companion"

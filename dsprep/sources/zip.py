@@ -46,7 +46,7 @@ NOT_UTF8 = "the name is not UTF-8"
 
 
 Member: TypeAlias = tuple[str, tuple[int, int, int], bool]
-"""Its name; where its local header is, its bytes in the zip, and when extracted; is it a link."""
+"""The name; the offset of the local header, the packed and the plain size; whether it is a link."""
 
 
 def list_members(file: OpenFile, path: str) -> Iterator[Member | Finding]:
@@ -117,7 +117,7 @@ def _find_directory(file: OpenFile, path: str) -> tuple[int, int, int, int]:
 def _parse_entry(
     entry: tuple[int, ...], variable: bytes, shift: int, end: int
 ) -> Member | Finding | None:
-    """Return a member by its record in the central directory."""
+    """Parse a record of the central directory; return None for a directory."""
     _, made, _, flags, method, _, _, _, stored, size, name_length, extra_length = entry[:12]
     attributes, offset = entry[15:]
     raw = variable[:name_length]

@@ -71,7 +71,7 @@ def destination_errors(path: str | Path) -> Iterator[None]:
 
 def sync_path(path: Path) -> None:
     """Make a file, or the names in a directory, survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
     try:
         os.fsync(fd)
     finally:

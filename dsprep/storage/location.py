@@ -29,7 +29,7 @@ class Location(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What the keys below it begin with."""
+        """The prefix of all keys below this location."""
         return self.key if not self.key or self.key.endswith("/") else f"{self.key}/"
 
 

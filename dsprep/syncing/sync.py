@@ -175,8 +175,8 @@ class CleanOptions(Options):
 
     place: AnyPath = field(kw_only=False)
     older_than: float = option("", "Minimum age of the uploads in seconds.", default=0.0)
-    dry_run: bool = option("", "Abort nothing.", default=False)
-    config: S3Config | None = None  # how S3 is reached
+    dry_run: bool = option("", "List the uploads, and abort none.", default=False)
+    config: S3Config | None = None  # how to connect to S3
 
 
 @called_with(CleanOptions)

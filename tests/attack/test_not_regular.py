@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.storage.local import open_regular, read_stream, read_whole
+from dsprep.errors import DestinationError
+from dsprep.storage.local import open_regular, publish, read_stream, read_whole
 from tests.conftest import Finished
 from tests.images import jpeg
 
@@ -138,6 +139,13 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
             read_whole(path, 10)
     with pytest.raises(OSError, match="not a regular file"):
         open_regular(tmp_path / "pipe", os.O_WRONLY)
+
+
+def test_a_temporary_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "temporary")
+    with pytest.raises(DestinationError):
+        publish(tmp_path / "temporary", tmp_path / "final")
+    assert not (tmp_path / "final").exists()
 
 
 def test_files_and_streams_have_a_limit(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ _KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLangua
 
 
 class S3Store:
-    """A bucket, and what makes requests of it, again where that may help.
+    """A bucket on S3: makes requests, and retries those that may succeed later.
 
     Retries are here rather than in botocore, so that the total wait is bounded and a stop is
     noticed at once.

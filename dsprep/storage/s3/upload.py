@@ -85,7 +85,7 @@ class _Upload:
         if self.crc32c not in (None, value):
             raise SourceError(
                 f"{self.path}: its crc32c is {value:08x}, and {self.crc32c:08x} was expected: "
-                "it is not the file that its manifest tells of; look at it with dsprep verify"
+                "it is not the file that its manifest names; check it with dsprep verify"
             )
 
     @staticmethod
