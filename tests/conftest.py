@@ -191,7 +191,7 @@ def start_cli(command: Path) -> Iterator[Callable[..., Running]]:
 
     yield start
     for running in started:
-        for process in running.family():
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        running.process.wait()
+        with running.process:  # waits for it, and closes its pipes
+            for process in running.family():
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
