@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
@@ -25,10 +25,7 @@ from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
-
-_REPORT_EVERY = 8
-# called with the samples measured since the last call, and their bytes
-Report: TypeAlias = Callable[[int, int], None]
+from dsprep.workers.worker import Report, counted
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,10 @@ class Images:
         if IMAGE in self.keep_fields:
             raise OptionError("--keep-fields image: the image is what a transform changes")
 
+    def readable(self, layout: Format) -> frozenset[str] | None:
+        """Return the kinds of image that may be written; None for any."""
+        return None if self.check == "none" else layout.readable_images
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -58,11 +59,6 @@ class Pipeline:
     classes: tuple[str, ...] | None = None  # class names by number
     copies: bool = False  # whether encoded samples are copied as they are
     from_rows: frozenset[str] = frozenset()  # what samples take from their rows: `label`, `id`
-
-    @property
-    def readable(self) -> frozenset[str] | None:
-        """The kinds of image that may be written; None for any."""
-        return None if self.images.check == "none" else self.layout.readable_images
 
     @property
     def typed_facts(self) -> frozenset[str]:
@@ -144,7 +140,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
 
 def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     """Return a function from a path and the file's bytes to the image to write."""
-    images, readable = pipeline.images, pipeline.readable
+    images, readable = pipeline.images, pipeline.images.readable(pipeline.layout)
     # To write the width of an image, dsprep reads its header even if nothing is checked.
     level = images.check or "header"
     level = "header" if level == "none" and pipeline.typed_facts else level
@@ -236,7 +232,10 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     pipeline, rows = task
     began, reason, layout = time.perf_counter(), "", pipeline.layout
     sizes: list[int | None] = []
-    for sample in make_samples(pipeline, rows):
+    total = 0
+    samples = counted(make_samples(pipeline, rows), report, lambda: total)
+    for sample in samples:
+        size = None
         try:
             if isinstance(sample, BadSample):
                 raise sample
@@ -246,14 +245,10 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
             if pipeline.reader.reads_samples:
                 texts = (value for value in fields.values() if isinstance(value, bytes))
                 size = sum(map(len, parts)) or sum(map(len, texts))
-            sizes.append(size)
         except BadSample as error:
-            sizes.append(None)
             reason = reason or str(error)
-        if len(sizes) % _REPORT_EVERY == 0:
-            report(_REPORT_EVERY, sum(filter(None, sizes[-_REPORT_EVERY:])))
-    rest = len(sizes) % _REPORT_EVERY
-    report(rest, sum(filter(None, sizes[len(sizes) - rest :])))
+        sizes.append(size)
+        total += size or 0
     return Measured(sizes, time.perf_counter() - began, reason)
 
 
@@ -364,12 +359,11 @@ def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | N
     dependents = _dependents_finder(pipeline)
 
     def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
-        if not (fields := dependents(sample)):
-            return None
-        if transform.moves:
+        fields = dependents(sample)
+        if fields and transform.moves:
             where = f"as in the sample {sample.key!r}"
             raise geometry_error(transform.moving_option, dict.fromkeys(fields, where))
-        if not is_turned(data):
+        if not fields or not is_turned(data):
             return None
         return BadSample(
             f"its EXIF orientation turns the image, but not {', '.join(fields)}, which may depend "

@@ -11,9 +11,7 @@ import click
 
 from dsprep.cli.records import print_json
 from dsprep.cli.streams import until_nobody_reads, visible
-from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 from dsprep.findings import count_skipped
-from dsprep.progress import progress_for
 from dsprep.units import (
     NO_EXTENSION,
     format_count,
@@ -96,41 +94,6 @@ def table_of(rows: Iterable[Sequence[str]], title: str = "") -> Iterator[str]:
     for row in cells:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield f"  {'  '.join(padded)}".rstrip()
-
-
-def write(
-    command: Callable[..., WriteReport],
-    sources: Sequence[str],
-    dest: str,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
-    """Call a function that writes, and print its report; return the exit code."""
-    from dsprep.formats import FORMATS
-
-    report = command(sources, dest, progress=progress_for(sys.stderr, quiet), **options)
-    show(report, write_lines, as_json, quiet)
-    if report.collisions and FORMATS[report.format].equal_keys == "merged":
-        raise SourceError(
-            f"{sources[0]}: would be refused, as several samples have one key; rename files, or "
-            "give --key index to make keys from the samples' numbers"
-        )
-    return REJECTS_EXIT_CODE if report.rejects else 0
-
-
-def check(
-    command: Callable[..., VerifyReport | IndexReport],
-    lines: Callable[[Any], Iterable[str]],
-    dest: str,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
-    """Call a function that checks shards, and print its report; return the exit code."""
-    report = command(dest, progress=progress_for(sys.stderr, quiet), **options)
-    show(report, lines, as_json, quiet and not report.problems)
-    return REJECTS_EXIT_CODE if report.problems else 0
 
 
 def write_lines(report: WriteReport) -> Iterator[str]:

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from dsprep.cli.help import GroupedCommand, option_group
-from dsprep.cli.options import options_of, output_options
+import dsprep
+from dsprep.cli.help import option_group
+from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.keywords import SplitOptions
+from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_some
 
 if TYPE_CHECKING:
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 _FAR = 1.0  # counts that are less than this off are as near as whole numbers come
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@options_of(SplitOptions)
-@option_group("Split")(
-    "--ratio",
-    metavar="NAME=SHARE[,...]",
-    help="Sides and their shares, which sum to 1; 1/3 is a share, too.  "
-    "[default: train=0.8,val=0.1,test=0.1]",
+@command(
+    "SOURCE...",
+    SplitOptions,
+    option_group("Split")(
+        "--ratio",
+        metavar="NAME=SHARE[,...]",
+        help="Sides and their shares, which sum to 1; 1/3 is a share, too.  "
+        "[default: train=0.8,val=0.1,test=0.1]",
+    ),
+    option_group("Output")(
+        "-o", "--output", metavar="DIR", required=True, help="Directory of the lists."
+    ),
 )
-@option_group("Output")(
-    "-o", "--output", metavar="DIR", required=True, help="Directory of the lists."
-)
-@output_options
 def split(
-    sources: tuple[str, ...],
+    source: tuple[str, ...],
     ratio: str | None,
     output: str,
     as_json: bool,
@@ -63,12 +63,10 @@ def split(
       dsprep split 'wds/train-{000000..000146}.tar' -o lists/
       dsprep split photos/ -o tree/ --materialize hardlink
     """
-    from dsprep.commands import split as command
-    from dsprep.progress import progress_for
     from dsprep.splits.ratios import parse_ratios
 
-    report = command.split(
-        sources,
+    report = dsprep.split(
+        source,
         output,
         ratios=None if ratio is None else parse_ratios(ratio),
         progress=progress_for(sys.stderr, quiet),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
-from dsprep.cli.options import Parsed, options_of, output_options, parse_pairs, together
+from dsprep.cli.options import Parsed, command, parse_pairs
 from dsprep.cli.records import print_json
 from dsprep.cli.report import rows_of, show, some_of
 from dsprep.cli.streams import until_nobody_reads, visible
@@ -53,8 +53,8 @@ _TOLD = {
 """What tells that a file is there, or proves it."""
 
 
-_s3 = option_group("S3")
-_objects = option_group("Objects")
+_s3, _objects = option_group("S3"), option_group("Objects")
+_listed, _uploads = option_group("Files"), option_group("Unfinished uploads")
 
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
@@ -66,7 +66,7 @@ _MOST_TAGS = 10
 _LONGEST_TAG = 128
 _LONGEST_TAG_VALUE = 256
 
-s3_options = together(
+s3_options = (
     _s3("--profile", metavar="NAME", help="Credentials of this profile in AWS's files."),
     _s3("--region", metavar="NAME", help="Region of the bucket."),
     _s3("--endpoint-url", "endpoint", metavar="URL", help="Server, if it is not AWS."),
@@ -79,7 +79,7 @@ s3_options = together(
     ),
 )
 
-object_options = together(
+object_options = (
     _objects("--storage-class", metavar="CLASS", default="", help="Such as STANDARD_IA."),
     _objects(
         "--sse",
@@ -120,36 +120,38 @@ class _SyncCommand(GroupedCommand):
             return code
 
 
-@click.command(cls=_SyncCommand)
-@click.argument("source", metavar="SRC")
-@click.argument("destination", metavar="DST", required=False)
-@option_group("Files")(
-    "--include",
-    metavar="PATTERN",
-    multiple=True,
-    help="Include these files, even if excluded before.",
+@command(
+    "",
+    click.Argument(["source"], metavar="SRC"),
+    click.Argument(["destination"], metavar="DST", required=False),
+    _listed(
+        "--include",
+        metavar="PATTERN",
+        multiple=True,
+        help="Include these files, even if excluded before.",
+    ),
+    _listed(
+        "--exclude",
+        metavar="PATTERN",
+        multiple=True,
+        help="Exclude these files; * matches slashes too. The last match wins.",
+    ),
+    SyncOptions,
+    _uploads(
+        "--clean-uploads",
+        is_flag=True,
+        help="Abort your own unfinished uploads below SRC, which are billed until then; takes no "
+        "DST. Without --older-than, uploads of other runs that are still going are aborted too.",
+    ),
+    _uploads(
+        "--older-than",
+        type=Parsed("time", parse_duration),
+        help="Only uploads older than this, such as 7d.",
+    ),
+    s3_options,
+    object_options,
+    cls=_SyncCommand,
 )
-@option_group("Files")(
-    "--exclude",
-    metavar="PATTERN",
-    multiple=True,
-    help="Exclude these files; * matches slashes too. The last match wins.",
-)
-@options_of(SyncOptions)
-@option_group("Unfinished uploads")(
-    "--clean-uploads",
-    is_flag=True,
-    help="Abort your own unfinished uploads below SRC, which are billed until then; takes no DST. "
-    "Without --older-than, uploads of other runs that are still going are aborted too.",
-)
-@option_group("Unfinished uploads")(
-    "--older-than",
-    type=Parsed("time", parse_duration),
-    help="Only uploads older than this, such as 7d.",
-)
-@s3_options
-@object_options
-@output_options
 @click.pass_context
 def sync(
     context: click.Context,
@@ -185,7 +187,9 @@ def sync(
     if clean_uploads:
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        found = syncing.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
+        found = syncing.clean_uploads(
+            source, older_than=older_than or 0.0, dry_run=options["dry_run"], config=config
+        )
         with until_nobody_reads(sys.stdout):
             print_orphans(source, found, as_json, quiet)
         return 0

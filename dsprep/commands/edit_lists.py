@@ -131,9 +131,9 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
     with editing(path):
         old = read_list(path, source.classes)
         if label is not None:
-            source = replace(source, classes=None)
+            source = source.replace(classes=None)
         elif source.classes is None and old.classes is not None:
-            source = replace(source, classes=store.classes_path(path))
+            source = source.replace(classes=store.classes_path(path))
         catalog, findings = _read(source, options.workers)
         if label is None and source.classes is None and catalog.classes is not None:
             raise SourceError(

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsprep.commands.write_report import WriteReport, report_of
-from dsprep.dataset.manifest import Manifest
-from dsprep.dataset.recorded import Recorded, recorded_options
+from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import frames_note
 from dsprep.formats import CONCATENATIVE
@@ -26,11 +25,10 @@ from dsprep.keywords import (
     SourceOptions,
     WriteOptions,
     called_with,
-    values_of,
 )
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
-from dsprep.plan.cut import ShardSize
+from dsprep.plan.cut import ShardSize, seconds
 from dsprep.plan.destination import (
     DEFAULT_NAME,
     Destination,
@@ -40,7 +38,6 @@ from dsprep.plan.destination import (
 )
 from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
 from dsprep.run.run import Run
 from dsprep.run.state import (
@@ -117,7 +114,7 @@ def shard(options: ShardOptions) -> WriteReport:
     S3: ``s3://bucket/shards/``. In the format that they have, encoded samples are copied as they
     are, without being parsed.
     """
-    source = source_with(options, **values_of(options, ClassOptions))
+    source = source_with(options, **options.values_of(ClassOptions))
     own = _format_of(source)
     try:
         job = new_job("shard", options, own_format=own)
@@ -136,7 +133,7 @@ def shard(options: ShardOptions) -> WriteReport:
     in_header = not copies and job.layout.class_names_in == "header"
     job = replace(
         job,
-        source=replace(job.source, needs_names=in_header or options.filter is not None),
+        source=job.source.replace(needs_names=in_header or options.filter is not None),
         images=Images(check="none" if copies else None),
         size=size,
         seed=(options.seed or 0) if options.shuffle else None,
@@ -161,7 +158,7 @@ def _format_of(source: Source) -> str | None:
 def source_with(options: WriteOptions | AppendOptions, **more: Any) -> Source:
     """Return the source that the options of a command name."""
     first, others = take_sources(options.sources, options.dest)
-    values = values_of(options, SourceOptions) | more
+    values = options.values_of(SourceOptions) | more
     return Source(first, others=others, choice=choice_of(options), **values)
 
 
@@ -170,7 +167,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     if options.to and options.format and options.to != options.format:
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
     given = options.given
-    source = source_with(options, **values_of(options, ClassOptions))
+    source = source_with(options, **options.values_of(ClassOptions))
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
     is_gzip = (destination.single or "").endswith(".gz")
@@ -190,7 +187,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     return Job(
         command,
         given,
-        replace(source, needs_names=layout.class_names_in == "header", features=features),
+        source.replace(needs_names=layout.class_names_in == "header", features=features),
         destination,
         layout,
         Images(),
@@ -351,8 +348,7 @@ def _job_of_append(
         drop=(*fields.drop, *choice.drop),
         rename={**fields.rename, **choice.rename},
     )
-    source = replace(
-        source,
+    source = source.replace(
         choice=choice,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         needs_names=made.layout.class_names_in == "header",

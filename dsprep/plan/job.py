@@ -54,8 +54,7 @@ class Job:
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them: no paths, nothing of this machine."""
-        images = self.images
-        readable = None if images.check == "none" else self.layout.readable_images
+        images, readable = self.images, self.images.readable(self.layout)
         options = {
             "format": {"name": self.layout.name, **self.layout.options()},
             "transform": images.transform and images.transform.to_json(),
@@ -77,7 +76,6 @@ class Job:
         return options | {name: value for name, value in rare.items() if value}
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
-        """Return how workers make the samples of a catalog."""
         assert catalog.settled is not None
         reader = catalog.reader
         if self.raw and reader.reading is not None:

@@ -13,9 +13,8 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
-from dsprep.plan.cut import PlannedShard, plan_shards
+from dsprep.plan.cut import PlannedShard, plan_shards, weigh
 from dsprep.plan.job import Job, resolve_defaults
-from dsprep.plan.weigh import weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
@@ -71,7 +70,6 @@ class Plan:
         ]
 
     def rows(self, start: int, stop: int) -> Rows:
-        """Return the rows from ``start`` up to, and without, ``stop``."""
         return self.catalog.slice(start, stop - start).rows()
 
     def files(self) -> Iterator[str]:
@@ -100,7 +98,7 @@ class Plan:
 def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
-    catalog, findings = read_source(replace(job.source, own_state=own_state), pool.map)
+    catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
@@ -155,7 +153,6 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
 
 
 def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
-    """Return a function that names shard i of n."""
     if job.layout.is_tree:
         return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
     if job.destination.single:

@@ -6,7 +6,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -59,7 +58,7 @@ def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list
     refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
     rows = rows.with_columns(plain_paths(rows["path"]).alias("file"))
     rows = rows.with_columns(_labels(lines, classes, path)).with_row_index("index")
-    source = replace(source, root=root, list_file=path, labels=None)
+    source = source.replace(root=root, list_file=path, labels=None)
     catalog, findings = choose(rows, files, source, classes, paths="file")
     others = Counter(name for line in lines for name in line.others)
     findings += [

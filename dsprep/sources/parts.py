@@ -70,7 +70,7 @@ def read_parts(
             "directory or an archive"
         )
     archive = open_archive(root)
-    extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
+    extensions = frozenset(extension_in(name)[1:] for name in archive.names)
     return _read_stems(archive.path, files_of(archive, extensions).below_top(), known)
 
 

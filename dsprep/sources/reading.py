@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,7 +27,7 @@ from dsprep.keywords import (
     SelectionOptions,
     SourceOptions,
     called_with,
-    values_of,
+    options_in,
 )
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
@@ -53,7 +53,6 @@ _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
 
 
-@dataclass(frozen=True, kw_only=True)
 class Source(SourceOptions, ClassOptions):
     """What samples are read from, and what gives them labels."""
 
@@ -91,7 +90,7 @@ class Source(SourceOptions, ClassOptions):
         if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")
         rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)
-        given = values_of(self, SourceOptions) | values_of(self, ClassOptions)
+        given = self.values_of(SourceOptions, ClassOptions)
         require_effect("", given_options(given), rows=rows)
         separated, label_type = self.label_separator is not None, self.choice.label_type
         if self.label_separator == "":
@@ -141,7 +140,6 @@ def read_schema(path: str) -> tuple[Schema, bool]:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
 
-@dataclass(frozen=True, kw_only=True)
 class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
     root: AnyPath = field(kw_only=False)
     others: Sequence[AnyPath] = ()
@@ -153,11 +151,8 @@ class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
-    values = {
-        name: getattr(options, name) for name in ("root", "others", "needs_names", "features")
-    }
-    values |= values_of(options, SourceOptions) | values_of(options, ClassOptions)
-    return Source(**values, choice=options.choice or choice_of(options))
+    values = {name: value for name, value in vars(options).items() if name in options_in(Source)}
+    return Source(**values | {"choice": options.choice or choice_of(options)})
 
 
 def source_of(given: Source | str) -> Source:
@@ -206,9 +201,9 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     elif kind != "augmented-manifest" and (source.parts or source.pairs):
         kind = "parts"
     chooses = source.chooses and kind != "augmented-manifest"
-    own = replace(source, kind=kind)
+    own = source.replace(kind=kind)
     if chooses:  # lists name samples, and have classes of their own
-        own = replace(own, classes=None, needs_names=True)
+        own = own.replace(classes=None, needs_names=True)
     try:
         if kind not in ("augmented-manifest", "parts"):
             own = _located(own)
@@ -236,7 +231,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
 
 
 def _located(source: Source) -> Source:
-    return replace(source, root=located(source.root), others=tuple(map(located, source.others)))
+    return source.replace(root=located(source.root), others=tuple(map(located, source.others)))
 
 
 def _require_alone(source: Source) -> None:

@@ -25,7 +25,7 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, image_kind_of, key_of
-from dsprep.sources.archive_reader import ArchiveReader
+from dsprep.sources.archive import ArchiveReader
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3

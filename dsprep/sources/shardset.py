@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest
-from dsprep.dataset.recorded import recorded_options
+from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest, recorded_options
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, format_of_source
 from dsprep.formats.base import Format

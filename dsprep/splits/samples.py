@@ -10,7 +10,7 @@ import polars as pl
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
-from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
+from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
@@ -95,7 +95,7 @@ def source_of_split(options: SplitOptions) -> Source:
     root, classes = options.root, options.classes
     require_effect("split", options.given, is_list=listed)
     if not listed:
-        values = values_of(options, SourceOptions) | values_of(options, ClassOptions)
+        values = options.values_of(SourceOptions, ClassOptions)
         if not options.labels:
             values["path_column"] = None  # it is that of --assign
         return Source(first, others=others, needs_names=True, choice=choice_of(options), **values)
@@ -116,7 +116,7 @@ def read_samples(
     assignment = parse_assignment(text, options.assign, column, options.path_column, shared)
     gives_classes = assignment.gives != "side"
     names_own = gives_classes and not source.chooses  # then --classes names those of the file
-    samples = _read(replace(source, classes=None) if names_own else source, options, workers)
+    samples = _read(source.replace(classes=None) if names_own else source, options, workers)
     values = assigned_values(
         assignment, samples.rows["path"], options.assign, options.skip_unmatched
     )
@@ -242,9 +242,8 @@ def assigned_values(
         return values["value"].gather(known["path"].rank("ordinal").cast(pl.Int64) - 1)
     named = values.with_columns(name=plain_path(pl.col("name")))
     every = known.unique().sort("path")
-    spellings = [every.select("path", name="path"), *more_than_names(every)]
-    spelled = find_spelled(named, spellings, source)
-    found = named.join(spelled, on="name", how="left", maintain_order="left")
+    paths = find_spelled(named, every["path"], more_than_names(every), source)
+    found = named.with_columns(path=paths)
     lost = pl.col("path").is_null()
     if not skip_unmatched:
         refuse(

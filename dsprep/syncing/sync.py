@@ -6,11 +6,11 @@ import os
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dsprep.arguments import AnyPath, public
+from dsprep.arguments import AnyPath
 from dsprep.errors import (
     DestinationError,
     DestinationStoreError,
@@ -20,7 +20,7 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
-from dsprep.keywords import SyncOptions, called_with
+from dsprep.keywords import Options, SyncOptions, called_with, option
 from dsprep.options import require_effect
 from dsprep.storage.location import is_s3, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
@@ -177,25 +177,26 @@ class Orphan:
     aborted: bool
 
 
-@public
-def clean_uploads(
-    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
-) -> list[Orphan]:
-    """Abort one's own unfinished uploads; those of others are left alone.
+class CleanOptions(Options):
+    """The options of :func:`clean_uploads`."""
 
-    Args:
-        place: ``s3://bucket/prefix``.
-        older_than: Seconds.
-        dry_run: Whether they are only listed.
-        config: How S3 is reached.
+    place: AnyPath = field(kw_only=False)
+    older_than: float = option("", "Seconds that uploads are old at least.", default=0.0)
+    dry_run: bool = option("", "List them only.", default=False)
+    config: S3Config | None = None  # how S3 is reached
+
+
+@called_with(CleanOptions)
+def clean_uploads(options: CleanOptions) -> list[Orphan]:
+    """Abort one's own unfinished uploads below ``place``; those of others are left alone.
 
     Raises:
         OptionError: If it is not on S3.
         StoreError: If it is refused.
     """
-    url = parse_url(place)
-    with closing(S3Store(url.bucket, config, role=DestinationStoreError)) as store:
-        return abort_uploads(store, url.key, older_than, dry_run)
+    url = parse_url(options.place)
+    with closing(S3Store(url.bucket, options.config, role=DestinationStoreError)) as store:
+        return abort_uploads(store, url.key, options.older_than, options.dry_run)
 
 
 def abort_uploads(

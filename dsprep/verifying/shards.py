@@ -13,12 +13,13 @@ from dsprep.dataset.manifest import (
     UNFINISHED,
     FileReceipt,
     Manifest,
+    Recorded,
     manifest_names,
     manifest_of,
     read_manifest,
+    recorded_options,
     single_of,
 )
-from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination

@@ -14,8 +14,8 @@ from pathlib import Path
 from dsprep.catalog import Catalog
 from dsprep.errors import DsprepError
 from dsprep.sources.augmented import read_augmented
-from dsprep.sources.cifar import read_pickle
 from dsprep.sources.parquet import read_parquet
+from dsprep.sources.pixel_reader import read_pickle
 from dsprep.sources.pixels import read_pixels
 from dsprep.sources.reading import make_source
 from scripts.fuzz.samples import JPEG

@@ -73,8 +73,8 @@ WORKER = [
     "pipeline",
     *("run", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
-    *("sources", "sources.archive_reader", "sources.cifar", "sources.described"),
-    *("sources.infer", "sources.parquet_rows"),
+    *("sources", "sources.archive", "sources.described"),
+    *("sources.infer", "sources.parquet_rows", "sources.zip"),
     *("sources.pixel_reader", "sources.prefetch", "sources.scan", "sources.shards"),
     *("splits", "splits.near"),
 ]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.dataset.recorded import Recorded
+from dsprep.dataset.manifest import Recorded
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
