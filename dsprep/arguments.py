@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
 from numbers import Real
 from operator import index
 from types import NoneType, UnionType
@@ -94,6 +93,8 @@ def _single(name: str, kind: type, value: Any) -> Any:
         return float(value)
     if isinstance(value, kind):
         return value
+    from dataclasses import is_dataclass  # help pages need none of it
+
     hints = get_type_hints(kind)
     if is_dataclass(kind) and isinstance(value, Mapping):
         for key in value:

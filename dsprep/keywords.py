@@ -11,7 +11,6 @@ Importing this must stay cheap: ``dsprep pack --help`` does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, field
 from functools import cache, partial, wraps
 from inspect import Parameter, Signature
 from typing import (
@@ -45,7 +44,7 @@ class Option(NamedTuple):
 
     name: str = ""
     hint: str = ""  # its type
-    default: Any = MISSING
+    default: Any = Parameter.empty
     positional: bool = False
     group: str = ""  # its heading in the help; without one, it is no option of the command line
     help: str = ""
@@ -61,18 +60,20 @@ def option(group: str, help: str, *, default: Any = None, **values: Any) -> Any:
     return Option(group=group, help=help, default=default, **values)
 
 
+def field(*, kw_only: bool = True) -> Any:
+    """Declare an option without a default; one that is not ``kw_only`` may be given by position."""
+    return Option(positional=not kw_only)
+
+
 @cache
 def options_in(kind: type) -> dict[str, Option]:
     """Return the options that a class declares or inherits, by name."""
     found = {}
     for base in reversed(kind.__mro__):
         for name, hint in vars(base).get("__annotations__", {}).items():
-            value = vars(base).get(name, MISSING)
-            if isinstance(value, Field):
-                value = Option(positional=value.kw_only is False)
-            elif not isinstance(value, Option):
-                value = Option(default=value)
-            found[name] = value._replace(name=name, hint=hint)
+            value = vars(base).get(name, Parameter.empty)
+            declared = value if isinstance(value, Option) else Option(default=value)
+            found[name] = declared._replace(name=name, hint=hint)
     return found
 
 
@@ -82,7 +83,7 @@ def _signature_of(kind: type) -> Signature:
         Parameter(
             each.name,
             Parameter.POSITIONAL_OR_KEYWORD if each.positional else Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if each.default is MISSING else each.default,
+            default=each.default,
             annotation=each.hint,
         )
         for each in options_in(kind).values()

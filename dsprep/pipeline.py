@@ -20,8 +20,15 @@ from typing import Any, NamedTuple
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.values import is_detection_label, is_sized_header
-from dsprep.images.decode import DEFAULT_MAX_PIXELS, make_check, require_readable
-from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
+from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import (
+    FACTS_OF,
+    Encoded,
+    Transform,
+    is_turned,
+    make_check,
+    require_readable,
+)
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
@@ -44,7 +51,7 @@ class Images:
 
     def readable(self, layout: Format) -> frozenset[str] | None:
         """Return the kinds of image that may be written; None for any."""
-        return None if self.check == "none" else layout.readable_images
+        return None if self.check == "none" else layout.limits.images
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Pipeline:
     key: str = "path"  # `path` or `index`: where keys come from; `path` keeps those of samples
     classes: tuple[str, ...] | None = None  # class names by number
     copies: bool = False  # whether encoded samples are copied as they are
-    from_rows: frozenset[str] = frozenset()  # what samples take from their rows: `label`, `id`
+    overridden: frozenset[str] = frozenset()  # what rows change in samples: `label`, `id`
 
     @property
     def typed_facts(self) -> frozenset[str]:
@@ -79,7 +86,7 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
     image_name, label_name = schema.image or "image", schema.label
     kind = schema.label_field.type if schema.label_field else ""
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
-    overrides = "label" in pipeline.from_rows
+    overrides = "label" in pipeline.overridden
     read = pipeline.reader.read(rows)
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if isinstance(found, BadSample):
@@ -108,7 +115,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     renew = _fact_maker(pipeline)
     layout = pipeline.layout
     by_index, whole = pipeline.key == "index", pipeline.reader.reads_samples
-    keeps_id = "id" in pipeline.from_rows or not whole
+    keeps_id = "id" in pipeline.overridden or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
     looks = pipeline.looks or not whole
 

@@ -8,16 +8,10 @@ from typing import Any
 import click
 
 import dsprep
+from dsprep import keywords as of
 from dsprep.cli.help import DefaultGroup, option_group
 from dsprep.cli.options import command, source_options, take_source, take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, SourceError
-from dsprep.keywords import (
-    AppendOptions,
-    ConvertOptions,
-    PackOptions,
-    ShardOptions,
-    TransformOptions,
-)
 from dsprep.progress import progress_for
 from dsprep.verifying.options import IndexOptions, VerifyOptions
 
@@ -40,7 +34,7 @@ def _write(
     options["progress"] = progress_for(sys.stderr, quiet)
     report = getattr(dsprep, function)(source, dest, **options)
     show(report, write_lines, as_json, quiet)
-    if report.collisions and FORMATS[report.format].equal_keys == "merged":
+    if report.collisions and FORMATS[report.format].distinct == "key":
         raise SourceError(
             f"{source[0]}: would be refused, as several samples have one key; rename files, or "
             "give --key index to make keys from the samples' numbers"
@@ -58,7 +52,7 @@ def _check(function: str, dest: str, as_json: bool, quiet: bool, **options: Any)
     return REJECTS_EXIT_CODE if report.problems else 0
 
 
-@command("SOURCE... DEST", PackOptions, TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", of.PackOptions, of.TransformOptions, aliases=_ALIASES)
 def pack(**options: Any) -> int:
     """Pack the images in SOURCE into shards at DEST.
 
@@ -86,7 +80,7 @@ def pack(**options: Any) -> int:
     return _write("pack", transform=take_transform(options), **options)
 
 
-@command("SOURCE... DEST", ConvertOptions, TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", of.ConvertOptions, of.TransformOptions, aliases=_ALIASES)
 def convert(**options: Any) -> int:
     """Convert SOURCE to another format, without loss.
 
@@ -115,7 +109,7 @@ def convert(**options: Any) -> int:
     return _write("convert", **options)
 
 
-@command("SOURCE... DEST", ShardOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", of.ShardOptions, aliases=_ALIASES)
 def cut(**options: Any) -> int:
     """Write SOURCE as shards of another size or order at DEST.
 
@@ -134,7 +128,7 @@ def cut(**options: Any) -> int:
     return _write("shard", **options)
 
 
-@command("SOURCE... DATASET", AppendOptions)
+@command("SOURCE... DATASET", of.AppendOptions)
 def append(dataset: str, **options: Any) -> int:
     """Add the samples of SOURCE, as new shards, to DATASET.
 

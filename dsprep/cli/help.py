@@ -85,9 +85,8 @@ class GroupedCommand(click.Command):
         params = self._declared()
         if any(getattr(parameter, "rare", False) for parameter in params):
             params.append(
-                GroupedOption(
-                    ["--help-all"],
-                    group=_LAST,
+                option_group(_LAST)(
+                    "--help-all",
                     is_flag=True,
                     is_eager=True,
                     expose_value=False,

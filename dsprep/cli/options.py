@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
+from dsprep import keywords as of
 from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.errors import OptionError
-from dsprep.keywords import (
-    ClassOptions,
-    CommandOptions,
-    FieldOptions,
-    Option,
-    SourceOptions,
-    TransformOptions,
-    options_in,
-)
+from dsprep.keywords import options_in
 from dsprep.options import option_name
 from dsprep.progress import WAITS
 from dsprep.units import parse_size
@@ -67,6 +60,10 @@ def _parse_dimensions(text: str) -> int | tuple[int, int]:
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
 class FormatChoice(click.Choice[str]):
     """The name of a format. The formats are loaded when a value or the help needs them."""
 
@@ -93,11 +90,6 @@ def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
             raise OptionError(f"{option} {pair}: {name} is given twice")
         found[name] = value
     return found
-
-
-def split_commas(text: str | None) -> tuple[str, ...]:
-    """Split ``a,b`` into its parts, without blanks around them."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
 def command(
@@ -138,12 +130,12 @@ def _parameters(declared: Iterable[Declared]) -> Iterator[click.Parameter]:
             yield from _parameters(each)
 
 
-def shown_in(kind: type) -> list[Option]:
+def shown_in(kind: type) -> list[of.Option]:
     """Return the options of the command line that a class declares."""
     return [each for each in options_in(kind).values() if each.group]
 
 
-def _click_option(declared: Option) -> click.Parameter:
+def _click_option(declared: of.Option) -> click.Parameter:
     """Return an option of click; the type that is declared says what it takes."""
     hint, name = declared.hint, option_name(declared.name)
     about: dict[str, Any] = {"help": declared.help, "default": declared.default}
@@ -160,11 +152,10 @@ def _click_option(declared: Option) -> click.Parameter:
         about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], name)}
         del about["default"]
     elif hint.startswith("Sequence"):
-        about |= (
-            {"type": Parsed("name[,name...]", split_commas)}
-            if "," in declared.metavar
-            else {"multiple": True}
-        )
+        if "," in declared.metavar:
+            about["type"] = Parsed("name[,name...]", _split)
+        else:
+            about["multiple"] = True
     elif hint.startswith("int | tuple"):
         about["type"] = Parsed("n|wxh", _parse_dimensions)
     elif hint.startswith("int | str"):
@@ -192,7 +183,7 @@ def _require_all(context: click.Context, argument: click.Parameter, value: Any) 
     return value
 
 
-source_options = (SourceOptions, ClassOptions, FieldOptions)
+source_options = (of.SourceOptions, of.ClassOptions, of.FieldOptions)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
@@ -208,14 +199,14 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
     """Pop the image options out of all options; None if they change nothing."""
     from dsprep.images.transform import Transform
 
-    values = {name: options.pop(name) for name in options_in(TransformOptions)}
+    values = {name: options.pop(name) for name in options_in(of.TransformOptions)}
     crop = values.pop("crop")
     transform = Transform(crop=(crop, crop) if isinstance(crop, int) else crop, **values)
     return None if transform.is_copy else transform
 
 
 _run = option_group("Run")
-workers_option = _click_option(options_in(CommandOptions)["workers"])
+workers_option = _click_option(options_in(of.CommandOptions)["workers"])
 
 
 def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:

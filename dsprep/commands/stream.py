@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain
 
+from dsprep import keywords as of
 from dsprep.errors import BadSample, DsprepError, OptionError, RunStopped, SourceError
 from dsprep.findings import (
     MisfitReject,
@@ -18,7 +19,7 @@ from dsprep.findings import (
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
-from dsprep.keywords import FieldOptions, FormatOptions, ImageOptions, SelectionOptions, called_with
+from dsprep.keywords import called_with, field
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error
@@ -34,7 +35,7 @@ _STEM = "stream"  # what keys of records without names begin with
 _BLOCK = 1 << 20  # bytes of a block, unless a sample is larger; that much is held back at most
 
 
-class StreamOptions(FormatOptions, ImageOptions, SelectionOptions, FieldOptions):
+class StreamOptions(of.FormatOptions, of.ImageOptions, of.SelectionOptions, of.FieldOptions):
     """The options of :func:`convert_stream`."""
 
     reader: Readable = field(kw_only=False)
@@ -81,7 +82,7 @@ def convert_stream(options: StreamOptions) -> Converted:
     table = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
-        images = replace(images, check="none" if layout.readable_images is None else "decode")
+        images = replace(images, check="none" if layout.limits.images is None else "decode")
     pipeline = Pipeline(ShardReader((), table), Schema(()), layout, images, options.key)
     require_effect("convert", options.given, format=to, tfrecords=source == "tfrecord")
     return Converted(options, table, pipeline)
@@ -133,7 +134,7 @@ class Converted(Iterator[bytes]):
                             sample = finish(sample, path)
                         if isinstance(sample, BadSample):
                             raise sample
-                        if sample.key == before and layout.equal_keys == "merged":
+                        if sample.key == before and layout.distinct == "key":
                             raise same_key(sample.key, "the sample before")
                         encoded = layout.encode(sample)
                     except BadSample as bad:

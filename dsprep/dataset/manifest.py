@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import FORMATS
-from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular

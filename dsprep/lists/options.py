@@ -6,12 +6,11 @@ Importing this must stay cheap: ``dsprep lst --help`` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import Options, option
+from dsprep.keywords import Options, field, option
 
 if TYPE_CHECKING:
     Source = Any  # a class of a room above, which the module of the public function imports

@@ -102,7 +102,6 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
-    assert settled is not None
     if job.layout.schema is not None:
         settled = impose(settled, job.layout.schema, str(job.destination))
         catalog = catalog.with_settled(settled)
@@ -142,7 +141,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
         of_those = f" of the {samples:,} looked at" if count < len(catalog) else ""
         for name, found in dependent.items():
             spoiled[name] = format_count(found, "sample") + of_those
-    if catalog.label_column == "label" and catalog.settled is not None:
+    if catalog.label_column == "label":
         labels = sum(map(label_depends, map(tuple, catalog.table["label"].to_list())))
         schema = catalog.settled.schema
         kept = [schema.named(name) for name in job.images.keep_fields]
@@ -174,7 +173,7 @@ def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
 
 def require_distinct_keys(plan: Plan) -> None:
     """Refuse samples that readers could not distinguish."""
-    if not plan.collisions or plan.job.layout.equal_keys != "merged":
+    if not plan.collisions or plan.job.layout.distinct != "key":
         return
     count = len(plan.collisions)
     lines = [f"{plan.catalog.root}: {format_count(count, 'key')} would be that of several samples:"]

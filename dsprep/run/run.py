@@ -127,7 +127,7 @@ class Run:
         plan, pipeline, shards = self._plan, self._pipeline, len(self._shards)
         layout, reader = pipeline.layout, plan.catalog.reader
         # Only the worker that writes a shard finds out whether its keys differ.
-        keys_known = layout.equal_keys != "merged" or plan.catalog.keys_known
+        keys_known = layout.distinct != "key" or plan.catalog.keys_known
         is_one_stream = layout.compressed or (reader.spools() and plan.in_order)
         if workers == 1 or not layout.concatenative or not keys_known or is_one_stream:
             return False

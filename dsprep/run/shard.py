@@ -162,7 +162,7 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
         for block, count in pipeline.reader.copy(rows):
             yield count, block
         return
-    must_differ = pipeline.layout.equal_keys == "merged" and pipeline.reader.reads_samples
+    must_differ = pipeline.layout.distinct == "key" and pipeline.reader.reads_samples
     seen: set[str] = set()
     for sample in make_samples(pipeline, rows):
         if must_differ and isinstance(sample, Sample):

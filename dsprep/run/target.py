@@ -36,7 +36,7 @@ from dsprep.storage.local import (
     publish,
     read_whole,
     remove_all_but,
-    sync_directory,
+    sync_path,
     write_whole,
 )
 from dsprep.storage.location import LONGEST_KEY
@@ -219,9 +219,9 @@ class Target:
     def publish_manifest(self, data: bytes) -> None:
         """Publish the manifest, when the names of all files in it are on the disk."""
         directory = self.destination.directory
-        sync_directory(directory)
+        sync_path(directory)
         write_whole(self.destination.manifest, data, self.temporary)
-        sync_directory(directory)
+        sync_path(directory)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete those of these files that exist."""

@@ -99,7 +99,6 @@ class ArchiveReader(Reader):
         return OpenFiles((self.path,), ((self.size, self.mtime),))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        assert rows.offsets is not None and rows.stored is not None
         return self.members(zip(rows.offsets, rows.stored, rows.sizes, strict=True))
 
     def members(self, places: Iterable[Place]) -> Iterator[bytes | BadSample]:
@@ -169,7 +168,7 @@ class CompressedTarReader(ArchiveReader):
     def _decompressed(self) -> Iterator[ShardStream]:
         with self.opened() as files:
             files.same(0)
-            with ShardStream.of_headers(self.path, is_shard=False) as tar:
+            with ShardStream(self.path, is_shard=False, headers=True) as tar:
                 try:
                     yield tar
                 except DamagedShard as error:
@@ -214,7 +213,7 @@ def archive_kind(path: str) -> str | None:
     """Return which archive a file is: ``zip``, ``tar``, ``compressed tar``, or None."""
     name = os.path.basename(path).lower()
     try:
-        with ShardStream.of_headers(path, is_shard=False) as stream:
+        with ShardStream(path, is_shard=False, headers=True) as stream:
             head, compressed = stream.peek(tar.BLOCK), stream.compressed
         if not compressed:
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -266,7 +265,7 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
         if kind == "zip":
             _list_zip(archive, most)
             return archive
-        with ShardStream.of_headers(file, is_shard=False) as stream:
+        with ShardStream(file, is_shard=False, headers=True) as stream:
             _list_tar(stream, archive, most)
     if stream.compressed:
         archive.reader = CompressedTarReader(file, *state, stream.offset)

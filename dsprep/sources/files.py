@@ -278,11 +278,9 @@ def _linked(
         else:
             shown = target.replace("\0", "\\x00")
             findings.append(finding("missing", path, f"a link to {shown}, not in the archive"))
-    return members[[row for row, *_ in found]].with_columns(
-        pl.Series("path", [path for _, path, _, _ in found], pl.String),
-        pl.Series("hidden", [hidden for _, _, hidden, _ in found], pl.String),
-        pl.Series("row", [position for *_, position in found], pl.Int64),
-    )
+    kinds = {"at": pl.Int64, "path": pl.String, "hidden": pl.String, "row": pl.Int64}
+    linked = pl.DataFrame(found, kinds, orient="row")
+    return members[linked["at"]].with_columns(linked.drop("at").get_columns())
 
 
 def _top(paths: pl.Series, archive: Archive) -> str:

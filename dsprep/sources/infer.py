@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.formats.base import Format
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
@@ -57,7 +56,7 @@ def with_schema(
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
 
-    is_whole, from_rows = catalog.reader.reads_samples, catalog.from_rows
+    is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
     if is_whole:
         catalog, settled = _looked_at(catalog, choice, run_all)
     else:
@@ -71,7 +70,7 @@ def with_schema(
         settled = with_label(settled, column, classes, by)
         label = settled.schema.label_field
         if is_whole:
-            from_rows |= {"label"}
+            overridden |= {"label"}
         elif label and classes and choice.label_type == "text":
             text = replace(label, type="text", names=())
             settled = settled._replace(schema=settled.schema.with_field(text))
@@ -79,7 +78,7 @@ def with_schema(
             classes = None
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
-    catalog = replace(catalog, classes=classes, from_rows=from_rows).with_settled(settled)
+    catalog = replace(catalog, classes=classes, overridden=overridden).with_settled(settled)
     if is_whole:
         catalog, findings = _with_classes(catalog, settled, choice, every, run_all)
     return catalog, [*findings, *(Finding("note", "", note) for note in (*settled.notes, *idle))]
@@ -99,7 +98,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
                 observed = _look(catalog, choice, run_all)
     table, declared = catalog.reader.table, catalog.schema
     unread = frozenset[str]()
-    if isinstance(table, Format) and declared is not None and declared.format:
+    if declared is not None and declared.format:
         unread = table.placeholders(declared)
     for name in unread:
         observed.places.pop((name,), None)

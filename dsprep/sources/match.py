@@ -126,13 +126,12 @@ def _catalog_of(
     if labels and (classes != own.classes or _differ(own, table, labels[0], has_ids)):
         changed["label"] = True
         table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
-        assert own.settled is not None
         own = own.with_settled(with_label(own.settled, labels[0], classes))
     return replace(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
-        from_rows=frozenset(name for name in changed if changed[name]),
+        overridden=frozenset(name for name in changed if changed[name]),
     )
 
 

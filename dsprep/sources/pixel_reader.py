@@ -161,7 +161,6 @@ class PixelReader(Reader):
         return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        assert rows.files is not None and rows.offsets is not None
         places = [
             (number, offset // self.batches[number].size)
             for number, offset in zip(rows.files, rows.offsets, strict=True)
@@ -203,7 +202,8 @@ def encode_raw(
     return file.getvalue()
 
 
-class RawPixels(NamedTuple):
+@dataclass(frozen=True)
+class RawPixels:
     """Where raw samples have an image as bare pixels. Plain data: it is pickled for the workers."""
 
     place: str  # the raw name of the pixels
@@ -211,7 +211,7 @@ class RawPixels(NamedTuple):
     # pixels, all red bytes first
     sizes: tuple[str, ...] = ()
 
-    def encoded(self, sample: Sample) -> Sample:
+    def __call__(self, sample: Sample) -> Sample:
         """Make the pixels of a raw sample a PNG, which tells their sizes, too."""
         fields = dict(sample.fields)
         pixels = _one(fields.get(self.place))

@@ -77,7 +77,6 @@ def prepare(
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
     catalog, _ = read_source(_as_recorded(against, shards, understood), pool.map)
     settled, reader = catalog.settled, catalog.reader
-    assert settled is not None
     require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
     base: Schema = understood.schema
     if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
@@ -94,7 +93,7 @@ def prepare(
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-        catalog = replace(catalog, from_rows=catalog.from_rows | {"label"})
+        catalog = replace(catalog, overridden=catalog.overridden | {"label"})
     pipeline = Pipeline(
         catalog.reader,
         settled.schema,
@@ -102,7 +101,7 @@ def prepare(
         Images(check="none", max_pixels=made.max_pixels),
         made.key,
         catalog.classes,
-        from_rows=catalog.from_rows,
+        overridden=catalog.overridden,
     )
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     problems = [
@@ -145,7 +144,7 @@ def _match_fields(
         if name is None and not (role == LABEL and made.known) and field.name not in FACTS:
             extra.append(field.name)
             continue
-        bits = layout.label_bits if role == LABEL else layout.float_bits
+        bits = layout.limits.label_bits if role == LABEL else layout.limits.float_bits
         kind = field.type if bits > 32 else field.type.replace("float64", "float32")
         fields.append(replace(field, type=kind))
         if name is not None and name != field.name:

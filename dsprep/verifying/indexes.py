@@ -214,7 +214,7 @@ def make_index(task: IndexTask, report: Report) -> IndexedShard:
     """Read a shard, and make its index if it is whole."""
     found, path = IndexedShard(), Path(task.path)
     try:
-        with ShardStream(task.path) if task.whole else ShardStream.of_headers(task.path) as stream:
+        with ShardStream(task.path, headers=not task.whole) as stream:
             found.compressed = stream.compressed
             data, difference = _draft(task, stream, found, report)
             found.bytes = path.stat().st_size

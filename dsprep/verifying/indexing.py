@@ -20,7 +20,7 @@ from dsprep.lists.store import read_classes
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
-from dsprep.storage.local import ScratchLock, read_whole, sync_directory
+from dsprep.storage.local import ScratchLock, read_whole, sync_path
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.verifying.indexes import (
@@ -34,7 +34,7 @@ from dsprep.verifying.indexes import (
 )
 from dsprep.verifying.options import IndexOptions
 from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
-from dsprep.verifying.shards import Shards, find_shards, strays, without_record
+from dsprep.verifying.shards import Shards, find_shards, strays, without_manifest
 from dsprep.workers.pool import Pool, available_cores
 
 _NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
@@ -63,7 +63,7 @@ def index(options: IndexOptions) -> IndexReport:
     found = find_shards(dest)
     lost = [Problem(*stray) for stray in strays(dest, found)]
     if lost and options.overwrite and found[0].destination.single is None:
-        found, lost = [without_record(found[0])], []
+        found, lost = [without_manifest(found[0].destination)], []
     progress = options.progress or Progress()
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
         parts = [_index(shards, options, state, pool, progress) for shards in found]
@@ -79,7 +79,7 @@ def _index(
     if overwrite and shards.manifest:
         sizes = {directory / shard.name: shard.bytes for shard in shards.manifest.shards}
         if not all(path.is_file() and path.stat().st_size == sizes[path] for path in sizes):
-            shards = without_record(shards)
+            shards = without_manifest(shards.destination)
     taken = _clash(shards) if layout.shard_index in kinds else ""
     if taken and (layout.shard_index in asked or layout.shard_index == "mxnet"):
         raise DestinationError(taken)
@@ -108,7 +108,7 @@ def _index(
         if not problems and (manifest or "manifest" in kinds):
             settled.append(_settle_manifest(shards, made, settled, state, scratch))
         if scratch is not None:
-            sync_directory(directory)
+            sync_path(directory)
     words = {} if state == "checked" else {"missing": "written", "wrong": "replaced"}
     files = [file._replace(state=words.get(file.state, file.state)) for file in settled]
     if state == "checked":

@@ -17,7 +17,7 @@ from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
-from dsprep.images.decode import make_check
+from dsprep.images.transform import make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
@@ -122,7 +122,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         sample, misfit = None, None
         if reading is not None:
             try:
-                sample = reading(pixels.encoded(raw) if pixels else raw)
+                sample = reading(pixels(raw) if pixels else raw)
             except BadSample as error:
                 misfit = str(error)
                 found.misfits += 1
@@ -153,9 +153,7 @@ def _checker(task: Task, reading: Reading | None) -> Callable[[Sample], Iterator
     label = schema.label_field
     names = label.names if label and label.type == "class" else ()
     images = [it.name for it in schema.fields if it.type == "image"]
-    check_own = make_check(
-        "decode", readable=task.layout.readable_images, max_pixels=task.max_pixels
-    )
+    check_own = make_check("decode", readable=task.layout.limits.images, max_pixels=task.max_pixels)
     check_other = make_check("decode", max_pixels=task.max_pixels)
 
     def check(sample: Sample) -> Iterator[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import Options, option, workers_field
+from dsprep.keywords import Options, field, option, workers_field
 
 if TYPE_CHECKING:
     from dsprep.progress import Progress

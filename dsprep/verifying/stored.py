@@ -20,7 +20,7 @@ from dsprep.storage.location import Location, parse_url
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import FATAL, Stored, crc32c, ignore, is_whole, known_crc32c
+from dsprep.storage.store import FATAL, Stored, crc32c, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined, problem_of
@@ -65,7 +65,7 @@ class _File:
         if self.stored is None:
             self.wrong = "is in the manifest, but not there"
             return
-        checksum, self.by = known_crc32c(self.stored) or (None, "size")
+        checksum, self.by = self.stored.known_crc32c or (None, "size")
         self.wrong = difference(self.receipt, self.stored.size, checksum)
         if self.wrong and self.has_size:
             # Another program may have stored a wrong checksum.
@@ -164,7 +164,7 @@ def _read(place: Place, name: str, problems: list[Problem]) -> Shards | None:
     url = place.url(name)
     data, stored = place.store.read(place.location.key + name)
     try:
-        if not is_whole(data, stored):
+        if not stored.is_whole(data):
             raise SourceError("its bytes are not those of its checksum")
         return of_manifest(url, parse_manifest(data, url), place.location)
     except SourceError as error:

@@ -188,7 +188,6 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
         except SourceError as error:
             why = str(error)
             continue
-        assert catalog.settled is not None
         if catalog.reader.reads_samples and catalog.reader.table.name == layout.name:
             settled, pixels = catalog.settled, catalog.reader.pixels
             notes = tuple(notes_of(findings))

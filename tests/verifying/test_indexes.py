@@ -50,7 +50,7 @@ def tar_file(path: Path, names: list[str], **options: Any) -> Path:
 
 
 def dali_index(path: Path) -> bytes:
-    with ShardStream.of_headers(str(path)) as stream:
+    with ShardStream(str(path), headers=True) as stream:
         lines = [dali_line(each.key, each.members.values()) for each in WebDataset().groups(stream)]
     return dali_webdataset(lines)
 
