@@ -104,7 +104,7 @@ def convert_stream(options: StreamOptions) -> Converted:
     table = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
-        images = replace(images, check="none" if layout.readable_images is None else "decode")
+        images = replace(images, check="none" if layout.readable_images is None else "structure")
     pipeline = Pipeline(ShardReader((), table), Schema(()), layout, images, options.key)
     given = given_options(vars(options))
     require_effect("convert", given, format=to, tfrecords=source == "tfrecord")

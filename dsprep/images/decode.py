@@ -14,6 +14,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, cast
 
 from dsprep.errors import BadImage
+from dsprep.images import structure
 from dsprep.images.header import (
     NAMES,
     PLUGINS,
@@ -42,7 +43,9 @@ def make_check(
         require_readable(header.kind, readable)
         require_pixels(header.width, header.height, max_pixels)
         require_whole(data, header)
-        if level == "decode":
+        if level == "structure" and header.kind in structure.KINDS:
+            structure.require_structure(data, header)
+        elif level in ("structure", "decode"):
             require_decodable(data, header, max_pixels)
         return header
 
