@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple, TypeAlias
 
 from google_crc32c import extend
@@ -26,7 +27,8 @@ from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular
 
-_BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds them in the cache
+_BUFFER = 1 << 20  # bytes per write: few system calls, and the checksum finds them in the cache
+_REPORT_SECONDS = 0.1  # between two reports of progress
 _LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
 _REJECTS = 100  # rejects that are reported at once
 
@@ -66,11 +68,12 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     labels = _Labels(pipeline, written)
     is_listed = layout.sidecar_suffixes and pipeline.reader.reads_samples and not pipeline.copies
     position = samples = pending = told = 0
+    last = monotonic()
 
     def tell() -> None:
-        nonlocal samples, pending, told
+        nonlocal samples, pending, told, last
         report(samples, pending, written.rejects[told:])
-        samples, pending, told = 0, 0, len(written.rejects)
+        samples, pending, told, last = 0, 0, len(written.rejects), monotonic()
 
     with destination_errors(path), closing(_open_writer(path, task)) as writer:
         for count, sample in _samples(pipeline, rows):
@@ -91,7 +94,7 @@ def write_shard(task: ShardTask, report: Report) -> Written:
                     if is_listed:
                         listed.append(labels.listed(sample))
             position += count
-            if pending >= _BUFFER or len(written.rejects) - told >= _REJECTS:
+            if monotonic() - last > _REPORT_SECONDS or len(written.rejects) - told >= _REJECTS:
                 tell()
         writer.finish()
         tell()
@@ -242,8 +245,7 @@ class ShardWriter(OutputFile):
         elif size <= len(parts) * _LARGE_PART:
             self.write(b"".join(parts))
         else:  # a photograph is written from where it was read to, without another copy
-            for data in parts:
-                self.write(data)
+            self.write(*parts)
 
     def finish(self) -> None:
         if self._whole:
