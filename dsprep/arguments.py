@@ -1,31 +1,17 @@
-"""What callers from Python may give: each public function converts and checks its arguments here.
+"""What callers from Python may give: arguments are converted to the type hints of options.
 
-The type hints of a function are its declaration, so a new parameter needs nothing else. Paths may
-be text or :class:`os.PathLike`, one value may stand for a sequence of one, and a mapping for an
-object with these attributes. The function itself gets values of exactly its hints.
+Paths may be text or :class:`os.PathLike`, one value may stand for a sequence of one, and a mapping
+for an object with these attributes. A function itself gets values of exactly its hints.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
-from functools import cache, wraps
-from inspect import BoundArguments, Signature, signature
 from numbers import Real
 from operator import index
 from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    ParamSpec,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from dsprep.errors import OptionError
 
@@ -35,9 +21,6 @@ if TYPE_CHECKING:
 else:
     AnyPath = str | os.PathLike[str]
     """A path, or the URL of a place on S3."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _SHOWN = 60  # characters of a value in a message
 
@@ -54,31 +37,6 @@ _WORDS = {
 
 class _Unfit(Exception):
     """A value does not have the type."""
-
-
-def public(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function convert and check its arguments by its type hints."""
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = bind(function.__name__, signature(function), hints(function), *args, **kwargs)
-        return function(*bound.args, **bound.kwargs)
-
-    hints = cache(get_type_hints)  # when they are needed: some modules import types late
-    return call
-
-
-def bind(
-    function: str, parameters: Signature, hints: Mapping[str, Any], *args: Any, **kwargs: Any
-) -> BoundArguments:
-    """Return the arguments of a call, each converted to the type hint of its parameter."""
-    try:
-        bound = parameters.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{function}() {error}") from None
-    for name, value in bound.arguments.items():
-        bound.arguments[name] = accept(f"{function}: {name}", hints[name], value)
-    return bound
 
 
 def accept(name: str, hint: Any, value: Any) -> Any:
@@ -135,6 +93,8 @@ def _single(name: str, kind: type, value: Any) -> Any:
         return float(value)
     if isinstance(value, kind):
         return value
+    from dataclasses import is_dataclass  # help pages need none of it
+
     hints = get_type_hints(kind)
     if is_dataclass(kind) and isinstance(value, Mapping):
         for key in value:

@@ -13,10 +13,11 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
+from dsprep.findings import Finding
 from dsprep.rows import Reader, Rows
 from dsprep.sample import key_expr
 from dsprep.schema import Reading, Schema, Settled
@@ -38,6 +39,7 @@ PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored
 # at least one number, for several numbers, a detection label or a fraction.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
 
+UNSETTLED = Settled(Schema(()))  # before a look settles a schema
 _ROWS_PER_HASH = 1 << 16
 
 
@@ -52,10 +54,10 @@ class Catalog:
     reader: Reader  # how workers read the samples
     schema: Schema | None = None  # the fields, as far as the source declares them
     schema_known: bool = False  # whether it declares all, so that no sample is looked at
-    settled: Settled | None = None  # the schema of the samples; None before a look settles it
+    settled: Settled = UNSETTLED  # the schema of the samples
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
-    # what samples take from the table, because a list says otherwise: `label`, `id`
-    from_rows: frozenset[str] = frozenset()
+    # what a list changes in whole samples, which the table has: `label`, `id`
+    overridden: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
@@ -98,8 +100,7 @@ class Catalog:
 
     @property
     def is_labeled(self) -> bool:
-        has_field = self.settled is not None and self.settled.schema.label is not None
-        return self.label_column is not None or has_field
+        return self.label_column is not None or self.settled.schema.label is not None
 
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
@@ -117,7 +118,8 @@ class Catalog:
         if "label" in columns:
             labels = [tuple(label) for label in columns["label"]]
         ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
-        return Rows(ids, paths, sizes, labels, *map(columns.get, PLACE_COLUMNS))
+        places = (columns.get(name, ()) for name in PLACE_COLUMNS)
+        return Rows(ids, paths, sizes, labels, *places)
 
     def with_ids_from(self, first: int) -> Catalog:
         return replace(self, table=self.table.with_columns(pl.col("index") + first))
@@ -145,17 +147,6 @@ class Catalog:
         counted = self.table.filter(~pl.col("path").is_in(list(without)))
         counts = counted.group_by("cls").len().sort("cls")
         return dict.fromkeys(range(len(self.classes or ())), 0) | dict(counts.iter_rows())
-
-    def without_objects(self) -> int:
-        """Count the samples without objects, if the labels are detection labels."""
-        if self.label_column != "label":
-            return 0
-        label, count = pl.col("label"), pl.col("label").list.len()
-        header, width = label.list.get(0), label.list.get(1, null_on_oob=True)
-        is_detection = (header >= 2) & (width >= 5) & ((count - header) % width == 0)
-        is_empty, has_objects = is_detection & (count == header), is_detection & (count > header)
-        counts = self.table.select(is_empty.sum(), objects=has_objects.sum()).row(0)
-        return int(counts[0]) if counts[1] else 0
 
     def keys(self) -> pl.Series:
         return self._stream(key_expr().alias("key"))
@@ -212,6 +203,9 @@ class Catalog:
     def mtimes_digest(self) -> str:
         """Identify the times at which the files were last changed: a SHA-256 in hexadecimal."""
         return hashlib.sha256(b"".join(_content(self.table["mtime"]))).hexdigest()
+
+
+Found: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source returns
 
 
 def _u64(number: int) -> pl.Expr:

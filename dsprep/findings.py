@@ -33,8 +33,6 @@ SKIP_KINDS = frozenset(
 )
 """Something that lies in the source and never was a sample: reported, and no more."""
 
-DIRECTORIES = "directories"  # what `count_skipped` counts besides extensions
-
 
 class Reject(NamedTuple):
     """A sample of the source that is not packed: its path and the reason."""
@@ -108,7 +106,7 @@ def count_skipped(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
     for finding in findings:
         if finding.kind in SKIP_KINDS:
             is_directory = finding.path.endswith("/")
-            what = DIRECTORIES if is_directory else extension_in(finding.path)
+            what = "directories" if is_directory else extension_in(finding.path)
             counts.setdefault(finding.kind, Counter())[what] += 1
     return {
         kind: dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))

@@ -11,20 +11,20 @@ Importing this must stay cheap: ``dsprep pack --help`` does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from functools import cache, partial, wraps
-from inspect import signature
+from inspect import Parameter, Signature
 from typing import (
     TYPE_CHECKING,
     Any,
     NamedTuple,
     ParamSpec,
+    Self,
     TypeVar,
     dataclass_transform,
     get_type_hints,
 )
 
-from dsprep.arguments import AnyPath, bind
+from dsprep.arguments import AnyPath, accept
 from dsprep.errors import OptionError
 from dsprep.options import given_options, option_name
 
@@ -39,26 +39,97 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-_OTHERWISE = {
-    "choices": (),
-    "metavar": "",
-    "least": 1,  # the smallest number that it takes; None if any
-    "rare": False,  # whether only `--help-all` shows it
-    "folders": False,  # whether the formats to choose from include those of a folder
-}
+class Option(NamedTuple):
+    """An option as a class declares it."""
+
+    name: str = ""
+    hint: str = ""  # its type
+    default: Any = Parameter.empty
+    positional: bool = False
+    group: str = ""  # its heading in the help; without one, it is no option of the command line
+    help: str = ""
+    choices: Sequence[str] = ()
+    metavar: str = ""
+    least: int | None = 1  # the smallest number that it takes; None if any
+    rare: bool = False  # whether only `--help-all` shows it
+    folders: bool = False  # whether the formats to choose from include those of a folder
 
 
 def option(group: str, help: str, *, default: Any = None, **values: Any) -> Any:
     """Declare an option: its heading in the help, what it does, and which values it takes."""
-    assert values.keys() <= _OTHERWISE.keys()
-    return field(default=default, metadata=_OTHERWISE | {"group": group, "help": help} | values)
+    return Option(group=group, help=help, default=default, **values)
+
+
+def field(*, kw_only: bool = True) -> Any:
+    """Declare an option without a default; one that is not ``kw_only`` may be given by position."""
+    return Option(positional=not kw_only)
+
+
+@cache
+def options_in(kind: type) -> dict[str, Option]:
+    """Return the options that a class declares or inherits, by name."""
+    found = {}
+    for base in reversed(kind.__mro__):
+        for name, hint in vars(base).get("__annotations__", {}).items():
+            value = vars(base).get(name, Parameter.empty)
+            declared = value if isinstance(value, Option) else Option(default=value)
+            found[name] = declared._replace(name=name, hint=hint)
+    return found
+
+
+@cache
+def _signature_of(kind: type) -> Signature:
+    parameters = [
+        Parameter(
+            each.name,
+            Parameter.POSITIONAL_OR_KEYWORD if each.positional else Parameter.KEYWORD_ONLY,
+            default=each.default,
+            annotation=each.hint,
+        )
+        for each in options_in(kind).values()
+    ]
+    return Signature(sorted(parameters, key=lambda each: each.kind))
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+class Options:
+    """Options that travel together; each class declares some, like fields of a dataclass.
+
+    They are not one: making the methods of all these classes would double the time of a start.
+    """
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        kind: type = type(self)
+        bound = _signature_of(kind).bind(*args, **values)
+        bound.apply_defaults()
+        vars(self).update(bound.arguments)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: options do not change")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by their names on the command line."""
+        return given_options(vars(self))
+
+    def replace(self, **values: Any) -> Self:
+        """Return these options with other values."""
+        return type(self)(**{**vars(self), **values})
+
+    def values_of(self, *kinds: type) -> dict[str, Any]:
+        """Return the options that these classes declare, by name."""
+        return {name: getattr(self, name) for kind in kinds for name in options_in(kind)}
 
 
 _source = partial(option, "Source")
 _fields = partial(option, "Fields")
 _shards = partial(option, "Shards")
 _samples = partial(option, "Samples")
-_run = partial(option, "Run")
+_images, _run = partial(option, "Images"), partial(option, "Run")
 _rare_source, _rare_fields = partial(_source, rare=True), partial(_fields, rare=True)
 _rare_shards, _rare_samples = partial(_shards, rare=True), partial(_samples, rare=True)
 workers_field = _run(
@@ -68,20 +139,7 @@ workers_field = _run(
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def option_class(cls: type[T]) -> type[T]:
-    """Declare the options of a command."""
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def inherited(cls: type[T]) -> type[T]:
-    """Declare options that others inherit; making an ``__init__`` would take the longest."""
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False, init=False)(cls)
-
-
-@inherited
-class SourceOptions:
+class SourceOptions(Options):
     """What is read, and where its labels come from."""
 
     kind: str | None = _source(
@@ -139,8 +197,7 @@ class SourceOptions:
     )
 
 
-@inherited
-class ClassOptions:
+class ClassOptions(Options):
     """How classes are numbered."""
 
     classes: AnyPath | None = _source(
@@ -155,8 +212,7 @@ class ClassOptions:
     )
 
 
-@inherited
-class FieldOptions:
+class FieldOptions(Options):
     """What the fields of samples are."""
 
     image_field: str | None = _fields(
@@ -181,8 +237,7 @@ class FieldOptions:
     no_image: bool = _rare_fields("Accept samples without an image: tables, audio.", default=False)
 
 
-@inherited
-class SelectionOptions:
+class SelectionOptions(Options):
     """Which fields are written, and under which names."""
 
     only: Sequence[str] = _fields(
@@ -197,8 +252,7 @@ class SelectionOptions:
     )
 
 
-@inherited
-class KeepOptions:
+class KeepOptions(Options):
     """Which fields a transform may leave as they are."""
 
     keep_fields: Sequence[str] = _rare_fields(
@@ -209,7 +263,6 @@ class KeepOptions:
     )
 
 
-@inherited
 class ImageOptions(KeepOptions):
     """How samples are made: what is done to images, and which are refused."""
 
@@ -229,8 +282,26 @@ class ImageOptions(KeepOptions):
     )
 
 
-@inherited
-class FormatOptions:
+class TransformOptions(Options):
+    """What is done to images: the command line makes a ``Transform`` of these."""
+
+    resize: int | tuple[int, int] | None = _images(
+        "Resize: N for the shorter edge, or WxH. Images are not enlarged, unless --enlarge says "
+        "so.",
+        metavar="N|WxH",
+    )
+    crop: int | tuple[int, int] | None = _images(
+        "Cut this size out of the center, after --resize.", metavar="N|WxH"
+    )
+    enlarge: bool = _images("Let --resize enlarge small images.", default=False)
+    encode: str = _images(
+        "Re-encode images.", default="keep", choices=("keep", "jpeg", "png", "webp")
+    )
+    quality: int | None = _images("JPEG and WebP quality, 1–100.  [default: 90]")
+    color: str = _images("Convert colors.", default="keep", choices=("keep", "rgb", "gray"))
+
+
+class FormatOptions(Options):
     """The format that is written, and how samples are laid out in it."""
 
     to: str | None = _shards("Format to write.  [default: by the suffix of DEST]")
@@ -247,8 +318,7 @@ class FormatOptions:
     )
 
 
-@inherited
-class SizeOptions:
+class SizeOptions(Options):
     """How large shards are."""
 
     target_size: int | str | None = _shards("Maximum size of a shard on disk.  [default: 200MB]")
@@ -256,17 +326,7 @@ class SizeOptions:
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
-class Given:
-    """Options that know which of them were given."""
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given, by their names on the command line."""
-        return given_options(vars(self))
-
-
-@inherited
-class CommandOptions(Given):
+class CommandOptions(Options):
     """What is read, and how the command runs."""
 
     sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
@@ -275,7 +335,6 @@ class CommandOptions(Given):
     progress: Progress | None = None  # receives the progress
 
 
-@inherited
 class RunOptions(CommandOptions):
     """What is written, and which bad samples are rejected."""
 
@@ -288,7 +347,6 @@ class RunOptions(CommandOptions):
     )
 
 
-@inherited
 class WriteOptions(
     RunOptions,
     SizeOptions,
@@ -310,7 +368,6 @@ class WriteOptions(
     overwrite: bool = _run("Replace what is at DEST.", default=False)
 
 
-@option_class
 class PackOptions(ImageOptions, WriteOptions):
     """The options of ``pack``."""
 
@@ -318,7 +375,6 @@ class PackOptions(ImageOptions, WriteOptions):
     seed: int | None = _seed
 
 
-@option_class
 class ConvertOptions(ImageOptions, WriteOptions):
     """The options of ``convert``."""
 
@@ -333,7 +389,6 @@ class ConvertOptions(ImageOptions, WriteOptions):
     )
 
 
-@option_class
 class ShardOptions(WriteOptions):
     """The options of ``shard``."""
 
@@ -355,7 +410,6 @@ class ShardOptions(WriteOptions):
     )
 
 
-@option_class
 class AppendOptions(
     RunOptions, KeepOptions, SizeOptions, SelectionOptions, FieldOptions, SourceOptions
 ):
@@ -371,7 +425,6 @@ _split = partial(option, "Split")
 _leaks = partial(option, "Leaks")
 
 
-@option_class
 class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
     """The options of ``split``."""
 
@@ -434,8 +487,7 @@ class Rule(NamedTuple):
     pattern: str  # `*` is anything, slashes included; `?` one character; `[ab]` one of these
 
 
-@option_class
-class SyncOptions(Given):
+class SyncOptions(Options):
     """The options of ``sync``."""
 
     source: AnyPath = field(kw_only=False)
@@ -471,30 +523,33 @@ _RAISED = """    Raises:
 
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
-    """Let callers give the fields of an option object to a function as plain arguments."""
-    # They are converted and checked as `dsprep.arguments.public` does it.
+    """Let callers give the options of a class to a function as plain arguments."""
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            hints, choices = _checks(kind, function)
-            values = bind(function.__name__, parameters, hints, *args, **kwargs).arguments
-            for name, value in values.items():
-                if name in choices and value is not None and value not in choices[name]:
+            hints, name_of_call = _types_of(kind, function), function.__name__
+            try:
+                values = parameters.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{name_of_call}() {error}") from None
+            for name, given in values.items():
+                values[name] = value = accept(f"{name_of_call}: {name}", hints[name], given)
+                choices = declared[name].choices
+                if choices and value is not None and value not in choices:
                     raise OptionError(
-                        f"{option_name(name)} {value}: choose one of {', '.join(choices[name])}"
+                        f"{option_name(name)} {value}: choose one of {', '.join(choices)}"
                     )
             return function(kind(**values))  # type: ignore[call-arg]
 
-        parameters = signature(kind)
-        call.__signature__ = parameters.replace(  # type: ignore[attr-defined]
-            return_annotation=signature(function).return_annotation
+        declared = options_in(kind)
+        parameters = _signature_of(kind).replace(
+            return_annotation=function.__annotations__["return"]
         )
+        call.__signature__ = parameters  # type: ignore[attr-defined]
         del call.__wrapped__  # whose signature documentation would show instead
         told = "".join(
-            f"        {each.name}: {each.metadata['help']}\n"
-            for each in fields(kind)  # type: ignore[arg-type]
-            if each.metadata
+            f"        {each.name}: {each.help}\n" for each in declared.values() if each.help
         )
         text, returns, rest = (function.__doc__ or "").rstrip().partition("    Returns:")
         raised = "" if "Raises:" in rest else _RAISED
@@ -506,28 +561,12 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
 
 
 @cache
-def _checks(
-    kind: Callable[..., Any], function: Callable[..., Any]
-) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
-    """Return the types of the fields of an option object, and their choices."""
+def _types_of(kind: Callable[..., Any], function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of options; some may be imported by the module of the function only."""
     from dsprep.images.transform import Transform
     from dsprep.progress import Progress
     from dsprep.schema import Schema
     from dsprep.storage.s3.config import S3Config
 
-    known = (Progress, S3Config, Schema, Transform)
-    # with the types that only the function's module may import
-    names = function.__globals__ | {each.__name__: each for each in known}
-    hints = get_type_hints(kind, localns=names)
-    declared = {each.name: each.metadata for each in fields(kind)}  # type: ignore[arg-type]
-    return hints, {name: each["choices"] for name, each in declared.items() if each.get("choices")}
-
-
-def names_of(kind: type) -> list[str]:
-    """Return the names of the options that a class declares."""
-    return [each.name for each in fields(kind)]
-
-
-def values_of(options: object, kind: type) -> dict[str, Any]:
-    """Return those options that a class declares, by name."""
-    return {name: getattr(options, name) for name in names_of(kind)}
+    known = {each.__name__: each for each in (Progress, S3Config, Schema, Transform)}
+    return get_type_hints(kind, localns=function.__globals__ | known)

@@ -8,7 +8,8 @@ destination has been looked at; what SOURCE holds when it has been indexed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import OptionError
@@ -57,20 +58,14 @@ _NAMES = {
 """Options whose names are not those of the parameters of functions."""
 
 
-class Condition(NamedTuple):
-    """When options take effect."""
-
-    holds: Callable[[Given], bool]  # by the options that were given, and the facts
-    facts: tuple[str, ...] = ()  # the facts that it needs
-
-
 class Rule(NamedTuple):
     """When some options take effect."""
 
-    options: tuple[str, ...]
-    takes_effect: Condition
+    commands: Sequence[str]  # the commands that it is for; none means all with the option
+    options: Sequence[str]
     why_not: str  # what is wrong if they do not, and what to do; may name facts
-    commands: tuple[str, ...]  # the commands that it is for; none means all with the option
+    holds: Callable[[Given], bool]  # whether they do, by the options that were given, and the facts
+    facts: Sequence[str]  # the facts that it needs
 
 
 def _changes_images(known: Given) -> bool:
@@ -78,26 +73,25 @@ def _changes_images(known: Given) -> bool:
     return any(known.get(name) not in (None, "keep") for name in options)
 
 
-_CONDITIONS = {
-    "tfrecord": Condition(lambda known: known["format"] == "tfrecord", ("format",)),
-    "webdataset": Condition(lambda known: known["format"] == "webdataset", ("format",)),
-    "augmented": Condition(lambda known: known["format"] == "augmented-manifest", ("format",)),
-    "features": Condition(
-        lambda known: known["format"] == "tfrecord" or known["tfrecords"], ("format", "tfrecords")
+_CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
+    "tfrecord": (lambda known: known["format"] == "tfrecord", ["format"]),
+    "webdataset": (lambda known: known["format"] == "webdataset", ["format"]),
+    "augmented": (lambda known: known["format"] == "augmented-manifest", ["format"]),
+    "features": (
+        lambda known: known["format"] == "tfrecord" or known["tfrecords"],
+        ["format", "tfrecords"],
     ),
-    "suffix": Condition(
-        lambda known: not known["gzip"] or known["--compression"] == "gzip", ("gzip",)
-    ),
-    "shuffling": Condition(lambda known: known.get("--shuffle") is not False),
-    "rejecting": Condition(lambda known: known.get("--on-error") != "fail"),
-    "changes": Condition(_changes_images),
+    "suffix": (lambda known: not known["gzip"] or known["--compression"] == "gzip", ["gzip"]),
+    "shuffling": (lambda known: known.get("--shuffle") is not False, []),
+    "rejecting": (lambda known: known.get("--on-error") != "fail", []),
+    "changes": (_changes_images, []),
     # whether images may become JPEG or WebP
-    "lossy": Condition(lambda known: known.get("--encode") != "png" and _changes_images(known)),
+    "lossy": (lambda known: known.get("--encode") != "png" and _changes_images(known), []),
     # remote files are refused first
-    "decoding": Condition(lambda known: bool(known.get("--decode")), ("remote",)),
-    "file": Condition(lambda known: known.get("--output") not in (None, "-")),
+    "decoding": (lambda known: bool(known.get("--decode")), ["remote"]),
+    "file": (lambda known: known.get("--output") not in (None, "-"), []),
 }
-"""Conditions that are more than another option or a true fact."""
+"""Conditions that are more than another option or a true fact, with the facts that they need."""
 
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
@@ -232,27 +226,26 @@ sync: OBJECTS needs remote
 """
 
 
-def _rules(text: str) -> Iterator[Rule]:
-    lines = filter(None, text.splitlines())
+@cache
+def rules() -> Sequence[Rule]:
+    """Return when each option takes effect that does not always; ``--help`` needs none of it."""
+    found, lines = [], filter(None, _RULES.splitlines())
     for line, why_not in zip(lines, lines, strict=True):
         commands, _, what = line.rpartition(": ")
         options, verb, others = re.split(r" (needs|excludes) ", what)
         for name, names in _GROUPS.items():
             options = options.replace(name, names)
         condition = _CONDITIONS.get(others) or _condition(verb == "needs", others.split())
-        for_commands = tuple(commands.split(", ")) if commands else ()
-        yield Rule(tuple(options.split()), condition, why_not.strip(), for_commands)
+        for_commands = commands.split(", ") if commands else []
+        found.append(Rule(for_commands, options.split(), why_not.strip(), *condition))
+    return found
 
 
-def _condition(needed: bool, names: Sequence[str]) -> Condition:
+def _condition(needed: bool, names: Sequence[str]) -> tuple[Callable[[Given], bool], Sequence[str]]:
     def holds(known: Given) -> bool:
         return needed == any(known.get(name) not in (None, False, ()) for name in names)
 
-    return Condition(holds, tuple(name for name in names if not name.startswith("--")))
-
-
-RULES = tuple(_rules(_RULES))
-"""All options that do not always take effect."""
+    return holds, [name for name in names if not name.startswith("--")]
 
 
 def option_name(parameter: str) -> str:
@@ -276,12 +269,11 @@ def _is_left_out(name: str, value: Any) -> bool:
 
 def require_effect(command: str, given: Given, **facts: Any) -> None:
     """Refuse an option that cannot take effect, as far as the facts that are known decide it."""
-    for rule in RULES:
-        condition = rule.takes_effect
-        if rule.commands and command not in rule.commands or not facts.keys() >= {*condition.facts}:
+    for rule in rules():
+        if rule.commands and command not in rule.commands or not facts.keys() >= {*rule.facts}:
             continue
         for option in rule.options:
-            if given.get(option) is not None and not condition.holds({**given, **facts}):
+            if given.get(option) is not None and not rule.holds({**given, **facts}):
                 shown = _shown(option, given[option])
                 raise OptionError(f"{shown} has no effect: {rule.why_not.format_map(facts)}")
 

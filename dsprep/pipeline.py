@@ -15,20 +15,24 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.values import is_detection_label, is_sized_header
-from dsprep.images.decode import DEFAULT_MAX_PIXELS, make_check, require_readable
-from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
+from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import (
+    FACTS_OF,
+    Encoded,
+    Transform,
+    is_turned,
+    make_check,
+    require_readable,
+)
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
-
-_REPORT_EVERY = 8
-# called with the samples measured since the last call, and their bytes
-Report: TypeAlias = Callable[[int, int], None]
+from dsprep.workers.worker import Report, counted
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Images:
         if IMAGE in self.keep_fields:
             raise OptionError("--keep-fields image: the image is what a transform changes")
 
+    def readable(self, layout: Format) -> frozenset[str] | None:
+        """Return the kinds of image that may be written; None for any."""
+        return None if self.check == "none" else layout.limits.images
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -57,12 +65,7 @@ class Pipeline:
     key: str = "path"  # `path` or `index`: where keys come from; `path` keeps those of samples
     classes: tuple[str, ...] | None = None  # class names by number
     copies: bool = False  # whether encoded samples are copied as they are
-    from_rows: frozenset[str] = frozenset()  # what samples take from their rows: `label`, `id`
-
-    @property
-    def readable(self) -> frozenset[str] | None:
-        """The kinds of image that may be written; None for any."""
-        return None if self.images.check == "none" else self.layout.readable_images
+    overridden: frozenset[str] = frozenset()  # what rows change in samples: `label`, `id`
 
     @property
     def typed_facts(self) -> frozenset[str]:
@@ -83,7 +86,7 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
     image_name, label_name = schema.image or "image", schema.label
     kind = schema.label_field.type if schema.label_field else ""
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
-    overrides = "label" in pipeline.from_rows
+    overrides = "label" in pipeline.overridden
     read = pipeline.reader.read(rows)
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if isinstance(found, BadSample):
@@ -112,7 +115,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     renew = _fact_maker(pipeline)
     layout = pipeline.layout
     by_index, whole = pipeline.key == "index", pipeline.reader.reads_samples
-    keeps_id = "id" in pipeline.from_rows or not whole
+    keeps_id = "id" in pipeline.overridden or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
     looks = pipeline.looks or not whole
 
@@ -144,7 +147,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
 
 def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     """Return a function from a path and the file's bytes to the image to write."""
-    images, readable = pipeline.images, pipeline.readable
+    images, readable = pipeline.images, pipeline.images.readable(pipeline.layout)
     # To write the width of an image, dsprep reads its header even if nothing is checked.
     level = images.check or "header"
     level = "header" if level == "none" and pipeline.typed_facts else level
@@ -236,7 +239,10 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     pipeline, rows = task
     began, reason, layout = time.perf_counter(), "", pipeline.layout
     sizes: list[int | None] = []
-    for sample in make_samples(pipeline, rows):
+    total = 0
+    samples = counted(make_samples(pipeline, rows), report, lambda: total)
+    for sample in samples:
+        size = None
         try:
             if isinstance(sample, BadSample):
                 raise sample
@@ -246,14 +252,10 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
             if pipeline.reader.reads_samples:
                 texts = (value for value in fields.values() if isinstance(value, bytes))
                 size = sum(map(len, parts)) or sum(map(len, texts))
-            sizes.append(size)
         except BadSample as error:
-            sizes.append(None)
             reason = reason or str(error)
-        if len(sizes) % _REPORT_EVERY == 0:
-            report(_REPORT_EVERY, sum(filter(None, sizes[-_REPORT_EVERY:])))
-    rest = len(sizes) % _REPORT_EVERY
-    report(rest, sum(filter(None, sizes[len(sizes) - rest :])))
+        sizes.append(size)
+        total += size or 0
     return Measured(sizes, time.perf_counter() - began, reason)
 
 
@@ -364,12 +366,11 @@ def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | N
     dependents = _dependents_finder(pipeline)
 
     def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
-        if not (fields := dependents(sample)):
-            return None
-        if transform.moves:
+        fields = dependents(sample)
+        if fields and transform.moves:
             where = f"as in the sample {sample.key!r}"
             raise geometry_error(transform.moving_option, dict.fromkeys(fields, where))
-        if not is_turned(data):
+        if not fields or not is_turned(data):
             return None
         return BadSample(
             f"its EXIF orientation turns the image, but not {', '.join(fields)}, which may depend "

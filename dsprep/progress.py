@@ -53,7 +53,9 @@ class LogProgress(Progress):
 
     def begin(self, task: str, samples: int, size: int) -> None:
         """Begin, and show nothing yet: most tasks end before anything is due."""
-        self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
+        # A task without samples, such as unpacking, counts bytes.
+        self._in_bytes = not samples and size > 0
+        self._task, self._total, self._done, self._bytes = task, samples or size, 0, 0
         self._began = self._written = time.monotonic()
 
     def note(self, text: str) -> None:
@@ -62,7 +64,7 @@ class LogProgress(Progress):
 
     def advance(self, samples: int, size: int) -> None:
         """Count, and show the progress when it is due."""
-        self._done += samples
+        self._done += size if self._in_bytes else samples
         self._bytes += size
         self._show(time.monotonic())
 
@@ -71,14 +73,17 @@ class LogProgress(Progress):
             return
         self._written = now
         rate = self._done / (now - self._began)
-        left = (self._samples - self._done) / rate if rate > 0 else 0.0
-        self.note(f"{self._line(now - self._began, rate)}, {format_duration(left)} left")
+        left = (self._total - self._done) / rate if rate > 0 else 0.0
+        until = f", {format_duration(left)} left" if self._total else ""  # 0 if it is unknown
+        self.note(self._line(now - self._began, rate) + until)
 
     def _line(self, seconds: float, rate: float) -> str:
-        return (
-            f"{self._task}: {self._done:,} of {self._samples:,} samples, {rate:,.0f} samples/s, "
-            f"{format_size(self._bytes / seconds)}/s"
-        )
+        if self._in_bytes:
+            done = f"{format_size(self._done)} of {format_size(self._total)}"
+        else:
+            total = f" of {self._total:,}" if self._total else ""
+            done = f"{self._done:,}{total} samples, {rate:,.0f} samples/s"
+        return f"{self._task}: {done}, {format_size(self._bytes / seconds)}/s"
 
 
 class BarProgress(LogProgress):
@@ -93,7 +98,7 @@ class BarProgress(LogProgress):
         with suppress(OSError):  # the terminal may be closed
             if self._bar is None:
                 self._bar = self._new_bar(seconds)
-            self._bar.total = self._samples
+            self._bar.total = self._total
             self._bar.set_postfix_str(self._postfix(seconds), refresh=False)
             self._bar.update(self._done - self._bar.n)
 
@@ -106,14 +111,18 @@ class BarProgress(LogProgress):
 
     def _new_bar(self, seconds: float) -> Any:
         """Return a bar for a task that began some seconds ago; its first update draws it."""
+        count, rate = "{n:,}/{total:,}", "{rate_fmt}{postfix}"
+        if self._in_bytes:
+            count, rate = "{n_fmt}/{total_fmt}B", "{rate_fmt}"
         bar = new_bar(
             self._stream,
             self._task,
-            self._samples,
-            unit=" samples",
+            self._total,
+            unit="B" if self._in_bytes else " samples",
+            unit_scale=self._in_bytes,
             delay=_PATIENCE,
             smoothing=0,
-            bar_format="{desc} {percentage:3.0f}% |{bar}| {n:,}/{total:,}  {rate_fmt}{postfix}  "
+            bar_format=f"{{desc}} {{percentage:3.0f}}% |{{bar}}| {count}  {rate}  "
             "{remaining} left",
         )
         bar.start_t -= seconds

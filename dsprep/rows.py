@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.sample import Sample
 from dsprep.schema import Reading, Table
+
+Pixels: TypeAlias = Callable[[Sample], Sample]  # makes a PNG of the bare pixels in a sample
 
 
 @dataclass(slots=True)
@@ -22,27 +24,17 @@ class Rows:
     # class numbers, tuples of numbers, or None for samples without labels
     labels: Sequence[int] | Sequence[tuple[float, ...]] | None
     # for files of many samples: the position of each sample's file in the reader's `sources()`
-    files: Sequence[int] | None = None
-    offsets: Sequence[int] | None = None  # where each sample begins in that file
-    stored: Sequence[int] | None = None  # bytes that each takes there; None where that is its size
+    files: Sequence[int] = ()
+    offsets: Sequence[int] = ()  # where each sample begins in that file
+    stored: Sequence[int] = ()  # bytes that each takes there; empty where that is its size
 
     def without(self, rejected: Collection[int]) -> Rows:
         """Return the rows without some positions."""
         if not rejected:
             return self
         kept = [position for position in range(len(self.ids)) if position not in rejected]
-
-        def chosen(column: Sequence[Any] | None) -> list[Any] | None:
-            return None if column is None else [column[position] for position in kept]
-
-        return Rows(*(chosen(getattr(self, each.name)) for each in fields(self)))  # type: ignore[arg-type]
-
-
-class Pixels(Protocol):
-    """Finds the image of a sample that has it as bare pixels."""
-
-    def encoded(self, sample: Sample) -> Sample:
-        """Return the sample with these pixels as a PNG."""
+        columns: list[Any] = [getattr(self, each.name) for each in fields(self)]
+        return Rows(*(column and [column[position] for position in kept] for column in columns))
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Reader(ABC):
     encodes: ClassVar[bool] = False
     # converts whole samples to the schema; None leaves them raw
     reading: Reading | None = field(default=None, kw_only=True)
-    # where whole samples have bare pixels, which become a PNG; None if nowhere
+    # if whole samples have bare pixels as their image
     pixels: Pixels | None = field(default=None, kw_only=True)
 
     @property
@@ -69,7 +61,7 @@ class Reader(ABC):
             return sample
         try:
             if self.pixels is not None:
-                sample = self.pixels.encoded(sample)
+                sample = self.pixels(sample)
             return sample if self.reading is None else self.reading(sample)
         except BadSample as error:
             return error

@@ -54,7 +54,9 @@ def download(
 
 def copy(source: S3Store, key: str, target: S3Store, new_key: str) -> Transferred:
     """Copy an object."""
-    return uploading.copy(source, key, target, new_key, _options())
+    stored = source.stat(key)
+    assert stored is not None
+    return uploading.copy(source, stored, target, new_key, _options())
 
 
 def _options(pace: Pace | None = None, **options: Any) -> TransferOptions:

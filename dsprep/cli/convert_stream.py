@@ -19,7 +19,7 @@ from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_err
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
-from dsprep.keywords import names_of
+from dsprep.keywords import options_in
 from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import destination_errors, publish
@@ -28,9 +28,9 @@ from dsprep.storage.location import require_disk
 STREAM = "-"
 
 
-def convert_stdin(sources: Sequence[str], dest: str, quiet: bool, **options: Any) -> int:
+def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any) -> int:
     """Convert one shard front to back, in constant memory."""
-    if len(sources) > 1:
+    if len(source) > 1:
         raise OptionError("-: a stream is one shard; name one SOURCE")
     given = given_on_the_command_line(click.get_current_context())
     require_effect("convert", given, stream=True, stdout=dest == STREAM)
@@ -46,17 +46,17 @@ def convert_stdin(sources: Sequence[str], dest: str, quiet: bool, **options: Any
         if not quiet:
             click.echo(visible(f"note: {note}"), err=True)
 
-    taken = {name: options[name] for name in names_of(StreamOptions) if name in options}
+    taken = {name: options[name] for name in options_in(StreamOptions) if name in options}
     taken |= {
-        "source": _format(sources[0], options["kind"], "--from"),
+        "source": _format(source[0], options["kind"], "--from"),
         "to": _format(dest, options["to"], "--to"),
-        "name": "stdin" if sources[0] == STREAM else sources[0],
+        "name": "stdin" if source[0] == STREAM else source[0],
         "max_errors": 0 if options["on_error"] == "fail" else options["max_errors"],
         "on_reject": on_reject,
         "on_note": on_note,
     }
-    with _open_source(sources[0]) as source, _destination(dest, options["overwrite"]) as output:
-        for block in convert_stream(source, **taken):
+    with _open_source(source[0]) as shard, _destination(dest, options["overwrite"]) as output:
+        for block in convert_stream(shard, **taken):
             with destination_errors("stdout" if dest == STREAM else dest):
                 try:
                     output.write(block)

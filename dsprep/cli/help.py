@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from dsprep.options import require_effect
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LAST = "Run"  # the group of `--help`, which click itself adds as the last option
 
@@ -64,16 +62,31 @@ class GroupedCommand(click.Command):
 
     context_class = _Context
 
-    def __init__(self, *args: Any, alias: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        """Take what click's commands take; ``alias`` has names of options that the help omits."""
+    def __init__(
+        self,
+        *args: Any,
+        params: Callable[[], list[click.Parameter]],
+        aliases: Mapping[str, str] = {},
+        **kwargs: Any,
+    ) -> None:
+        """Take what click's commands take, and other names of options, which the help omits.
+
+        ``params`` is a function: a module with many commands makes the options of one only.
+        """
         super().__init__(*args, **kwargs)
-        if alias:
-            self.context_settings["token_normalize_func"] = lambda word: alias.get(word, word)
-        if any(getattr(parameter, "rare", False) for parameter in self.params):
-            self.params.append(
-                GroupedOption(
-                    ["--help-all"],
-                    group=_LAST,
+        del self.params  # which would hide those below
+        self._declared = params
+        if aliases:
+            self.context_settings["token_normalize_func"] = lambda word: aliases.get(word, word)
+
+    @cached_property
+    def params(self) -> list[click.Parameter]:  # type: ignore[override]
+        """The arguments and options."""
+        params = self._declared()
+        if any(getattr(parameter, "rare", False) for parameter in params):
+            params.append(
+                option_group(_LAST)(
+                    "--help-all",
                     is_flag=True,
                     is_eager=True,
                     expose_value=False,
@@ -81,10 +94,11 @@ class GroupedCommand(click.Command):
                     help="Show this message with all options, and exit.",
                 )
             )
-        for parameter in self.params:
+        for parameter in params:
             named = (parameter.metavar or "").removesuffix("...")
             if named in _DIRECTORIES or named in _FILES:
                 parameter.type = _Place("dir" if named in _DIRECTORIES else "file")
+        return params
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, unless an option that was given cannot take effect."""
@@ -101,13 +115,11 @@ class GroupedCommand(click.Command):
             if record is not None and isinstance(parameter, click.Option):
                 group = getattr(parameter, "group", _LAST)
                 groups.setdefault(group, []).append(record)
-        for heading in sorted(groups, key=_position):
+        for heading in sorted(
+            groups, key=lambda name: _ORDER.index(name) if name in _ORDER else -1
+        ):
             with formatter.section(heading):
                 formatter.write_dl(groups[heading])
-
-
-def _position(heading: str) -> int:
-    return 1 + _ORDER.index(heading) if heading in _ORDER else 0
 
 
 def _show_all(context: click.Context, option: click.Parameter, wanted: bool) -> None:
@@ -167,6 +179,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
+            from difflib import get_close_matches  # few runs need it
+
             alike = get_close_matches(args[0], self._lazy)
             if args[0].startswith("-") or not alike:
                 raise
@@ -208,10 +222,6 @@ class DefaultGroup(LazyGroup):
         self.format_commands(ctx, formatter)
 
 
-def option_group(group: str) -> Callable[..., Callable[[F], F]]:
-    """Return a decorator like ``click.option`` for the options of one heading."""
-
-    def option(*args: Any, **kwargs: Any) -> Callable[[F], F]:
-        return click.option(*args, cls=GroupedOption, group=group, **kwargs)
-
-    return option
+def option_group(group: str) -> Callable[..., GroupedOption]:
+    """Return a function that makes options of one heading, from what ``click.option`` takes."""
+    return lambda *names, **values: GroupedOption(names, group=group, **values)

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
 
-from dsprep.cli.help import GroupedCommand, LazyGroup, option_group
-from dsprep.cli.options import (
-    options_of,
-    output_options,
-    source_options,
-    take_source,
-    together,
-    workers_option,
-)
+from dsprep.cli.help import LazyGroup, option_group
+from dsprep.cli.options import command, source_options, take_source, workers_option
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 from dsprep.lists import options as of
@@ -42,21 +34,6 @@ DIFFERENT_EXIT_CODE = 1
 
 _conflicts, _IN_FAVOR = option_group("Conflicts"), "Resolve conflicts in favor of "
 _ROWS, _CHANGES = ("paths", "ids", "chosen"), ("label", "new_path")
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def _command(
-    arguments: str, *options: Decorator, name: str | None = None
-) -> Callable[[Callable[..., Any]], GroupedCommand]:
-    """Declare a command with arguments of these metavars, its options and those of its report."""
-    named = [
-        click.argument(word.rstrip(".").lower(), metavar=word, nargs=-1, required=True)
-        if word.endswith("...")
-        else click.argument(word.lower(), metavar=word)
-        for word in arguments.split()
-    ]
-    declared = together(*named, *options, output_options)
-    return lambda function: click.command(name, cls=GroupedCommand)(declared(function))
 
 
 def _call(command: str, *arguments: Any, **options: Any) -> Any:
@@ -89,13 +66,13 @@ def lst() -> None:
     """
 
 
-@_command(
+@command(
     "ROOT...",
     source_options,
     option_group("List")(
         "-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.'
     ),
-    options_of(of.CreateOptions),
+    of.CreateOptions,
     workers_option,
 )
 def create(root: tuple[str, ...], output: str, **options: Any) -> int:
@@ -119,7 +96,7 @@ def create(root: tuple[str, ...], output: str, **options: Any) -> int:
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@_command("LIST ROOT...", source_options, options_of(of.AppendOptions), workers_option)
+@command("LIST ROOT...", source_options, of.AppendOptions, workers_option)
 def append(list: str, root: tuple[str, ...], **options: Any) -> int:
     """Add to LIST the images in ROOT that it does not name.
 
@@ -139,7 +116,7 @@ def append(list: str, root: tuple[str, ...], **options: Any) -> int:
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@_command("LIST", options_of(of.EditOptions), name="set")
+@command("LIST", of.EditOptions, name="set")
 def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> None:
     """Change the label or the path of the rows that meet all conditions.
 
@@ -154,7 +131,7 @@ def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> 
     _call("set", list, label=label, new_path=new_path, **options)
 
 
-@_command("LIST", options_of(of.EditOptions, without=_CHANGES))
+@command("LIST", of.EditOptions, without=_CHANGES)
 def remove(list: str, **options: Any) -> None:
     """Remove the rows that meet all conditions.
 
@@ -167,7 +144,7 @@ def remove(list: str, **options: Any) -> None:
     _call("remove", list, **options)
 
 
-@_command("LIST OLD NEW", options_of(of.EditOptions, without=_CHANGES + _ROWS), name="replace")
+@command("LIST OLD NEW", of.EditOptions, without=_CHANGES + _ROWS, name="replace")
 def replace_(list: str, old: str, new: str, **options: Any) -> None:
     """Replace the prefix OLD of paths by NEW.
 
@@ -179,7 +156,7 @@ def replace_(list: str, old: str, new: str, **options: Any) -> None:
     _call("replace", list, prefix=(old, new), **options)
 
 
-@_command(
+@command(
     "LIST...",
     option_group("Change")(
         "--map",
@@ -189,7 +166,7 @@ def replace_(list: str, old: str, new: str, **options: Any) -> None:
         help="A line per change: the old class or a pattern of paths, a tab or a comma, and the "
         "new class.",
     ),
-    options_of(of.RelabelOptions),
+    of.RelabelOptions,
 )
 def relabel(list: tuple[str, ...], **options: Any) -> None:
     """Rename, merge and refine the classes of lists.
@@ -206,9 +183,9 @@ def relabel(list: tuple[str, ...], **options: Any) -> None:
     _call("relabel", list, **options)
 
 
-@_command(
+@command(
     "A B",
-    options_of(of.DiffOptions),
+    of.DiffOptions,
     option_group("Compare")(
         "--summary", is_flag=True, help="Print only the summary, without the rows."
     ),
@@ -238,7 +215,7 @@ def diff(a: str, b: str, **options: Any) -> int:
     return 0 if report.diff.is_empty else DIFFERENT_EXIT_CODE
 
 
-@_command("LIST PATCH", options_of(of.PatchOptions))
+@command("LIST PATCH", of.PatchOptions)
 def patch(list: str, patch: str, **options: Any) -> None:
     """Apply PATCH, which dsprep lst diff printed, to LIST.
 
@@ -253,11 +230,11 @@ def patch(list: str, patch: str, **options: Any) -> None:
     _call("patch", list, patch, **options)
 
 
-@_command(
+@command(
     "BASE OURS THEIRS",
     _conflicts("--ours", "take_ours", is_flag=True, help=_IN_FAVOR + "OURS."),
     _conflicts("--theirs", "take_theirs", is_flag=True, help=_IN_FAVOR + "THEIRS."),
-    options_of(of.MergeOptions),
+    of.MergeOptions,
 )
 def merge(
     base: str, ours: str, theirs: str, take_ours: bool, take_theirs: bool, **options: Any
@@ -282,7 +259,7 @@ def merge(
     return DIFFERENT_EXIT_CODE if report.undecided else 0
 
 
-@_command("LIST", options_of(of.CheckOptions))
+@command("LIST", of.CheckOptions)
 def check(list: str, **options: Any) -> int:
     """Find everything that is wrong with LIST, line by line.
 
@@ -300,10 +277,7 @@ def check(list: str, **options: Any) -> int:
     return REJECTS_EXIT_CODE if report.faults else 0
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("list", metavar="LIST")
-@options_of(of.StatsOptions)
-@option_group("Run")("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@command("LIST", of.StatsOptions, without=["quiet"])
 def stats(list: str, **options: Any) -> None:
     """Count the rows and the classes of LIST, and draw how many rows each class has.
 
@@ -317,7 +291,7 @@ def stats(list: str, **options: Any) -> None:
     _call("stats", list, **options)
 
 
-@_command("LIST", options_of(of.SampleOptions))
+@command("LIST", of.SampleOptions)
 def sample(list: str, **options: Any) -> None:
     """Take some of the rows of LIST; ids, labels and order stay.
 

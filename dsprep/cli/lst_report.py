@@ -5,20 +5,30 @@ from __future__ import annotations
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dsprep.cli.records import to_json
-from dsprep.cli.report import more_than, rows_of, show, skipped_text, some_of
+from dsprep.cli.report import (
+    classes_text,
+    more_than,
+    range_text,
+    rows_of,
+    show,
+    skipped_text,
+    some_of,
+)
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
-    from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
+    from dsprep.commands.edit_lists import CreateReport, EditReport
+    from dsprep.commands.inspect_lists import CheckReport, DiffReport, SampleReport
     from dsprep.lists.diff import ClassChange, Move
+    from dsprep.lists.edit import Relabeled
+    from dsprep.lists.merge import Merged
     from dsprep.lists.stats import ClassCount, Statistics
 
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
@@ -30,13 +40,13 @@ def print_report(
     function: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
 ) -> None:
     """Print what a function did; ``summary`` leaves out the rows that differ."""
+    if function == "diff_lists":
+        _print_diff(report, as_json, quiet, summary)
+        return
     paths = [written.path for written in getattr(report, "lists", ())]
     paths += [getattr(report, "path", ""), getattr(report, "output", "")]
     to_stderr = "-" in paths and getattr(report, "written", True)
     stream = sys.stderr if to_stderr else sys.stdout
-    if function == "diff_lists":
-        _print_diff(report, as_json, quiet, summary)
-        return
     if function == "merge_lists" and not as_json:
         show(report, _conflict_lines, False, quiet and not report.undecided, sys.stderr)
     show(report, _LINES[function], as_json, quiet and not getattr(report, "faults", None), stream)
@@ -70,17 +80,12 @@ def _count(things: Sequence[Any], noun: str, after: str = "") -> str:
     return f"{format_count(len(things), noun)}{after}" if things else ""
 
 
-def _span(numbers: Iterable[int]) -> str:
-    least, most = min(numbers), max(numbers)
-    return f"{least:,} to {most:,}"
-
-
-def _unwritten(report: CreateReport | RelabelReport | SampleReport) -> list[str]:
+def _unwritten(report: CreateReport | Relabeled | SampleReport) -> list[str]:
     done = "already done, " if report.already_done else ""
     return [] if report.written else [f"  {done}nothing was written"]
 
 
-def _lists_lines(report: CreateReport | RelabelReport) -> Iterator[str]:
+def _lists_lines(report: CreateReport | Relabeled) -> Iterator[str]:
     for path, rows in report.lists:
         yield f"{_name(path)}: {format_count(rows, 'row')}"
     yield from _unwritten(report)
@@ -88,8 +93,7 @@ def _lists_lines(report: CreateReport | RelabelReport) -> Iterator[str]:
 
 def _create_lines(report: CreateReport) -> Iterator[str]:
     yield from _lists_lines(report)
-    sizes = report.per_class.values()
-    classes = f"{len(sizes):,}, of {_span(sizes)} samples" if sizes else ""
+    classes = classes_text(report.per_class.values())
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
     yield from rows_of(("classes", classes), ("order", order), *_noticed(report))
 
@@ -123,7 +127,7 @@ def _edit_lines(report: EditReport) -> Iterator[str]:
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
 
 
-def _relabel_lines(report: RelabelReport) -> Iterator[str]:
+def _relabel_lines(report: Relabeled) -> Iterator[str]:
     yield from _lists_lines(report)
     moves = [_say_move(move, report.unit) for move in report.moves if move.old != move.new]
     same = sum(move.moved for move in report.moves if move.old == move.new)
@@ -176,7 +180,7 @@ def _other_names(report: DiffReport) -> list[tuple[str, object]]:
     return [("classes", text) for text in some_of(lines)]
 
 
-def _merge_lines(report: MergeReport) -> Iterator[str]:
+def _merge_lines(report: Merged) -> Iterator[str]:
     conflicts = _count(report.conflicts, "conflict")
     left = f", and {conflicts} to decide" if report.undecided else ""
     yield f"{_name(report.path)}: {format_count(report.rows, 'row')}{left}"
@@ -197,7 +201,7 @@ def _merge_lines(report: MergeReport) -> Iterator[str]:
     )
 
 
-def _conflict_lines(report: MergeReport) -> Iterator[str]:
+def _conflict_lines(report: Merged) -> Iterator[str]:
     for conflict in report.conflicts[:_SHOWN]:
         what = f"the sides disagree about the {conflict.what.replace(',', ' and the ')}"
         if conflict.base is None:
@@ -238,17 +242,17 @@ def _check_lines(report: CheckReport) -> Iterator[str]:
 
 def _stats_lines(report: Statistics) -> Iterator[str]:
     yield f"{report.list}: {format_count(report.rows, 'row')}"
-    span = f"{_span(report.widths)} numbers"
-    size = format_count(min(report.widths), "number") if len(report.widths) == 1 else span
+    size = range_text(report.widths, "number")
     labels = {
         "classes": "one class each",
-        "detection": f"objects for detection, {span}",
+        "detection": f"objects for detection, {size}",
         "numbers": f"{size} each, {report.distinct:,} different",
     }
     rows: list[tuple[str, object]] = [("labels", labels[report.kind])]
     if report.objects is not None and report.objects_per_row is not None:
-        least, mean, most = report.objects_per_row
-        per_row = f"{_span((least, most))} a row, {mean:.1f} on average"
+        per_row = "{least:,} to {most:,} a row, {mean:.1f} on average".format_map(
+            report.objects_per_row
+        )
         rows.append(("objects", f"{report.objects:,}; {per_row}"))
     if report.largest is not None and report.smallest is not None:
         rows.append(("classes", f"{len(report.classes):,}"))
@@ -323,14 +327,10 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
     yield f"{_name(report.output)}: {report.kept:,} of {rows}, {share:.3g}%"
     yield from _unwritten(report)
     sizes, wanted = report.classes.values(), report.wanted or 0
-    size = ""
-    if sizes:
-        is_one = min(sizes) == max(sizes)
-        size = format_count(max(sizes), "row") if is_one else f"{_span(sizes)} rows"
     some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
     yield from rows_of(
         ("seed", f"{report.seed}"),
-        ("classes", sizes and f"{len(sizes):,}, {size} each"),
+        ("classes", sizes and f"{len(sizes):,}, {range_text(sizes, 'row')} each"),
         ("short", not sizes and report.kept < wanted and f"{wanted:,} were asked for"),
         ("short", _count([*report.short], "class", f" of fewer than {wanted:,} rows: {some}")),
     )

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import sys
-import traceback
 from contextlib import suppress
 from types import FrameType
 
@@ -20,10 +19,10 @@ from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 from dsprep.progress import WAITS
 
 COMMANDS = {
-    "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),
-    "convert": ("dsprep.cli.convert", "Convert samples from any format to any other."),
-    "shard": ("dsprep.cli.shard", "Change the size, order or number of shards; append, index."),
-    "verify": ("dsprep.cli.verify", "Check shards: complete, undamaged, readable by frameworks."),
+    "pack": ("dsprep.cli.datasets", "Pack images into WebDataset, TFRecord or RecordIO shards."),
+    "convert": ("dsprep.cli.datasets", "Convert samples from any format to any other."),
+    "shard": ("dsprep.cli.datasets", "Change the size, order or number of shards; append, index."),
+    "verify": ("dsprep.cli.datasets", "Check shards: complete, undamaged, readable by frameworks."),
     "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
     "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
@@ -132,12 +131,15 @@ def _shortage(error: BaseException) -> str | None:
         return f"out of memory: {advice}"
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return f"no more threads can be started: {advice}"
-    frames = traceback.extract_tb(error.__traceback__)
+    files, trace = [], error.__traceback__
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
     is_limited = any(resource.getrlimit(each)[0] != resource.RLIM_INFINITY for each in _LIMITS)
     is_loading = (
         is_limited
         and isinstance(error, (ImportError, NameError))
-        and ("polars" in str(error) or any("/polars/" in each.filename for each in frames))
+        and ("polars" in str(error) or any("/polars/" in file for file in files))
     )
     if type(error).__name__ == "PanicException" or is_loading:
         what = str(error).partition("\n")[0]

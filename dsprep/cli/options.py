@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from dsprep.cli.help import option_group
+from dsprep import keywords as of
+from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.errors import OptionError
-from dsprep.keywords import ClassOptions, CommandOptions, FieldOptions, SourceOptions
+from dsprep.keywords import options_in
 from dsprep.options import option_name
 from dsprep.progress import WAITS
 from dsprep.units import parse_size
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from dsprep.images.transform import Transform
     from dsprep.sources.reading import Source
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+Declared: TypeAlias = "type | click.Parameter | Sequence[Declared]"
 
 
 class Parsed(click.ParamType[T]):
@@ -61,6 +60,10 @@ def _parse_dimensions(text: str) -> int | tuple[int, int]:
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
 class FormatChoice(click.Choice[str]):
     """The name of a format. The formats are loaded when a value or the help needs them."""
 
@@ -89,153 +92,121 @@ def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
     return found
 
 
-def split_commas(text: str | None) -> tuple[str, ...]:
-    """Split ``a,b`` into its parts, without blanks around them."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+def command(
+    arguments: str,
+    *declared: Declared,
+    without: Sequence[str] = (),
+    cls: type[GroupedCommand] = GroupedCommand,
+    **about: Any,
+) -> Callable[[Callable[..., Any]], GroupedCommand]:
+    """Declare a command with arguments of these metavars, its options and those of its report."""
 
+    def parameters() -> list[click.Parameter]:
+        found: list[click.Parameter] = []
+        for word in (words := arguments.split()):
+            values: dict[str, Any] = {"metavar": word}
+            if word.endswith("..."):
+                values |= {"nargs": -1, "required": True}
+                if word != words[-1]:  # click takes a single word for what follows
+                    values |= {"required": False, "callback": _require_all}
+            found.append(click.Argument([word.rstrip(".").lower()], **values))
+        found += [*_parameters(declared), *output_options]
+        return [each for each in found if each.name not in without]
 
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Declare options of several commands in one place, in their order."""
-
-    def decorate(function: F) -> F:
-        return functools.reduce(
-            lambda wrapped, option: option(wrapped), reversed(options), function
-        )
+    def decorate(function: Callable[..., Any]) -> GroupedCommand:
+        values: dict[str, Any] = {"name": function.__name__, "help": function.__doc__, **about}
+        return cls(callback=function, params=parameters, **values)
 
     return decorate
 
 
-def options_of(*kinds: type, without: Sequence[str] = ()) -> Callable[[F], F]:
-    """Declare the options that are fields of classes in :mod:`dsprep.keywords`."""
-    declared = [each for kind in kinds for each in _declared(kind) if each.name not in without]
-    return together(*map(_click_option, declared))
+def _parameters(declared: Iterable[Declared]) -> Iterator[click.Parameter]:
+    for each in declared:
+        if isinstance(each, click.Parameter):
+            yield each
+        elif isinstance(each, type):
+            yield from map(_click_option, shown_in(each))
+        else:
+            yield from _parameters(each)
 
 
-def _declared(kind: type) -> list[Field[Any]]:
-    return [each for each in fields(kind) if each.metadata]
+def shown_in(kind: type) -> list[of.Option]:
+    """Return the options of the command line that a class declares."""
+    return [each for each in options_in(kind).values() if each.group]
 
 
-def _click_option(field: Field[Any]) -> Callable[[F], F]:
-    """Return the option that a field declares; its annotation says what the option takes."""
-    declared, hint, name = field.metadata, str(field.type), option_name(field.name)
-    about: dict[str, Any] = {"help": declared["help"], "default": field.default}
-    if declared["metavar"]:
-        about["metavar"] = declared["metavar"]
-    if field.name == "to":
-        about["type"] = FormatChoice(declared["folders"])
-    elif declared["choices"]:
-        about |= {"type": click.Choice(declared["choices"]), "show_default": True}
+def _click_option(declared: of.Option) -> click.Parameter:
+    """Return an option of click; the type that is declared says what it takes."""
+    hint, name = declared.hint, option_name(declared.name)
+    about: dict[str, Any] = {"help": declared.help, "default": declared.default}
+    if declared.metavar:
+        about["metavar"] = declared.metavar
+    if declared.name == "to":
+        about["type"] = FormatChoice(declared.folders)
+    elif declared.choices:
+        about |= {"type": click.Choice(declared.choices), "show_default": True}
     elif hint == "bool":
         about["is_flag"] = True
-        name += f"/--no-{name[2:]}" if field.default else ""
+        name += f"/--no-{name[2:]}" if declared.default else ""
     elif hint.startswith("Mapping"):
-        about |= {"multiple": True, "callback": _read_pairs}
+        about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], name)}
         del about["default"]
     elif hint.startswith("Sequence"):
-        about |= (
-            {"type": Parsed("name[,name...]", split_commas)}
-            if "," in declared["metavar"]
-            else {"multiple": True}
-        )
+        if "," in declared.metavar:
+            about["type"] = Parsed("name[,name...]", _split)
+        else:
+            about["multiple"] = True
+    elif hint.startswith("int | tuple"):
+        about["type"] = Parsed("n|wxh", _parse_dimensions)
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
-    elif field.name == "bandwidth":
+    elif declared.name == "bandwidth":
         about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
     elif hint.startswith("float"):
         about["type"] = click.FLOAT
     elif hint.startswith("int"):
-        about["type"] = click.INT if declared["least"] is None else count(declared["least"])
+        about["type"] = click.INT if declared.least is None else count(declared.least)
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
-    group = option_group(declared["group"])
-    return group(*short, name, field.name, rare=declared["rare"], **about)
+    group = option_group(declared.group)
+    return group(*short, name, declared.name, rare=declared.rare, **about)
 
 
-def _read_pairs(
-    context: click.Context, option: click.Parameter, pairs: tuple[str, ...]
-) -> Mapping[str, str]:
-    return parse_pairs(pairs, max(option.opts, key=len))
-
-
-def _require_sources(
-    context: click.Context, argument: click.Parameter, sources: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Say what is missing; a single word is what click takes for DEST, and SOURCE for missing."""
-    if not sources:
+def _require_all(context: click.Context, argument: click.Parameter, value: Any) -> Any:
+    """Say what is missing, if an argument is that another one follows."""
+    if not value:
         named = " and ".join(
             each.make_metavar(context)
             for each in context.command.params
             if isinstance(each, click.Argument)
         )
         raise click.UsageError(f"Name both, {named}.", context)
-    return sources
+    return value
 
 
-sources_argument = click.argument(
-    "sources", metavar="SOURCE...", nargs=-1, callback=_require_sources
-)
-
-source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
+source_options = (of.SourceOptions, of.ClassOptions, of.FieldOptions)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
     from dsprep.sources.reading import make_source
 
-    kinds = (SourceOptions, ClassOptions, FieldOptions)
-    given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
+    shown = [each.name for kind in source_options for each in shown_in(kind)]
+    given = {name: options.pop(name) for name in shown}
     return make_source(root, others=others, needs_names=True, **given)
-
-
-_images = option_group("Images")
-image_options = together(
-    _images(
-        "--resize",
-        type=Parsed("n|wxh", _parse_dimensions),
-        metavar="N|WxH",
-        help="Resize: N for the shorter edge, or WxH. Images are not enlarged, unless --enlarge "
-        "says so.",
-    ),
-    _images(
-        "--crop",
-        type=Parsed("n|wxh", _parse_dimensions),
-        metavar="N|WxH",
-        help="Cut this size out of the center, after --resize.",
-    ),
-    _images("--enlarge", is_flag=True, help="Let --resize enlarge small images."),
-    _images(
-        "--encode",
-        type=click.Choice(["keep", "jpeg", "png", "webp"]),
-        default="keep",
-        show_default=True,
-        help="Re-encode images.",
-    ),
-    _images("--quality", type=count(), help="JPEG and WebP quality, 1–100.  [default: 90]"),
-    _images(
-        "--color",
-        type=click.Choice(["keep", "rgb", "gray"]),
-        default="keep",
-        show_default=True,
-        help="Convert colors.",
-    ),
-)
 
 
 def take_transform(options: dict[str, Any]) -> Transform | None:
     """Pop the image options out of all options; None if they change nothing."""
     from dsprep.images.transform import Transform
 
-    crop = options.pop("crop")
-    names = ("resize", "enlarge", "encode", "quality", "color")
-    values = {name: options.pop(name) for name in names}
+    values = {name: options.pop(name) for name in options_in(of.TransformOptions)}
+    crop = values.pop("crop")
     transform = Transform(crop=(crop, crop) if isinstance(crop, int) else crop, **values)
     return None if transform.is_copy else transform
 
 
 _run = option_group("Run")
-workers_option = next(
-    _click_option(each) for each in fields(CommandOptions) if each.name == "workers"
-)
-dry_run_option = _run("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
+workers_option = _click_option(options_in(of.CommandOptions)["workers"])
 
 
 def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:
@@ -245,7 +216,7 @@ def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:
     return quiet
 
 
-output_options = together(
+output_options = (
     _run("--json", "as_json", is_flag=True, help="Print the report as JSON."),
     _run(
         "-q",

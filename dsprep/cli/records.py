@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -38,9 +37,9 @@ _NAMES = {
     "seed written notes already_done",
     "EditReport": "path rows changed removed written already_done",
     "PatchReport": "path rows added removed changed reordered written already_done",
-    "RelabelReport": "lists unit moves classes dropped idle written already_done",
+    "Relabeled": "lists unit moves classes dropped idle written already_done",
     "DiffReport": "a b rows counts classes relabelings other_names unread",
-    "MergeReport": "path rows ours theirs order renumbered conflicts decided new_classes",
+    "Merged": "path rows ours theirs order renumbered conflicts decided new_classes",
     "CheckReport": "list rows classes root reader kinds faults",
     "Statistics": "list rows kind widths distinct classes largest smallest imbalance unused "
     "objects objects_per_row",
@@ -55,12 +54,13 @@ _NAMES = {
     "Conflict": "what base ours theirs",
     "Fault": "line kind message",
     "ClassCount": "number name rows objects",
-    "Spread": "least mean most",
 }
 
 
 def print_json(report: Any, stream: TextIO | None = None) -> None:
     """Print a report as one JSON object, in ASCII, which any stdout can write."""
+    import json  # help pages do without
+
     click.echo(json.dumps(to_json(report), indent=1), file=stream)
 
 

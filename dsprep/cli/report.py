@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from dsprep.cli.records import print_json
 from dsprep.cli.streams import until_nobody_reads, visible
-from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 from dsprep.findings import count_skipped
-from dsprep.progress import progress_for
 from dsprep.units import (
     NO_EXTENSION,
     format_count,
@@ -88,6 +86,20 @@ def more_than(shown: int, things: Sequence[object], noun: str = "") -> list[str]
     return [f"and {more}; --json lists them all"] if len(things) > shown else []
 
 
+def range_text(counts: Collection[int], noun: str) -> str:
+    """Return the smallest and the largest count: ``3 to 5 samples``, or ``3 samples``."""
+    least, most = min(counts), max(counts)
+    return format_count(most, noun) if least == most else f"{least:,} to {most:,} {noun}s"
+
+
+def classes_text(samples: Collection[int]) -> str:
+    """Return how many classes there are, and how many samples they have."""
+    if not samples:
+        return ""
+    same = " each" if len(set(samples)) == 1 else ""
+    return f"{len(samples):,}, of {range_text(samples, 'sample')}{same}"
+
+
 def table_of(rows: Iterable[Sequence[str]], title: str = "") -> Iterator[str]:
     """Yield a title and the lines of a table, in columns of equal width."""
     cells = [tuple(map(visible, row)) for row in rows]
@@ -98,51 +110,12 @@ def table_of(rows: Iterable[Sequence[str]], title: str = "") -> Iterator[str]:
         yield f"  {'  '.join(padded)}".rstrip()
 
 
-def write(
-    command: Callable[..., WriteReport],
-    sources: Sequence[str],
-    dest: str,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
-    """Call a function that writes, and print its report; return the exit code."""
-    from dsprep.formats import FORMATS
-
-    report = command(sources, dest, progress=progress_for(sys.stderr, quiet), **options)
-    show(report, write_lines, as_json, quiet)
-    if report.collisions and FORMATS[report.format].equal_keys == "merged":
-        raise SourceError(
-            f"{sources[0]}: would be refused, as several samples have one key; rename files, or "
-            "give --key index to make keys from the samples' numbers"
-        )
-    return REJECTS_EXIT_CODE if report.rejects else 0
-
-
-def check(
-    command: Callable[..., VerifyReport | IndexReport],
-    lines: Callable[[Any], Iterable[str]],
-    dest: str,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
-    """Call a function that checks shards, and print its report; return the exit code."""
-    report = command(dest, progress=progress_for(sys.stderr, quiet), **options)
-    show(report, lines, as_json, quiet and not report.problems)
-    return REJECTS_EXIT_CODE if report.problems else 0
-
-
 def write_lines(report: WriteReport) -> Iterator[str]:
     """Yield what a writing command did, or would do."""
     yield f"{report.destination}: {report.state} as {report.format}"
     about = "about " if report.estimated else ""
-    counts = list(report.per_class.values())
-    classes = f"{len(counts or report.classes or ()):,}" if counts or report.classes else ""
-    if counts and min(counts) == max(counts):
-        classes += f", of {format_count(counts[0], 'sample')} each"
-    elif counts:
-        classes += f", of {min(counts):,} to {max(counts):,} samples"
+    counts = report.per_class.values()
+    classes = classes_text(counts) or (f"{len(report.classes):,}" if report.classes else "")
     chosen = ""
     if report.chosen is not None:
         left_out = (

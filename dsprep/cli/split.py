@@ -6,37 +6,36 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from dsprep.cli.help import GroupedCommand, option_group
-from dsprep.cli.options import options_of, output_options
+import dsprep
+from dsprep.cli.help import option_group
+from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.keywords import SplitOptions
+from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.split import ListFacts, SplitReport
-    from dsprep.splits.leaks import Leak
+    from dsprep.commands.split import SplitReport
 
 _FAR = 1.0  # counts that are less than this off are as near as whole numbers come
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@options_of(SplitOptions)
-@option_group("Split")(
-    "--ratio",
-    metavar="NAME=SHARE[,...]",
-    help="Sides and their shares, which sum to 1; 1/3 is a share, too.  "
-    "[default: train=0.8,val=0.1,test=0.1]",
+@command(
+    "SOURCE...",
+    SplitOptions,
+    option_group("Split")(
+        "--ratio",
+        metavar="NAME=SHARE[,...]",
+        help="Sides and their shares, which sum to 1; 1/3 is a share, too.  "
+        "[default: train=0.8,val=0.1,test=0.1]",
+    ),
+    option_group("Output")(
+        "-o", "--output", metavar="DIR", required=True, help="Directory of the lists."
+    ),
 )
-@option_group("Output")(
-    "-o", "--output", metavar="DIR", required=True, help="Directory of the lists."
-)
-@output_options
 def split(
-    sources: tuple[str, ...],
+    source: tuple[str, ...],
     ratio: str | None,
     output: str,
     as_json: bool,
@@ -63,12 +62,10 @@ def split(
       dsprep split 'wds/train-{000000..000146}.tar' -o lists/
       dsprep split photos/ -o tree/ --materialize hardlink
     """
-    from dsprep.commands import split as command
-    from dsprep.progress import progress_for
     from dsprep.splits.ratios import parse_ratios
 
-    report = command.split(
-        sources,
+    report = dsprep.split(
+        source,
         output,
         ratios=None if ratio is None else parse_ratios(ratio),
         progress=progress_for(sys.stderr, quiet),
@@ -83,40 +80,34 @@ def _lines(report: SplitReport) -> Iterator[str]:
     yield f"{report.destination}: {format_count(report.samples, 'sample')} {report.state}"
     planned = report.state == "planned"
     width = max(9, *(len(facts.name) for facts in report.lists))
-    lists = [f"{facts.name:<{width}} {_list_line(facts, report)}" for facts in report.lists]
+    lists, leaks, classes = [], [], ""
+    for one in report.lists:
+        line = f"{format_count(one.samples, 'sample')}, {one.samples / report.samples:.1%}"
+        if one.wanted is not None and abs(one.samples - one.wanted) >= _FAR:
+            line += f", {one.samples - one.wanted:+,.1f} from its share"
+        lists.append(f"{one.name:<{width}} {line}")
+    if report.classes:
+        classes = f"{len(report.classes):,}"
+        worst = max(report.classes, key=lambda facts: facts.off)
+        if worst.off >= _FAR:
+            classes += f"; farthest from its shares: {worst.name}, by {worst.off:,.1f} samples"
+        elif worst.off:
+            classes += ", each within one sample of its shares"
+    for leak in report.leaks:
+        where = format_some([f"{path} ({side})" for side, path in leak.samples])
+        leaks.append(f"{'the same' if leak.kind == 'same' else 'alike'}: {where}")
     rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
     placed = f"{report.materialized}, in directories of the sides"
     yield from rows_of(("how", f"{report.method}, seed {report.seed}"))
     yield from (f"  {text}" for text in some_of(lists))
     yield from rows_of(
-        ("classes", report.classes and _classes_line(report)),
+        ("classes", classes),
         *(("note", note) for note in report.notes),
         ("skipped", skipped_text(report.skipped)),
         *(("rejected", text) for text in some_of(rejects)),
-        *(("leak", text) for text in some_of(list(map(_leak_line, report.leaks)))),
+        *(("leak", text) for text in some_of(leaks)),
         ("files", report.materialized and not planned and placed),
         ("time", format_duration(report.seconds)),
     )
     if planned:
         yield from NOTHING_WRITTEN
-
-
-def _list_line(facts: ListFacts, report: SplitReport) -> str:
-    line = f"{format_count(facts.samples, 'sample')}, {facts.samples / report.samples:.1%}"
-    if facts.wanted is not None and abs(facts.samples - facts.wanted) >= _FAR:
-        line += f", {facts.samples - facts.wanted:+,.1f} from its share"
-    return line
-
-
-def _classes_line(report: SplitReport) -> str:
-    line = f"{len(report.classes):,}"
-    worst = max(report.classes, key=lambda facts: facts.off)
-    if worst.off < _FAR:
-        return line if not worst.off else f"{line}, each within one sample of its shares"
-    return f"{line}; farthest from its shares: {worst.name}, by {worst.off:,.1f} samples"
-
-
-def _leak_line(leak: Leak) -> str:
-    where = [f"{path} ({side})" for side, path in leak.samples]
-    what = "the same" if leak.kind == "same" else "alike"
-    return f"{what}: {format_some(where)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import partial
 from itertools import pairwise
@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
-from dsprep.cli.options import Parsed, options_of, output_options, parse_pairs, together
-from dsprep.cli.records import print_json
+from dsprep.cli.options import Parsed, command, parse_pairs
 from dsprep.cli.report import rows_of, show, some_of
-from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.options import require_effect
-from dsprep.storage.location import is_s3
+from dsprep.storage.location import location_of
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:
@@ -28,33 +26,21 @@ if TYPE_CHECKING:
 
     from dsprep.storage.s3.config import S3Config
     from dsprep.syncing.plan import SyncReport
-    from dsprep.syncing.sync import Orphan
 
+# Why a file is sent, and what tells that it is there or proves it, by what decided.
 _WORDS = {
-    "missing": "not there",
-    "size": "of another size",
-    "etag": "of another ETag",
-    "checksum": "of another checksum",
-    "metadata": "of another checksum in its metadata",
-    "download": "of other bytes, which were read back",
-    "time": "older there",
-    "withdrawn": "removed there until all that it names is replaced",
+    "missing": ("not there", ""),
+    "size": ("of another size", "size"),
+    "etag": ("of another ETag", "ETag"),
+    "checksum": ("of another checksum", "checksum"),
+    "metadata": ("of another checksum in its metadata", "the checksum in their metadata"),
+    "download": ("of other bytes, which were read back", "reading them"),
+    "time": ("older there", "time"),
+    "withdrawn": ("removed there until all that it names is replaced", ""),
 }
-"""Why a file is sent, by what decided it."""
 
-_TOLD = {
-    "size": "size",
-    "etag": "ETag",
-    "checksum": "checksum",
-    "metadata": "the checksum in their metadata",
-    "time": "time",
-    "download": "reading them",
-}
-"""What tells that a file is there, or proves it."""
-
-
-_s3 = option_group("S3")
-_objects = option_group("Objects")
+_s3, _objects = option_group("S3"), option_group("Objects")
+_listed, _uploads = option_group("Files"), option_group("Unfinished uploads")
 
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
@@ -66,7 +52,7 @@ _MOST_TAGS = 10
 _LONGEST_TAG = 128
 _LONGEST_TAG_VALUE = 256
 
-s3_options = together(
+s3_options = (
     _s3("--profile", metavar="NAME", help="Credentials of this profile in AWS's files."),
     _s3("--region", metavar="NAME", help="Region of the bucket."),
     _s3("--endpoint-url", "endpoint", metavar="URL", help="Server, if it is not AWS."),
@@ -79,7 +65,7 @@ s3_options = together(
     ),
 )
 
-object_options = together(
+object_options = (
     _objects("--storage-class", metavar="CLASS", default="", help="Such as STANDARD_IA."),
     _objects(
         "--sse",
@@ -98,7 +84,6 @@ class _SyncCommand(GroupedCommand):
     """Keeps the order of ``--include`` and ``--exclude``; writes errors as JSON with ``--json``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the order, then parse."""
         rules = []
         for word, following in pairwise([*args, ""]):
             name, equals, value = word.partition("=")
@@ -120,36 +105,38 @@ class _SyncCommand(GroupedCommand):
             return code
 
 
-@click.command(cls=_SyncCommand)
-@click.argument("source", metavar="SRC")
-@click.argument("destination", metavar="DST", required=False)
-@option_group("Files")(
-    "--include",
-    metavar="PATTERN",
-    multiple=True,
-    help="Include these files, even if excluded before.",
+@command(
+    "",
+    click.Argument(["source"], metavar="SRC"),
+    click.Argument(["destination"], metavar="DST", required=False),
+    _listed(
+        "--include",
+        metavar="PATTERN",
+        multiple=True,
+        help="Include these files, even if excluded before.",
+    ),
+    _listed(
+        "--exclude",
+        metavar="PATTERN",
+        multiple=True,
+        help="Exclude these files; * matches slashes too. The last match wins.",
+    ),
+    SyncOptions,
+    _uploads(
+        "--clean-uploads",
+        is_flag=True,
+        help="Abort your own unfinished uploads below SRC, which are billed until then; takes no "
+        "DST. Without --older-than, uploads of other runs that are still going are aborted too.",
+    ),
+    _uploads(
+        "--older-than",
+        type=Parsed("time", parse_duration),
+        help="Only uploads older than this, such as 7d.",
+    ),
+    s3_options,
+    object_options,
+    cls=_SyncCommand,
 )
-@option_group("Files")(
-    "--exclude",
-    metavar="PATTERN",
-    multiple=True,
-    help="Exclude these files; * matches slashes too. The last match wins.",
-)
-@options_of(SyncOptions)
-@option_group("Unfinished uploads")(
-    "--clean-uploads",
-    is_flag=True,
-    help="Abort your own unfinished uploads below SRC, which are billed until then; takes no DST. "
-    "Without --older-than, uploads of other runs that are still going are aborted too.",
-)
-@option_group("Unfinished uploads")(
-    "--older-than",
-    type=Parsed("time", parse_duration),
-    help="Only uploads older than this, such as 7d.",
-)
-@s3_options
-@object_options
-@output_options
 @click.pass_context
 def sync(
     context: click.Context,
@@ -185,14 +172,15 @@ def sync(
     if clean_uploads:
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        found = syncing.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
-        with until_nobody_reads(sys.stdout):
-            print_orphans(source, found, as_json, quiet)
+        found = syncing.clean_uploads(
+            source, older_than=older_than or 0.0, dry_run=options["dry_run"], config=config
+        )
+        show({"place": source, "uploads": found}, orphan_lines, as_json, quiet)
         return 0
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
-    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
-    require_effect("sync", given_on_the_command_line(context), **facts)
+    remote = location_of(destination) is not None
+    require_effect("sync", given_on_the_command_line(context), remote=remote)
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
         report = syncing.sync(source, destination, **options)
@@ -210,68 +198,55 @@ def take_config(options: dict[str, Any]) -> S3Config:
         value = options.get(name)
         if value and not _HEADER_VALUE.fullmatch(value):
             raise OptionError(f"{option} {value}: is not of printable ASCII characters")
-    given = {each.name: options.pop(each.name) for each in fields(S3Config) if each.name in options}
-    given["sign"] = not options.pop("unsigned")
-    given["request_payer"] = given["request_payer"] is not None
-    given |= {"sse": given["sse"] or "", "tags": _parse_tags(given["tags"])}
-    return S3Config(**given | {"metadata": _parse_metadata(given["metadata"])})
-
-
-def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    """Read metadata, which travels in HTTP's headers."""
-    metadata = parse_pairs(pairs, "--metadata")
+    metadata = parse_pairs(options["metadata"], "--metadata")
     for name, value in metadata.items():
+        problem = ""
         if not _HEADER_NAME.fullmatch(name):
-            raise OptionError(
-                f"--metadata {name}={value}: names of metadata are of ASCII letters, digits and "
-                "characters such as - and _"
+            problem = (
+                "names of metadata are of ASCII letters, digits and characters such as - and _"
             )
-        if not _HEADER_VALUE.fullmatch(value):
-            raise OptionError(
-                f"--metadata {name}={value}: metadata is of printable ASCII characters, without "
-                "blanks around it"
-            )
-    return metadata
-
-
-def _parse_tags(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    tags = parse_pairs(pairs, "--tag")
+        elif not _HEADER_VALUE.fullmatch(value):
+            problem = "metadata is of printable ASCII characters, without blanks around it"
+        if problem:
+            raise OptionError(f"--metadata {name}={value}: {problem}")
+    tags = parse_pairs(options["tags"], "--tag")
     if len(tags) > _MOST_TAGS:
         raise OptionError(f"--tag: an object has {_MOST_TAGS} tags at most, not {len(tags)}")
     for name, value in tags.items():
+        problem = ""
         if len(name) > _LONGEST_TAG or len(value) > _LONGEST_TAG_VALUE:
-            raise OptionError(
-                f"--tag {name}={value}: a tag's name has {_LONGEST_TAG} characters at most, its "
-                f"value {_LONGEST_TAG_VALUE}"
+            problem = (
+                f"a tag's name has {_LONGEST_TAG} characters at most, its value "
+                f"{_LONGEST_TAG_VALUE}"
             )
-        if not (name + value).isprintable():
-            raise OptionError(f"--tag {name}={value}: tags are of printable characters")
-    return tags
+        elif not (name + value).isprintable():
+            problem = "tags are of printable characters"
+        if problem:
+            raise OptionError(f"--tag {name}={value}: {problem}")
+    given = {each.name: options.pop(each.name) for each in fields(S3Config) if each.name in options}
+    given["sign"] = not options.pop("unsigned")
+    given["request_payer"] = given["request_payer"] is not None
+    return S3Config(**given | {"sse": given["sse"] or "", "tags": tags, "metadata": metadata})
 
 
-def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: bool) -> None:
-    """Print which unfinished uploads there were, and what became of them."""
-    if as_json:
-        print_json({"place": place, "uploads": orphans})
-        return
-    if quiet:
-        return
+def orphan_lines(report: dict[str, Any]) -> Iterator[str]:
+    """Yield which unfinished uploads there were, and what became of them."""
+    place, orphans = report["place"], report["uploads"]
     count = format_count(len(orphans), "unfinished upload")
     size = format_size(sum(orphan.bytes for orphan in orphans))
     if not orphans:
-        click.echo(f"{place}: no unfinished uploads of your own")
+        yield f"{place}: no unfinished uploads of your own"
     elif all(orphan.aborted for orphan in orphans):
-        click.echo(f"{place}: {count} of your own, {size}, aborted")
+        yield f"{place}: {count} of your own, {size}, aborted"
     else:
-        click.echo(f"{place}: {count}, {size}; those that you began would be aborted")
+        yield f"{place}: {count}, {size}; those that you began would be aborted"
     texts = []
     for orphan in orphans:
         by = f" by {orphan.initiator}" if orphan.initiator else ""
         parts, size = format_count(orphan.parts, "part"), format_size(orphan.bytes)
         age = format_duration(orphan.seconds)
         texts.append(f"{orphan.url}: begun {age} ago{by}, {parts}, {size}")
-    for line in _indented(texts):
-        click.echo(visible(line))
+    yield from _indented(texts)
 
 
 def _lines(report: SyncReport) -> Iterator[str]:
@@ -284,7 +259,7 @@ def _lines(report: SyncReport) -> Iterator[str]:
         sent += f" in {parts:,} parts"
     yield from _rows((f"{would}sent", sent if report.sent or not report.same else ""))
     if planned:
-        yield from _indented(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
+        yield from _indented(f"{send.path}: {_WORDS[send.by][0]}" for send in report.sent)
     requests = report.requests.writes + report.requests.reads
     resumed = f"{format_size(report.resumed)} were there from an earlier run"
     yield from _rows(
@@ -318,5 +293,5 @@ def _by(counts: Counter[str]) -> str:
     """How many files, and what told it: ``3 files (2 by etag, 1 by checksum)``."""
     files = format_count(counts.total(), "file")
     if len(counts) < 2:
-        return "".join(f"{files}, by {_TOLD[by]}" for by in counts)
-    return f"{files} ({', '.join(f'{n:,} by {_TOLD[by]}' for by, n in counts.most_common())})"
+        return "".join(f"{files}, by {_WORDS[by][1]}" for by in counts)
+    return f"{files} ({', '.join(f'{n:,} by {_WORDS[by][1]}' for by, n in counts.most_common())})"

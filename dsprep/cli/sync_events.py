@@ -52,7 +52,7 @@ class Lines(LogProgress):
         with self._lock:
             match event:
                 case "plan":
-                    self._samples += facts["bytes"]
+                    self._total += facts["bytes"]
                 case "found" | "moved":
                     self.advance(facts["bytes"], 0)
                 case "fallback" | "waiting":
@@ -62,7 +62,7 @@ class Lines(LogProgress):
                     self._retries.tell(visible(line))
 
     def _line(self, seconds: float, rate: float) -> str:
-        sent, size = format_size(self._done), format_size(self._samples)
+        sent, size = format_size(self._done), format_size(self._total)
         return f"sent {sent} of {size}, {format_size(rate)}/s"
 
 
@@ -102,7 +102,7 @@ class Bars(Lines, BarProgress):
             super().end()
 
     def _new_bar(self, seconds: float) -> Any:
-        return self._draw(self._task, self._samples, 0)
+        return self._draw(self._task, self._total, 0)
 
     def _postfix(self, seconds: float) -> str:
         return f"{self._ended:,}/{self._files:,} files"

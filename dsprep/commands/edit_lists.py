@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any
 
 import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
@@ -20,59 +17,41 @@ from dsprep.lists import options as of
 from dsprep.lists import rows as tables
 from dsprep.lists.diff import Edits
 from dsprep.lists.edit import Relabeled, parse_map, relabel
-from dsprep.lists.rows import ROWS, format_rows, require_list, require_one_kind
+from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.storage.location import require_disk
-from dsprep.text import read_text
+from dsprep.text import decode_text, read_text
 from dsprep.workers.pool import Pool, available_cores
 
 
 @dataclass(frozen=True)
-class CreateReport:
+class CreateReport(tables.Noticed):
     """What creating lists, or appending to one, did."""
 
     lists: Sequence[ListWritten]  # those written
     added: int  # samples that are new in them
     classes: Sequence[str] | None  # class names, if there are any
     per_class: Mapping[int, int]  # samples of the source by class number
-    rejects: Sequence[Reject]  # samples that are not in the lists, and why
-    skipped: Sequence[Finding]  # files in the source that are no samples
-    skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
-    duplicates: Sequence[Finding]  # paths that the source names more than once
     written: bool  # whether anything was; not so for a dry run
-    notes: Sequence[str]  # other remarks
     known: int = 0  # samples of the source that the list had already
     seed: int | None = None  # the seed of the order; None if it is the source's
     already_done: bool = False  # whether new lists were not written because they exist, equal
 
 
-@dataclass(frozen=True)
-class EditReport:
+@dataclass(frozen=True, kw_only=True)
+class EditReport(Edits):
     """What an edit of a list did."""
 
     path: str  # the list that was written
     rows: int  # its rows now
-    added: int = 0  # rows that are new
-    removed: int = 0  # rows that are gone
-    changed: int = 0  # rows that are not what they were
-    reordered: int = 0  # rows that were put elsewhere
     written: bool = False  # whether it was; not so for a dry run, or if an edit changes nothing
     already_done: bool = False  # whether the edit fits no more because it was the last one
 
 
 class PatchReport(EditReport):
     """What a patch did to a list."""
-
-
-@dataclass(frozen=True, eq=False)
-class RelabelReport(Relabeled):
-    """What relabeling did."""
-
-    lists: Sequence[ListWritten]  # the lists
-    written: bool  # whether anything was
-    already_done: bool = False  # whether the same command did it before
 
 
 @called_with(of.CreateOptions)
@@ -85,14 +64,15 @@ def create_list(options: of.CreateOptions) -> CreateReport:
     out, under = options.out, options.under
     require_disk(out)
     source = source_of(options.source)
-    catalog, findings = _read(source, options.workers)
+    catalog, noticed = _read(source, options.workers)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
-    catalog, rejects = tables.listable(catalog)
     if under:
         below = pl.col("path").str.starts_with(os.path.normpath(under) + "/")
         catalog = replace(catalog, table=catalog.table.filter(below))
         if catalog.table.is_empty():
             raise SourceError(f"{catalog.root}: holds no images under {under!r}")
+    if catalog.label_column is None:
+        noticed.notes.append(tables.note_unlabeled(len(catalog)))
     seed = options.seed if options.shuffle else None
     rows = tables.rows_of(catalog if seed is None else catalog.shuffle(seed))
     parts = edit.cut_parts(rows.height, options.chunks, options.train_ratio, options.test_ratio)
@@ -100,8 +80,8 @@ def create_list(options: of.CreateOptions) -> CreateReport:
         raise OptionError("-o -: several lists do not fit into one stream")
     stem = out.removesuffix(".lst")
     lists = {
-        (f"{stem}{part.name}.lst" if part.name else out): rows[part.start : part.stop]
-        for part in parts
+        (f"{stem}{name}.lst" if name else out): rows[part.start : part.stop]
+        for name, part in parts.items()
     }
     advice = "--classes {} to number these as there, --overwrite to replace it, or another"
     advice += " directory"
@@ -115,7 +95,7 @@ def create_list(options: of.CreateOptions) -> CreateReport:
         seed=seed,
         written=is_new and not options.dry_run,
         already_done=not is_new,
-        **_noticed(findings, rejects, None if catalog.label_column else len(catalog)),
+        **vars(noticed),
     )
 
 
@@ -131,18 +111,19 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
     with editing(path):
         old = read_list(path, source.classes)
         if label is not None:
-            source = replace(source, classes=None)
+            source = source.replace(classes=None)
         elif source.classes is None and old.classes is not None:
-            source = replace(source, classes=store.classes_path(path))
-        catalog, findings = _read(source, options.workers)
+            source = source.replace(classes=store.classes_path(path))
+        catalog, noticed = _read(source, options.workers)
         if label is None and source.classes is None and catalog.classes is not None:
             raise SourceError(
                 f"{path}: no file tells which class has which number: give --classes FILE, or "
                 f"put {store.CLASSES} beside the list"
             )
-        catalog, rejects = tables.listable(catalog)
         if label is None:
             new = tables.rows_of(catalog)
+            if catalog.label_column is None:
+                noticed.notes.append(tables.note_unlabeled(len(catalog)))
         else:
             same = pl.lit(edit.parse_label(label, old.classes)).alias("label")
             new = catalog.table.select("index", same, "path")
@@ -152,7 +133,6 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
         written = bool(added) and not options.dry_run
         if written:
             write_text(path, format_rows(rows))
-    is_labeled = label is not None or catalog.label_column is not None
     return CreateReport(
         lists=[ListWritten(path, rows.height)],
         added=added,
@@ -160,27 +140,13 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
         classes=old.classes,
         per_class=catalog.samples_per_class() if label is None else {},
         written=written,
-        **_noticed(findings, rejects, None if is_labeled else len(catalog)),
+        **vars(noticed),
     )
 
 
-def _read(source: Source, workers: int | None) -> tuple[Catalog, list[Finding]]:
+def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
     with Pool(available_cores() if workers is None else workers) as pool:
-        return read_source(source, pool.map)
-
-
-def _noticed(
-    findings: Sequence[Finding], rejects: Sequence[Reject], unlabeled: int | None
-) -> dict[str, Any]:
-    """Return the fields of a report about the samples and files of a source."""
-    note = [] if unlabeled is None else [tables.note_unlabeled(unlabeled)]
-    return {
-        "rejects": [*lost(findings), *rejects],
-        "skipped": [finding for finding in findings if finding.kind in SKIP_KINDS],
-        "skipped_counts": count_skipped(findings),
-        "duplicates": [finding for finding in findings if finding.kind == "duplicate"],
-        "notes": notes_of(findings) + note,
-    }
+        return tables.listable(*read_source(source, pool.map))
 
 
 @called_with(of.EditOptions)
@@ -196,21 +162,22 @@ def edit_list(options: of.EditOptions) -> EditReport:
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
         numbers = [edit.class_number(name, old.classes) for name in options.chosen]
         rows, count = old.table, old.table.height
+        new: dict[str, pl.Expr] = {}
         if prefix is not None:
             where = pl.col("path").str.starts_with(prefix[0])
+            new["path"] = pl.lit(prefix[1]) + pl.col("path").str.slice(len(prefix[0]))
         else:
             where = edit.selected(options.paths, [str(each) for each in options.ids], numbers)
         if not (matches := rows.select(where.sum()).item()):
             raise SourceError(f"{old.path}: no row matches")
-        if prefix is not None:
-            rows = edit.replace_prefix(rows, *prefix)
-        elif label is None and new_path is None:
-            rows = rows.filter(~where)
-        elif new_path is not None and matches > 1:
-            raise OptionError(f"one path for {matches:,} rows: choose one row, by --id")
-        else:
-            text = None if label is None else edit.parse_label(label, old.classes)
-            rows = edit.set_rows(rows, where, text, new_path)
+        if label is not None:
+            new["label"] = pl.lit(edit.parse_label(label, old.classes))
+        if new_path is not None:
+            if matches > 1:
+                raise OptionError(f"one path for {matches:,} rows: choose one row, by --id")
+            new["path"] = pl.lit(new_path)
+        changed = (pl.when(where).then(new[name]).otherwise(name).alias(name) for name in new)
+        rows = rows.with_columns(changed) if new else rows.filter(~where)
         require_list(rows, old.path, old.table)
         both = old.table.join(rows, on="index", suffix="_new")
         same = (pl.col("label") == pl.col("label_new")) & (pl.col("path") == pl.col("path_new"))
@@ -227,7 +194,8 @@ def patch_list(options: of.PatchOptions) -> EditReport:
     ``path`` is the ``.lst`` that the patch was made for. It or ``patch`` may be ``-`` for stdin.
     """
     store.require_one_stream(options.path, options.patch)
-    text, source = store.read_input(options.patch)
+    data, source = store.read_input(options.patch)
+    text = decode_text(data, source)
     diff = diffs.parse_patch(text, source)
 
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
@@ -257,16 +225,16 @@ def _rewrite(
         except SourceError:
             if not store.was_done(path, command):
                 raise
-            return report(out, old.table.height, already_done=True)
-        is_needed = any(edits) or not in_place or report is PatchReport
+            return report(path=out, rows=old.table.height, already_done=True)
+        is_needed = edits != Edits() or not in_place or report is PatchReport
         written = is_needed and not options.dry_run
         if written:
             write_text(out, format_rows(rows), command)
-    return report(out, rows.height, *edits, written=written)
+    return report(path=out, rows=rows.height, written=written, **vars(edits))
 
 
 @called_with(of.RelabelOptions)
-def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
+def relabel_lists(options: of.RelabelOptions) -> Relabeled:
     """Give rows new classes, and write the names of these beside the lists.
 
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
@@ -293,15 +261,12 @@ def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
             if not (in_place and store.was_done(paths[0], store.command_text(*words, now))):
                 raise
             there = [ListWritten(found.path, found.table.height) for found in lists]
-            nothing = Relabeled(ROWS.to_frame(), now, "row", (), (), ())
-            return RelabelReport(**vars(nothing), lists=there, written=False, already_done=True)
+            return Relabeled(rows, now, lists=there, already_done=True)
         if out is None:
             _require_all_of_directory(paths, old)
-        stops = accumulate(found.table.height for found in lists)
-        made = {
-            path: done.rows[stop - found.table.height : stop]
-            for path, found, stop in zip(targets, lists, stops, strict=True)
-        }
+        made, rest = {}, done.rows
+        for path, found in zip(targets, lists, strict=True):
+            made[path], rest = rest.head(found.table.height), rest.slice(found.table.height)
         is_new = True
         if not options.dry_run and not in_place:
             advice = "--overwrite to replace it, or -o with another directory"
@@ -312,8 +277,8 @@ def relabel_lists(options: of.RelabelOptions) -> RelabelReport:
                 files[store.CLASSES] = store.format_classes(done.classes)
             data = {name: text.encode() for name, text in files.items()}
             store.write_files(paths[0], data, store.command_text(*words, done.classes))
-    return RelabelReport(
-        **vars(done),
+    return replace(
+        done,
         lists=[ListWritten(path, rows.height) for path, rows in made.items()],
         written=is_new and not options.dry_run,
         already_done=not is_new,

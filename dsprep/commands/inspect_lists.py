@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -18,7 +18,7 @@ from dsprep.lists import stats, store
 from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
 from dsprep.lists.diff import ClassChange, Diff, Move, OtherName
 from dsprep.lists.files import compare_contents, find_missing
-from dsprep.lists.merge import Merged, Side, format_merged, merge_rows
+from dsprep.lists.merge import Merged, format_merged, merge_rows
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
 from dsprep.lists.store import editing, read_list, write_text
@@ -50,21 +50,6 @@ class DiffReport:
             **{name: len(self.diff.changed_in(column)) for name, column in changed.items()},
             "reordered": len(self.diff.reordered),
         }
-
-
-@dataclass(frozen=True, eq=False)
-class MergeReport(Merged):
-    """The result of a merge, written."""
-
-    path: str  # the list that was written
-    rows: int  # its rows, without those that have an undecided conflict
-    decided: Side | None  # who decided the conflicts; None if they are in the list, between markers
-    new_classes: Sequence[str]  # class names that only theirs has
-
-    @property
-    def undecided(self) -> bool:
-        """Whether there are conflicts to decide."""
-        return bool(self.conflicts) and self.decided is None
 
 
 @dataclass(frozen=True)
@@ -140,7 +125,7 @@ def diff_lists(options: of.DiffOptions) -> DiffReport:
 
 
 @called_with(of.MergeOptions)
-def merge_lists(options: of.MergeOptions) -> MergeReport:
+def merge_lists(options: of.MergeOptions) -> Merged:
     """Merge two people's edits of a list.
 
     ``base`` is the ``.lst`` that both began with, or an empty file if there was none. ``ours`` and
@@ -164,17 +149,15 @@ def merge_lists(options: of.MergeOptions) -> MergeReport:
                     "both (dsprep lst relabel), or give --classes"
                 )
         merged = merge_rows(first, one.table, other.table)
-        undecided = bool(merged.conflicts) and decide is None
-        rows = merged.decided_by(decide or "ours")
+        merged = replace(merged, path=out, decided=decide if merged.conflicts else None)
+        rows, undecided = merged.decided_by(decide or "ours"), merged.undecided
         every = pl.concat([rows, merged.decided_by("theirs")]) if undecided else rows
         require_list(every, f"{one.path} and {other.path}")
         write_text(out, format_merged(merged) if undecided else format_rows(rows))
     has_names = one.classes is not None and other.classes is not None
-    return MergeReport(
-        **vars(merged),
-        path=out,
+    return replace(
+        merged,
         rows=merged.agreed.height if undecided else rows.height,
-        decided=decide if merged.conflicts else None,
         new_classes=(other.classes or ())[len(one.classes or ()) :] if has_names else (),
     )
 
@@ -184,7 +167,7 @@ def check_list(options: of.CheckOptions) -> CheckReport:
     """Find everything that is wrong with a list; ``path`` is the ``.lst``, or ``-`` for stdin."""
     root, reader = options.root, options.reader
     names = store.classes_of(options.path, options.classes)
-    data, name = store.read_bytes_of(options.path)
+    data, name = store.read_input(options.path)
     rows, faults = read_leniently(data)
     wanted = READERS[reader] if reader is not None else None
     faults += check_rows(rows, names, numbered=wanted is not None and wanted.numbered)
@@ -234,21 +217,22 @@ def sample_list(options: of.SampleOptions) -> SampleReport:
     ``path`` is the ``.lst``, or ``-`` for stdin. One of ``fraction``, ``count``, ``per_class`` and
     ``balanced`` says how many rows are taken.
     """
-    out, dry_run, per_class = options.out, options.dry_run, options.per_class
+    out, dry_run, seed, per_class = options.out, options.dry_run, options.seed, options.per_class
     numbers = (options.fraction, options.count, per_class, options.balanced or None)
     if sum(number is not None for number in numbers) != 1:
         raise OptionError("give one of --fraction, --count, --per-class and --balanced")
     with editing(*([] if dry_run else [out]), new=True):
         found = read_list(options.path, options.classes)
         table = found.table
+        by_class = options.balanced or per_class is not None
+        sizes = class_sizes(table) if by_class else {}
+        wanted = options.count if per_class is None else per_class
         if options.fraction is not None:
-            rows = stats.sample_fraction(table, options.fraction, options.seed)
-        elif options.count is not None:
-            rows = stats.sample_count(table, options.count, options.seed)
+            rows = stats.sample_fraction(table, options.fraction, seed)
         else:
-            rows = stats.sample_per_class(table, per_class, options.seed)
-        kept, wanted = rows.height, options.count if per_class is None else per_class
-        sizes = class_sizes(table) if per_class is not None else {}
+            count = min(sizes.values()) if wanted is None else wanted
+            rows = stats.sample_count(table, count, seed, by_class)
+        kept = rows.height
         short = {label: size for label, size in sizes.items() if size < (wanted or 0)}
         if not kept:
             raise SourceError(
@@ -271,9 +255,9 @@ def sample_list(options: of.SampleOptions) -> SampleReport:
         rows=table.height,
         kept=kept,
         wanted=wanted,
-        classes=class_sizes(rows) if options.balanced or per_class is not None else {},
+        classes=class_sizes(rows) if by_class else {},
         short=short,
-        seed=options.seed,
+        seed=seed,
         written=is_new and not dry_run,
         already_done=not is_new,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.findings import Finding, Reject, count_skipped
 from dsprep.keywords import SplitOptions, called_with
-from dsprep.lists.rows import format_rows, note_unlabeled, require_fitting
+from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import require_effect
 from dsprep.plan.destination import require_local
 from dsprep.progress import Progress
+from dsprep.splits.hashes import require_imagehash
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
 from dsprep.splits.materialize import (
     materialize_tree,
@@ -28,13 +28,12 @@ from dsprep.splits.materialize import (
     require_clean,
     write_lists,
 )
-from dsprep.splits.near import require_imagehash
 from dsprep.splits.ratios import Ratios
 from dsprep.splits.samples import Samples, read_samples, require_sense, source_of_split
 from dsprep.splits.sides import Sides, choose_sides, given_sides, stratum_numbers
 from dsprep.storage.location import is_s3, require_disk
 from dsprep.units import format_count, format_some
-from dsprep.workers.pool import available_cores
+from dsprep.workers.pool import Pool, available_cores
 
 
 class ListFacts(NamedTuple):
@@ -56,8 +55,8 @@ class ClassFacts(NamedTuple):
     off: float
 
 
-@dataclass
-class SplitReport:
+@dataclass(frozen=True)
+class SplitReport(Noticed):
     """What splitting did or, for a dry run, would do."""
 
     destination: str  # as it was given
@@ -71,11 +70,7 @@ class SplitReport:
     groups: int | None  # number of groups; None if none were asked for
     seed: int  # the random seed
     leaks: Sequence[Leak]  # samples that show the same and are on different sides
-    rejects: Sequence[Reject]  # samples of the source that are on no side, and why
-    skipped: Sequence[Finding]  # files of the source that are not samples
-    skipped_counts: Mapping[str, Mapping[str, int]]  # number of these files, by kind and extension
     materialized: str | None  # how files were placed in the tree; None without one
-    notes: list[str]  # further remarks
     seconds: float  # how long it took
 
 
@@ -97,27 +92,28 @@ def split(options: SplitOptions) -> SplitReport:
         require_imagehash()
     workers = available_cores() if options.workers is None else options.workers
     progress = options.progress or Progress()
-    samples, values = read_samples(source, options, workers)
-    if values is not None:
-        require_effect("split", options.given, assigned=options.assign)
-    _require_files(samples, options)
     copies: list[Copies] = []
     notes: list[str] = []
-    if options.leaks is not None and samples.root is not None and samples.sizes is not None:
-        sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
-        distance = 4 if options.near_distance is None else options.near_distance
-        copies, notes = find_copies(
-            samples.root, sizes, distance if options.near else None, workers, progress
-        )
+    with Pool(workers) as pool:
+        samples, values = read_samples(source, options, pool)
+        if values is not None:
+            require_effect("split", options.given, assigned=options.assign)
+        _require_files(samples, options)
+        if options.leaks is not None and samples.root is not None and samples.sizes is not None:
+            sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
+            distance = 4 if options.near_distance is None else options.near_distance
+            copies, notes = find_copies(
+                samples.root, sizes, distance if options.near else None, pool, progress
+            )
     if values is None:
         together = copies if options.leaks == "together" else []
-        sides = choose_sides(options, samples, [copy.rows for copy in together])
+        sides = choose_sides(options, samples, [rows for _, rows in together])
     else:
         sides = given_sides(options, values)
-    report = _planned(options, samples, sides, notes)
-    if copies:
-        report.leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
-    rows, places = samples.rows, []
+    lists = _lists_of(sides, options)
+    report = _planned(options, samples, sides, lists, notes)
+    leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
+    state, rows, places = "planned", samples.rows, []
     if options.materialize and samples.root:
         if samples.in_folders or samples.table:
             require_apart(out, samples.root)
@@ -133,7 +129,6 @@ def split(options: SplitOptions) -> SplitReport:
         def content(numbers: Sequence[int]) -> bytes:
             return format_rows(rows.filter(sides.numbers.is_in(numbers))).encode()
 
-        lists = _lists_of(sides, options)
         files: dict[str, Callable[[], bytes]] = {
             f"{name}.lst": partial(content, numbers) for name, numbers in lists.items()
         }
@@ -144,12 +139,11 @@ def split(options: SplitOptions) -> SplitReport:
                 # The lists come last: where they are, the tree is whole.
                 materialize_tree(options.materialize, samples.root, out, places, progress)
             written, others = write_lists(out, files, overwrite=options.overwrite, inputs=inputs)
-        report.state = "split" if written else "already split"
+        state = "split" if written else "already split"
         if others:
             names = format_some(others)
             report.notes.append(f"{out} has lists that are not of this split: {names}")
-    report.seconds = time.monotonic() - began
-    return report
+    return replace(report, state=state, leaks=leaks, seconds=time.monotonic() - began)
 
 
 def _require_files(samples: Samples, options: SplitOptions) -> None:
@@ -167,42 +161,45 @@ def _require_files(samples: Samples, options: SplitOptions) -> None:
 
 
 def _planned(
-    options: SplitOptions, samples: Samples, sides: Sides, notes: Sequence[str]
+    options: SplitOptions,
+    samples: Samples,
+    sides: Sides,
+    lists: Mapping[str, Sequence[int]],
+    notes: Sequence[str],
 ) -> SplitReport:
     """Return the report of a split that has been planned."""
     counts, classes = sides.counts(), _class_facts(samples, sides)
     unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
+    noticed = samples.noticed
+    noticed.notes.extend([*unlabeled, *sides.notes, *notes])
     small = [facts.name for facts in classes if 0 in facts.counts]
     if small:
         where = "on all sides" if options.folds is None else "in all folds"
         what = format_count(len(small), "class")
-        notes = [*notes, f"{what} too small to be {where}: {format_some(small)}"]
-    lists = []
-    for name, numbers in _lists_of(sides, options).items():
+        noticed.notes.append(f"{what} too small to be {where}: {format_some(small)}")
+    of_lists = []
+    for name, numbers in lists.items():
         wanted = None
         if sides.ratios is not None:
             share = sum(sides.ratios.parts[side] for side in numbers)
             wanted = sum(counts) * share / sides.ratios.whole
         path = str(Path(options.out, f"{name}.lst"))
-        lists.append(ListFacts(name, path, sum(counts[side] for side in numbers), wanted))
+        of_lists.append(ListFacts(name, path, sum(counts[side] for side in numbers), wanted))
     return SplitReport(
         destination=options.out,
         state="planned",
         method=sides.method,
         samples=sum(counts),
-        lists=lists,
+        lists=of_lists,
         parts=sides.names,
         classes=classes,
         off=_how_far_off(counts, sides.ratios),
         groups=sides.groups,
         seed=options.seed or 0,
         leaks=[],
-        rejects=samples.rejects,
-        skipped=samples.skipped,
-        skipped_counts=count_skipped(samples.skipped),
         materialized=options.materialize,
-        notes=[*samples.notes, *unlabeled, *sides.notes, *notes],
         seconds=0.0,
+        **vars(noticed),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 
+from dsprep import keywords as of
 from dsprep.errors import BadSample, DsprepError, OptionError, RunStopped, SourceError
 from dsprep.findings import (
     MisfitReject,
@@ -18,7 +19,7 @@ from dsprep.findings import (
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
-from dsprep.keywords import FieldOptions, FormatOptions, ImageOptions, SelectionOptions, called_with
+from dsprep.keywords import called_with, field
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error
@@ -34,30 +35,7 @@ _STEM = "stream"  # what keys of records without names begin with
 _BLOCK = 1 << 20  # bytes of a block, unless a sample is larger; that much is held back at most
 
 
-class Converted(Iterator[bytes]):
-    """The bytes of a shard that is being converted: an iterator of blocks, or a file to read."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._left = b""
-
-    def __next__(self) -> bytes:
-        left, self._left = self._left, b""
-        return left or next(self._blocks)
-
-    def read(self, count: int = -1) -> bytes:
-        """Read ``count`` bytes, or fewer at the end; all if it is negative."""
-        parts, size = [self._left], len(self._left)
-        while (count < 0 or size < count) and (block := next(self._blocks, b"")):
-            parts.append(block)
-            size += len(block)
-        data = b"".join(parts)
-        self._left = b"" if count < 0 else data[count:]
-        return data if count < 0 else data[:count]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class StreamOptions(FormatOptions, ImageOptions, SelectionOptions, FieldOptions):
+class StreamOptions(of.FormatOptions, of.ImageOptions, of.SelectionOptions, of.FieldOptions):
     """The options of :func:`convert_stream`."""
 
     reader: Readable = field(kw_only=False)
@@ -104,22 +82,36 @@ def convert_stream(options: StreamOptions) -> Converted:
     table = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
-        images = replace(images, check="none" if layout.readable_images is None else "structure")
+        images = replace(images, check="none" if layout.limits.images is None else "structure")
     pipeline = Pipeline(ShardReader((), table), Schema(()), layout, images, options.key)
-    given = given_options(vars(options))
-    require_effect("convert", given, format=to, tfrecords=source == "tfrecord")
-    return Converted(_Stream(options, table, pipeline).blocks())
+    require_effect("convert", options.given, format=to, tfrecords=source == "tfrecord")
+    return Converted(options, table, pipeline)
 
 
-class _Stream:
-    """A shard that is converted while it is read."""
+class Converted(Iterator[bytes]):
+    """The bytes of a shard that is being converted: an iterator of blocks, or a file to read."""
 
     def __init__(self, options: StreamOptions, table: Format, pipeline: Pipeline) -> None:
         self._options, self._table, self._pipeline = options, table, pipeline
         self._name, self._note = options.name, options.on_note or (lambda note: None)
         self._rejects = self._misfits = 0
+        self._blocks, self._left = self._convert(), b""
 
-    def blocks(self) -> Iterator[bytes]:
+    def __next__(self) -> bytes:
+        left, self._left = self._left, b""
+        return left or next(self._blocks)
+
+    def read(self, count: int = -1) -> bytes:
+        """Read ``count`` bytes, or fewer at the end; all if it is negative."""
+        parts, size = [self._left], len(self._left)
+        while (count < 0 or size < count) and (block := next(self._blocks, b"")):
+            parts.append(block)
+            size += len(block)
+        data = b"".join(parts)
+        self._left = b"" if count < 0 else data[count:]
+        return data if count < 0 else data[:count]
+
+    def _convert(self) -> Iterator[bytes]:
         parts: list[bytes] = []
         samples = pending = total = members = lost_frames = 0
         before = None
@@ -142,7 +134,7 @@ class _Stream:
                             sample = finish(sample, path)
                         if isinstance(sample, BadSample):
                             raise sample
-                        if sample.key == before and layout.equal_keys == "merged":
+                        if sample.key == before and layout.distinct == "key":
                             raise same_key(sample.key, "the sample before")
                         encoded = layout.encode(sample)
                     except BadSample as bad:
@@ -191,7 +183,7 @@ class _Stream:
     def _settle(self, samples: Sequence[Sample], stream: ShardStream) -> None:
         """Settle the schema by the first samples."""
         options, table, layout = self._options, self._table, self._pipeline.layout
-        choice, given = choice_of(options), given_options(vars(options))
+        choice, given = choice_of(options), options.given
         observed = observe(samples, table, choice)
         settled, idle = select(settle(observed, table, choice, self._name), choice)
         schema = settled.schema

@@ -9,28 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dsprep import keywords as of
 from dsprep.commands.write_report import WriteReport, report_of
-from dsprep.dataset.manifest import Manifest
-from dsprep.dataset.recorded import Recorded, recorded_options
+from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import frames_note
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
-from dsprep.keywords import (
-    AppendOptions,
-    ClassOptions,
-    ConvertOptions,
-    PackOptions,
-    ShardOptions,
-    SizeOptions,
-    SourceOptions,
-    WriteOptions,
-    called_with,
-    values_of,
-)
+from dsprep.keywords import called_with
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
-from dsprep.plan.cut import ShardSize
+from dsprep.plan.cut import ShardSize, seconds
 from dsprep.plan.destination import (
     DEFAULT_NAME,
     Destination,
@@ -40,7 +29,6 @@ from dsprep.plan.destination import (
 )
 from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
 from dsprep.run.run import Run
 from dsprep.run.state import (
@@ -74,8 +62,8 @@ _CHANGES = frozenset(
 _CHANGES_OF_SHARDS = _CHANGES | {"--label-field", "--image-field"}
 
 
-@called_with(PackOptions)
-def pack(options: PackOptions) -> WriteReport:
+@called_with(of.PackOptions)
+def pack(options: of.PackOptions) -> WriteReport:
     """Pack images into shards.
 
     ``sources`` is the directory that holds the images, each directory in it being a class, or
@@ -88,8 +76,8 @@ def pack(options: PackOptions) -> WriteReport:
     return write(replace(job, images=images_of(options), seed=seed), options)
 
 
-@called_with(ConvertOptions)
-def convert(options: ConvertOptions) -> WriteReport:
+@called_with(of.ConvertOptions)
+def convert(options: of.ConvertOptions) -> WriteReport:
     """Convert samples to another format.
 
     ``sources`` is shards (a file, a pattern, a directory, a manifest; also several of these), or
@@ -108,8 +96,8 @@ def convert(options: ConvertOptions) -> WriteReport:
     return write(replace(job, images=images_of(options), size=size, copies=copies), options)
 
 
-@called_with(ShardOptions)
-def shard(options: ShardOptions) -> WriteReport:
+@called_with(of.ShardOptions)
+def shard(options: of.ShardOptions) -> WriteReport:
     """Cut samples into shards of another size, in another order, or a part of them.
 
     ``sources`` is shards (a file, a pattern, a directory, a manifest; also several of these), or
@@ -117,7 +105,7 @@ def shard(options: ShardOptions) -> WriteReport:
     S3: ``s3://bucket/shards/``. In the format that they have, encoded samples are copied as they
     are, without being parsed.
     """
-    source = source_with(options, **values_of(options, ClassOptions))
+    source = source_with(options, **options.values_of(of.ClassOptions))
     own = _format_of(source)
     try:
         job = new_job("shard", options, own_format=own)
@@ -136,7 +124,7 @@ def shard(options: ShardOptions) -> WriteReport:
     in_header = not copies and job.layout.class_names_in == "header"
     job = replace(
         job,
-        source=replace(job.source, needs_names=in_header or options.filter is not None),
+        source=job.source.replace(needs_names=in_header or options.filter is not None),
         images=Images(check="none" if copies else None),
         size=size,
         seed=(options.seed or 0) if options.shuffle else None,
@@ -158,19 +146,19 @@ def _format_of(source: Source) -> str | None:
     return found.layout.name if found and found.layout.name in CONCATENATIVE else None
 
 
-def source_with(options: WriteOptions | AppendOptions, **more: Any) -> Source:
+def source_with(options: of.WriteOptions | of.AppendOptions, **more: Any) -> Source:
     """Return the source that the options of a command name."""
     first, others = take_sources(options.sources, options.dest)
-    values = values_of(options, SourceOptions) | more
+    values = options.values_of(of.SourceOptions) | more
     return Source(first, others=others, choice=choice_of(options), **values)
 
 
-def new_job(command: str, options: WriteOptions, own_format: str | None = None) -> Job:
+def new_job(command: str, options: of.WriteOptions, own_format: str | None = None) -> Job:
     """Return the job that the options of a command ask for, images aside."""
     if options.to and options.format and options.to != options.format:
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
     given = options.given
-    source = source_with(options, **values_of(options, ClassOptions))
+    source = source_with(options, **options.values_of(of.ClassOptions))
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
     is_gzip = (destination.single or "").endswith(".gz")
@@ -190,7 +178,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     return Job(
         command,
         given,
-        replace(source, needs_names=layout.class_names_in == "header", features=features),
+        source.replace(needs_names=layout.class_names_in == "header", features=features),
         destination,
         layout,
         Images(),
@@ -200,7 +188,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     )
 
 
-def size_of(options: SizeOptions) -> ShardSize:
+def size_of(options: of.SizeOptions) -> ShardSize:
     """Return the size of shards that the options say."""
     target = None if options.target_size is None else parse_size(options.target_size)
     sizes = (target, options.shards, options.samples_per_shard)
@@ -212,13 +200,13 @@ def size_of(options: SizeOptions) -> ShardSize:
     return ShardSize(*sizes)
 
 
-def write(job: Job, options: WriteOptions) -> WriteReport:
+def write(job: Job, options: of.WriteOptions) -> WriteReport:
     """Write a data set, or continue an interrupted run."""
     began, target = time.monotonic(), target_of(job.destination)
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
         progress = options.progress or Progress()
         plan = make_plan(job, pool, progress)
-        if options.schema_out is not None and plan.catalog.settled is not None:
+        if options.schema_out is not None:
             from dsprep.lists.store import write_text  # few runs need it
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
@@ -248,7 +236,7 @@ def planned_report(plan: Plan, pool: Pool, progress: Progress) -> WriteReport:
 def carry_out(
     plan: Plan,
     identity: dict[str, Any],
-    options: WriteOptions | AppendOptions,
+    options: of.WriteOptions | of.AppendOptions,
     pool: Pool,
     *,
     overwrite: bool = False,
@@ -283,8 +271,8 @@ def carry_out(
     return replace(report, notes=notes)
 
 
-@called_with(AppendOptions)
-def append(options: AppendOptions) -> WriteReport:
+@called_with(of.AppendOptions)
+def append(options: of.AppendOptions) -> WriteReport:
     """Add samples to a data set that has a manifest: as new shards, the others being untouched.
 
     ``sources`` is what :func:`dsprep.pack` takes, or shards; ``dest`` is the directory of the data
@@ -304,7 +292,7 @@ def append(options: AppendOptions) -> WriteReport:
     if not options.dry_run:
         remove_leftovers(destination, base)
     job = _job_of_append(options, source, destination, base, made)
-    is_merged = job.layout.equal_keys == "merged"
+    is_merged = job.layout.distinct == "key"
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
@@ -337,7 +325,11 @@ def append(options: AppendOptions) -> WriteReport:
 
 
 def _job_of_append(
-    options: AppendOptions, source: Source, destination: Destination, base: Manifest, made: Recorded
+    options: of.AppendOptions,
+    source: Source,
+    destination: Destination,
+    base: Manifest,
+    made: Recorded,
 ) -> Job:
     """Return the job that makes new shards as the existing ones were made."""
     size, choice, fields = size_of(options), source.choice, made.fields
@@ -351,8 +343,7 @@ def _job_of_append(
         drop=(*fields.drop, *choice.drop),
         rename={**fields.rename, **choice.rename},
     )
-    source = replace(
-        source,
+    source = source.replace(
         choice=choice,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         needs_names=made.layout.class_names_in == "header",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from dsprep.dataset.manifest import Manifest
 from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
-from dsprep.formats.tar import MAX_NAME
 from dsprep.plan.cut import in_megabytes
 from dsprep.plan.plan import Plan
 from dsprep.schema import Schema
@@ -109,10 +108,10 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
         count = format_count(len(incomplete), "sample")
         yield f"{count} without a part that most have: {format_some(incomplete)}"
     yield from job.notes
-    stop = layout.stop_without_objects
-    if stop and (without := catalog.without_objects()):
-        count = format_count(without, "image")
-        yield f"{count} without objects, at which {' and '.join(stop)} stop"
+    rows = catalog.table
+    if job.key == "index":
+        rows = rows.with_columns(path=rows["index"].cast(str))
+    yield from layout.caveats(rows)
     if (
         target is not None
         and shards
@@ -125,14 +124,6 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         yield f"{format_count(len(void), 'empty shard')}: {format_some(void)}"
-    if layout.equal_keys == "merged" and job.key == "path":
-        names = catalog.keys()
-        long = names.filter(names.str.len_bytes() > MAX_NAME - len(".jpeg"))
-        if len(long):
-            yield (
-                f"{format_count(len(long), 'name')} of about {MAX_NAME} bytes or more, which wids "
-                f"and DALI do not read: {format_some(long.to_list())}"
-            )
 
 
 def _unlabeled(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""``manifest.json``: what a data set on disk consists of; written last, when all is there."""
+"""``manifest.json``: what a data set on disk consists of, and how it was made; written last."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dsprep.errors import OtherVersion, SourceError, source_errors
+from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
-from dsprep.schema import Schema
+from dsprep.formats import FORMATS
+from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.schema import Choice, Schema
 from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular
 from dsprep.storage.store import crc32c as extend
+
+if TYPE_CHECKING:
+    from dsprep.formats.base import Format
+    from dsprep.images.transform import Transform
 
 VERSION = 2
 
@@ -27,14 +33,9 @@ UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its c
 
 _CRC32C = re.compile("[0-9a-f]{8}")
 
-_JSON = {
-    dict: "a JSON object",
-    list: "a list",
-    str: "a text",
-    int: "a whole number",
-    bool: "true or false",
-}
-"""The types of values, as users know them."""
+# The types of values, as users know them.
+_JSON: dict[type, str] = {dict: "a JSON object", list: "a list", str: "a text"}
+_JSON |= {int: "a whole number", bool: "true or false"}
 
 T = TypeVar("T")
 
@@ -58,7 +59,6 @@ class FileReceipt:
         return FileReceipt(path.name, size, crc)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a manifest says of it."""
         return {"name": self.name, "bytes": self.bytes, "crc32c": f"{self.crc32c:08x}"}
 
     @classmethod
@@ -66,7 +66,11 @@ class FileReceipt:
         crc32c = _get(str, values, "crc32c")
         if not _CRC32C.fullmatch(crc32c):
             raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
-        name = _file_name(_get(str, values, "name"))
+        name = _get(str, values, "name")
+        data = name.encode("utf-8", "replace")  # half characters become others
+        leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
+        if leads_out or data.decode() != name or len(data) > LONGEST_NAME:
+            raise ValueError(f"{name!r:.100} names no file in its directory")
         return FileReceipt(name, _get(int, values, "bytes"), int(crc32c, 16))
 
 
@@ -115,6 +119,9 @@ class Manifest:
             yield shard
             yield from shard.sidecars
         yield from self.files
+
+    def names(self) -> set[str]:
+        return {file.name for file in self.every_file()}
 
     def to_json(self) -> str:
         values = {
@@ -228,13 +235,53 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
 
 
-def _file_name(name: str) -> str:
-    """Accept the name of a file that can only lie in the directory of the manifest."""
-    data = name.encode("utf-8", "replace")  # half characters become others
-    leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
-    if leads_out or data.decode() != name or len(data) > LONGEST_NAME:
-        raise ValueError(f"{name!r:.100} names no file in its directory")
-    return name
+@dataclass(frozen=True)
+class Recorded:
+    """How shards were made, as far as reading them depends on it."""
+
+    layout: Format  # the format
+    transform: Transform | None = None  # what was done to images; None if their bytes were copied
+    max_pixels: int = DEFAULT_MAX_PIXELS  # the most pixels that an image could have
+    key: str = "path"  # `path` or `index`: where keys came from
+    # the fields that do not depend on the geometry of images
+    keep_fields: frozenset[str] = frozenset()
+    # which fields were kept: `only`, `drop` and `rename`; empty if all were
+    fields: Choice = Choice()
+    known: bool = True  # whether this was recorded; if not, it is what is most likely
+
+
+def recorded_options(manifest: Manifest, path: str) -> Recorded:
+    """Read the options of the manifest at a path, which may come from anywhere."""
+    from dsprep.images.transform import Transform  # sync reads manifests, and no options
+
+    if manifest.format not in FORMATS:
+        raise SourceError(
+            f"{path}: the format {manifest.format!r:.40} is not one that dsprep knows"
+        )
+    try:
+        options = manifest.options
+        if options.get("indexed") is True:
+            return Recorded(FORMATS[manifest.format](), known=False)
+        fields = options.get("fields", {})
+        only, drop = (tuple(map(str, fields.get(name, ()))) for name in ("only", "drop"))
+        layout = {name: value for name, value in options["format"].items() if name != "name"}
+        made = Recorded(
+            FORMATS[manifest.format](**layout),
+            None if options["transform"] is None else Transform.from_json(options["transform"]),
+            int(options["max_pixels"]),
+            str(options["key"]),
+            frozenset(map(str, options.get("keep_fields", ()))),
+            Choice(only=only, drop=drop, rename=dict(fields.get("rename", {}))),
+        )
+        # What was converted to the right type, or left out, is not what was recorded.
+        told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))
+        if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
+            return replace(made, layout=replace(made.layout, schema=manifest.schema))
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
+        pass
+    raise SourceError(f"{path}: its options are not those of this version of dsprep")
 
 
 def _get(kind: type[T], values: Any, name: str) -> T:

@@ -301,8 +301,7 @@ class Columns(NamedTuple):
 def plain_batch(batch: Any, names: tuple[str, ...]) -> Any:
     """Return rows with some of their columns, as far as there are such, of plain types."""
     found = [name for name in names if batch.schema.get_field_index(name) >= 0]
-    columns = [plain(batch.column(batch.schema.get_field_index(name))) for name in found]
-    return arrow().RecordBatch.from_arrays(columns, found)
+    return arrow().RecordBatch.from_arrays([plain(batch.column(name)) for name in found], found)
 
 
 def plain(column: Any) -> Any:

@@ -51,16 +51,15 @@ class _Wrong(ValueError):
     """What is wrong with a line."""
 
 
-def parse_augmented(text: str, source: str, attribute: str | None = None) -> Iterator[Annotated]:
-    """Read the lines of a manifest."""
-    kind: str | None = None
+def parse_augmented(text: str, source: str) -> Iterator[Annotated]:
+    """Read the lines of a manifest; the first shows which attribute is the label."""
+    attribute = kind = None
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             values = _parse(line)
-            if kind is None:
-                attribute = find_attribute(values) if attribute is None else attribute
+            attribute = _find_attribute(values) if kind is None else attribute
             found = _annotated(number, values, attribute)
             if kind is not None and found.kind != kind:
                 raise _Wrong(
@@ -72,7 +71,7 @@ def parse_augmented(text: str, source: str, attribute: str | None = None) -> Ite
         yield found
 
 
-def find_attribute(values: dict[str, Any]) -> str | None:
+def _find_attribute(values: dict[str, Any]) -> str | None:
     """Which attribute of a line labels its image; None if there is none."""
     names = [name for name in values if not name.endswith((METADATA, REFERENCE))]
     described = [name for name in names if name + METADATA in values]
@@ -104,7 +103,7 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
     ref = values[SOURCE]
     others = tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
     if attribute is None:
-        if find_attribute(values) is not None:
+        if _find_attribute(values) is not None:
             raise _Wrong("has a label, but the first line has none")
         return Annotated(number, ref, None, "", {}, others)
     if attribute not in values:
@@ -128,9 +127,8 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
         lists_classes = metadata.get("type") == MULTILABEL
         if not value and not lists_classes:
             raise _Wrong(f"the label {attribute!r} is empty")
-        return Annotated(
-            number, ref, tuple(map(_number, value)), "list", names, others, lists_classes
-        )
+        numbers = tuple(map(_number, value))
+        return Annotated(number, ref, numbers, "list", names, others, lists_classes)
     label = _number(value)
     name: Any = metadata.get("class-name")
     if _is_text(name) and label.is_integer() and label >= 0:
@@ -162,7 +160,6 @@ def _boxes(value: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _number(value: Any) -> float:
-    """A number, or the text of one."""
     number = math.nan
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)):
@@ -193,9 +190,7 @@ Row: TypeAlias = (
 _TYPE = "groundtruth/"
 
 
-def format_augmented(
-    rows: Iterable[Row], prefix: str, attribute: str = "class", classes: Sequence[str] | None = None
-) -> str:
+def format_augmented(rows: Iterable[Row], prefix: str, classes: Sequence[str] | None = None) -> str:
     """Write a manifest."""
     # Nothing in it tells when or by whom it was made: `creation-date`, `job-name` and `confidence`
     # of Ground Truth are left out.
@@ -213,8 +208,8 @@ def format_augmented(
                 value, metadata = _attribute(label, name, classes or (), kind)
             except BadSample as error:
                 raise BadSample(f"{path}: {error}") from None
-            values[attribute] = value
-            values[attribute + METADATA] = {"human-annotated": "yes"} | metadata
+            values["class"] = value
+            values["class" + METADATA] = {"human-annotated": "yes"} | metadata
         lines.append(json.dumps(values, ensure_ascii=False) + "\n")
     return "".join(lines)
 

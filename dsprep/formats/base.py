@@ -63,6 +63,15 @@ class ShardFacts(NamedTuple):
     bytes: int
 
 
+class Limits(NamedTuple):
+    """What a format holds exactly, and which images its readers decode."""
+
+    images: frozenset[str] | None = None  # the kinds, if others end a reader; None for any
+    classes: int | None = None  # the largest class number; None for any
+    float_bits: int = 64  # of floats; wider ones are rounded
+    label_bits: int = 64  # of floats that are labels
+
+
 class SampleWriter(Protocol):
     """Writes samples to a file whose layout is not one sample after another."""
 
@@ -99,18 +108,14 @@ class Format(ABC):
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
-    equal_keys: ClassVar[str] = "kept"  # what becomes of samples of one key; or `merged`
+    # what no two samples have in common: `key`, because readers merge such samples, `path`, or
+    # neither
+    distinct: ClassVar[str] = ""
     known_by: ClassVar[str] = "key"  # what identifies a sample in a shard: key, path or id
     class_names_in: ClassVar[str] = "companion"
     """Where names of classes are: in ``classes.txt`` beside the shards (``companion``), in each
     ``sample``, or in the ``header`` of a shard, which is written before its first sample."""
-    readable_images: ClassVar[frozenset[str] | None] = None
-    """The kinds of image that its readers decode, if others end them; None if all are harmless."""
-    # readers for detection that stop at an image without objects
-    stop_without_objects: ClassVar[tuple[str, ...]] = ()
-    max_class: ClassVar[int | None] = None  # the largest that it holds exactly; None for any
-    float_bits: ClassVar[int] = 64  # of floats; those of 64 bits are rounded to fewer
-    label_bits: ClassVar[int] = 64  # of floats that are labels
+    limits: ClassVar[Limits] = Limits()
     schema: Schema | None = field(default=None, kw_only=True)
     """The schema of the samples to write, its places being those of this format; None for raw
     samples, which have been read from the same format. See :meth:`arranged`."""
@@ -215,6 +220,13 @@ class Format(ABC):
         The rows are the catalog's table, with two more columns: ``image``, the bytes of the encoded
         image, and, where classes have names, ``class``. No size is less than the true one.
         """
+
+    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+        """Yield what users should know of samples before they train on the shards.
+
+        The rows are the catalog's table, with paths that tell the keys.
+        """
+        yield from ()
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the raw samples of a shard from its first byte to its last, checking its structure.

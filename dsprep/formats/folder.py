@@ -24,17 +24,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
-from dsprep.formats.augmented import format_augmented
+from dsprep.formats.augmented import Row, format_augmented
 from dsprep.formats.base import Format, refuse_lists_of_bytes
-from dsprep.formats.values import (
-    cut_stem,
-    extension_of,
-    harmless_part,
-    harmless_path,
-    json_writer,
-    quote,
-    split_extension,
-)
+from dsprep.formats.values import extension_of, json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
@@ -57,6 +49,10 @@ LISTING = "files.jsonl"  # in the directory of a unit, where all other files hav
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LONGEST_LINE = 1 << 24  # bytes of a line of a listing that are read; dsprep's are far shorter
 _LONGEST_ENDING = 200
+_LONGEST_PART = 255  # bytes of a file's or a directory's name in nearly all file systems
+_LONGEST_PATH = 3072  # bytes of a path below a folder, of `PATH_MAX`: 1,024 are for the folder
+_DEEPEST = 64  # directories that may lie in each other
+_NO_NAME = re.compile("[\x00\ud800-\udfff]")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -147,6 +143,7 @@ class Folder(Format):
     }
     concatenative: ClassVar[bool] = False
     is_tree: ClassVar[bool] = True
+    distinct: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     # whether images may be of another kind than their file names say, because they were encoded
     # again: those get the extension of their kind. Else a name is kept as it is.
@@ -182,7 +179,12 @@ class Folder(Format):
             if label.kind.is_integer:
                 told = int(value)
             elif label.kind.is_number:
-                told = self._with_size(value if isinstance(value, tuple) else (value,), sample)
+                told = value if isinstance(value, tuple) else (value,)
+                if self.reencoded and told[:2] == (4, 5) and len(told) >= 4:
+                    with suppress(BadImage):  # a detection label tells the size of its image
+                        header = read_header(sample.fields.get(self.written.image or "", b""))
+                        size = float(header.width), float(header.height)
+                        told = (*told[:2], *size, *told[4:])
         texts = (
             f"{key}:{write(sample.fields[field])}"
             for field, key, write in self._columns
@@ -225,7 +227,7 @@ class Folder(Format):
         changed, ending = stem != wanted, f".{kind}"
         if sample.path:
             plain = stem
-            stem, ending = split_extension(plain)
+            stem, ending = _split_extension(plain)
             promised = IMAGE_EXTENSIONS.get(ending[1:].lower())
             if data is not None and (self.reencoded or not ending) and promised != kind:
                 stem, ending = (stem if promised else plain), f".{kind}"
@@ -237,14 +239,16 @@ class Folder(Format):
             files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
         _require_files(stem, [ending for ending, _ in files])
         if own is not None and not self._leads_to(own, stem.rpartition("/")[0], sample):
-            directory = harmless_part(own)
+            directory = _harmless_part(own)
             stem, changed = f"{directory}/{stem}", changed or directory != own
         side = _SIDE.search(stem.rpartition("/")[2])
         has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
         if side and has_metadata and not _side_directory(stem):
             # Of files that are called train, datasets reads metadata in directories alone.
             stem = f"{side[1]}/{stem}"
-        fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
+        directory, slash, last = stem.rpartition("/")
+        room = _LONGEST_PART - max(len(ending.encode()) for ending, _ in files)
+        fitting = directory + slash + _cut(last, room)
         is_told = changed or fitting != stem
         return fitting, files, wanted if is_told else None, tuple(references)
 
@@ -261,10 +265,8 @@ class Folder(Format):
         number = sample.fields.get(label.name) if label else None
         if label is None or not label.kind.is_integer or number is None:
             return None
-        if sample.class_name is not None:
-            return sample.class_name
-        is_named = 0 <= number < len(label.names)
-        return label.names[number] if is_named else str(int(number))
+        name = label.class_name(number) if sample.class_name is None else sample.class_name
+        return str(int(number)) if name is None else name
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
@@ -282,29 +284,18 @@ class Folder(Format):
                 fields.setdefault(name, data)
         return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
 
-    def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
-        """Return a label whose head tells the size of the image as it is now."""
-        if not self.reencoded or label[:2] != (4, 5) or len(label) < 4:
-            return label
-        try:
-            header = read_header(sample.fields.get(self.written.image or "", b""))
-        except BadImage:
-            return label
-        return (*label[:2], float(header.width), float(header.height), *label[4:])
-
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         label = self.written.label_field
         is_class = label is not None and label.kind.is_integer
         is_named = is_needed = False
         has_label: set[bool] = set()
         for each in samples():
-            is_named = is_named or each.class_name is not None
+            is_named |= each.class_name is not None
             has_label.add(each.label is not None)
             own = each.class_name if each.class_name is not None else str(each.label)
             lies_apart = each.label is not None and each.stem.split("/")[-2:-1] != [own]
-            is_needed = is_needed or bool(each.fields or each.references)
-            is_needed = is_needed or (is_class and lies_apart)
-        is_needed = is_needed or (is_class and len(has_label) > 1)
+            is_needed |= bool(each.fields or each.references) or (is_class and lies_apart)
+        is_needed |= is_class and len(has_label) > 1
         for each in samples() if is_needed else ():
             top = _side_directory(each.files[0].path)
             texts = [f"{quote(FILE_NAME)}:{quote(each.files[0].path[len(top) :])}"]
@@ -332,11 +323,20 @@ class Folder(Format):
     @cached_property
     def _files(self) -> list[tuple[str, str, bool]]:
         """The fields that are files: name, ending of the path, whether it is an image."""
-        return [
-            (each.name, _ending(each), each.type == "image")
-            for each in self.written.fields
-            if each.kind.is_bytes and each.name != self.written.image
-        ]
+        found = []
+        for each in self.written.fields:
+            if not each.kind.is_bytes or each.name == self.written.image:
+                continue
+            name = extension_of(each.name)
+            ending = f".{name}"
+            if each.type == "json" and name != "json":
+                ending += ".json"
+            # Readers go by the extension: bytes that are called after text would be taken for text.
+            kind = WebDataset.meaning(WebDataset.place_of(name)).type
+            if each.type == "bytes" and kind not in (None, "bytes"):
+                ending += ".bin"
+            found.append((each.name, ending, each.type == "image"))
+        return found
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
@@ -347,7 +347,7 @@ class Folder(Format):
             # Numbers of a label are in the list of a folder, or in the names of its directories.
             if each.kind.is_bytes or (is_label and each.kind.is_number):
                 continue
-            write = partial(_class_text, each.names) if each.names else json_writer(each.kind)
+            write = partial(_class_text, each) if each.names else json_writer(each.kind)
             column = self._label_column if is_label else each.name
             found.append((each.name, f"{quote(column)}", write))
         return found
@@ -361,19 +361,12 @@ class AugmentedFolder(Folder):
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
-        rows = (
-            (
-                each.files[0].path,
-                each.label,
-                each.class_name,
-                {
-                    file.path[len(each.stem) + 1 :]: file.path
-                    for file in each.files[1:]
-                    if file.path.startswith(each.stem)
-                },
-            )
-            for each in samples
-        )
+        rows: list[Row] = []
+        for each in samples:
+            image, *files = (file.path for file in each.files)
+            start = len(each.stem) + 1
+            others = {path[start:]: path for path in files if path.startswith(each.stem)}
+            rows.append((image, each.label, each.class_name, others))
         return format_augmented(rows, self.prefix, classes=classes)
 
 
@@ -430,18 +423,9 @@ def _taken(sample: Sample, path: str) -> SourceError:
     )
 
 
-def _ending(each: Field) -> str:
-    """Return how the path of a field's file ends; an image's lacks the extension."""
-    name = extension_of(each.name)
-    if each.type == "json":
-        return ".json" if name == "json" else f".{name}.json"
-    # Readers go by the extension: bytes that are called after text would be taken for text.
-    is_misleading = WebDataset().meaning(WebDataset().place_of(name)).type not in (None, "bytes")
-    return f".{name}.bin" if each.type == "bytes" and is_misleading else f".{name}"
-
-
-def _class_text(names: Sequence[str], number: int) -> str:
-    return quote(names[number] if 0 <= number < len(names) else str(number))
+def _class_text(field: Field, number: int) -> str:
+    name = field.class_name(number)
+    return quote(str(number) if name is None else name)
 
 
 def _side_directory(path: str) -> str:
@@ -463,3 +447,41 @@ def _require_files(stem: str, endings: list[str]) -> None:
         raise BadSample("has a part with a name that is no file's")
     if any(len(ending.encode()) > _LONGEST_ENDING for ending in endings):
         raise BadSample(f"has a part whose name is longer than {_LONGEST_ENDING} bytes")
+
+
+# Names from outside as names of files: safe to create, and readable again.
+
+
+def _harmless_part(name: str) -> str:
+    """Make a text the name of one file or directory; ``_`` replaces what a name cannot hold."""
+    name = _NO_NAME.sub("_", name.replace("/", "_"))
+    return "_" if name in ("", ".", "..") else _cut(name, _LONGEST_PART)
+
+
+def harmless_path(path: str) -> str:
+    """Make a text a path that leads below the directory that it starts from."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts:
+        raise BadSample("has a name that no file can have")
+    if len(parts) > _DEEPEST:
+        raise BadSample(f"has a name of {len(parts)} directories; {_DEEPEST} is the limit")
+    *directories, name = parts
+    name = "_" if name == ".." else _NO_NAME.sub("_", name)
+    plain = "/".join([*map(_harmless_part, directories), name])
+    if len(plain.encode()) > _LONGEST_PATH:
+        raise BadSample(f"has a name of more than {_LONGEST_PATH} bytes")
+    return plain
+
+
+def _split_extension(path: str) -> tuple[str, str]:
+    directory, slash, name = path.rpartition("/")
+    stem, dot, extension = name.rpartition(".")
+    if not stem or len(extension) > 16:  # what follows the dot is part of the name
+        return path, ""
+    return directory + slash + stem, dot + extension
+
+
+def _cut(text: str, size: int) -> str:
+    """Return the first characters of a text that take at most ``size`` bytes of UTF-8."""
+    data = text.encode()
+    return text if len(data) <= size else data[:size].decode(errors="ignore")

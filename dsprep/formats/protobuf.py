@@ -168,6 +168,29 @@ def decode_entry(data: bytes, decoders: Decoders) -> tuple[str, Any]:
     return key, decoders[kind](found)
 
 
+def plain_entry(
+    data: bytes,
+    start: int,
+    stop: int,
+    decoders: Decoders,
+    tags: tuple[int, int, int] = (0x12, 0x0A, 0x0A),
+) -> tuple[str, Any]:
+    """Decode an entry of one byte string as all writers lay it out; else any entry."""
+    at = start + 2 + data[start + 1]
+    if data[start] != 0x0A or data[start + 1] >= 0x80:
+        return decode_entry(data[start:stop], decoders)
+    name = data[start + 2 : at]
+    for tag in tags:  # the value, its list, the only item: all reach to the end
+        if at + 1 >= stop or data[at] != tag:
+            return decode_entry(data[start:stop], decoders)
+        size, at = data[at + 1], at + 2
+        if size >= 0x80:
+            size, at = read_varint(data, at - 1)
+        if at + size != stop:
+            return decode_entry(data[start:stop], decoders)
+    return name.decode(), Blobs((data[at:stop],))
+
+
 # tf.train.Example{1: Features{1: map<string, Feature>}}; Feature is one of {1: BytesList,
 # 2: FloatList, 3: Int64List}; a list is {1: values} (tensorflow/core/example/feature.proto).
 
@@ -230,32 +253,17 @@ def _plain_features(data: bytes) -> dict[str, Feature] | None:
         if size >= 0x80:
             size, start = read_varint(data, at + 1)
         at = start + size
-        short = size < 64  # many samples may share it: a class, a format
-        name, feature = _known_entry(data[start:at]) if short else _plain_entry(data, start, at)
+        if size < 64:  # many samples may share it: a class, a format
+            name, feature = _known_entry(data[start:at])
+        else:
+            name, feature = plain_entry(data, start, at, _FEATURES)
         features[name] = feature
     return features if at == end else None
 
 
 @lru_cache(maxsize=4096)
 def _known_entry(entry: bytes) -> tuple[str, Feature]:
-    return _plain_entry(entry, 0, len(entry))
-
-
-def _plain_entry(data: bytes, start: int, stop: int) -> tuple[str, Feature]:
-    """Decode an entry of one byte string as all writers lay it out; else any entry."""
-    at = start + 2 + data[start + 1]
-    if data[start] != 0x0A or data[start + 1] >= 0x80 or at > stop:
-        return decode_entry(data[start:stop], _FEATURES)
-    name = data[start + 2 : at]
-    for tag in (0x12, 0x0A, 0x0A):  # the feature, its list, the only item: all reach to the end
-        if at >= stop or data[at] != tag:
-            return decode_entry(data[start:stop], _FEATURES)
-        size, at = data[at + 1], at + 2
-        if size >= 0x80:
-            size, at = read_varint(data, at - 1)
-        if at + size != stop:
-            return decode_entry(data[start:stop], _FEATURES)
-    return name.decode(), Blobs((data[at:stop],))
+    return plain_entry(entry, 0, len(entry), _FEATURES)
 
 
 # Sizes, for planning: of whole columns, or one that all rows share.

@@ -14,11 +14,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample, Misfit, OptionError
-from dsprep.formats.base import Entry, Format, Span, rounding_notes
+from dsprep.formats.base import Entry, Format, Limits, Span, rounding_notes
 from dsprep.formats.values import as_floats, fits_lst, format_lst, is_detection
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample, Value
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_FLOATS, Meaning, Schema
+from dsprep.units import format_count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 MAGIC = b"\x0a\x23\xd7\xce"
+LARGEST_CLASS = 1 << 24  # a 32-bit float holds every whole number up to here
 MAX_RECORD = (1 << 29) - 1  # a record is shorter than 2^29 bytes, because its length has 29 bits
 
 FRAME = struct.Struct("<4sI")
@@ -52,13 +54,11 @@ class RecordIO(Format):
     }
     shard_index: ClassVar[str] = "mxnet"
     known_by: ClassVar[str] = "id"
-    float_bits: ClassVar[int] = 32
-    label_bits: ClassVar[int] = 32
-    stop_without_objects: ClassVar[tuple[str, ...]] = ("MXNet's ImageDetIter", "ImageDetRecordIter")
-    readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
-    """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not
-    know, nor TIFF, which it knows in some compressions only."""
-    max_class: ClassVar[int] = 1 << 24  # a 32-bit float holds every whole number up to here
+    # The OpenCV 3.4 built into MXNet 1.9.1 decodes neither WebP nor GIF, and TIFF in some
+    # compressions only.
+    limits: ClassVar[Limits] = Limits(
+        frozenset({"jpg", "png", "bmp"}), LARGEST_CLASS, float_bits=32, label_bits=32
+    )
 
     def placeholders(self, schema: Schema) -> frozenset[str]:
         return frozenset() if schema.label is not None else frozenset({"label"})
@@ -140,6 +140,19 @@ class RecordIO(Format):
             payload += (count > 1).cast(int) * count * 4
         return (payload + 3) // 4 * 4
 
+    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+        if "label" not in rows.columns:
+            return
+        label, count = rows["label"], rows["label"].list.len()
+        header, width = label.list.get(0), label.list.get(1, null_on_oob=True)
+        is_detection = (header >= 2) & (width >= 5) & ((count - header) % width == 0)
+        without = int((is_detection & (count == header)).sum())
+        if without and (is_detection & (count > header)).any():
+            yield (
+                f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter "
+                "and ImageDetRecordIter stop"
+            )
+
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         for _, offset in stream.records():
             payload = _read_rest(stream, *read_frame(stream, _BEGIN))
@@ -180,7 +193,7 @@ class RecordIO(Format):
 def _header(label: Value, id: int) -> bytes:
     """Return the header of a record and its labels: one in the header, or several after it."""
     try:
-        if isinstance(label, int) and abs(label) <= RecordIO.max_class:
+        if isinstance(label, int) and abs(label) <= LARGEST_CLASS:
             return _HEADER.pack(0, label, id, 0)
         values = label if isinstance(label, tuple) else (label,)
         values = values if isinstance(values, Floats) else as_floats(values, "the label")

@@ -27,27 +27,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample
-from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
-from dsprep.formats.protobuf import (
-    BYTES,
-    Decoders,
-    Wired,
-    decode_entry,
-    encode_entry,
-    entry_sizes,
-    fields,
-    framed,
-    framed_sizes,
-    head_of_bytes,
-    numbers_of,
-    packed,
-    strings,
-)
-from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, read_frame
+from dsprep.formats import protobuf
+from dsprep.formats.base import Entry, Format, Limits, Span, claim, rounding_notes
+from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
 from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, Type
@@ -74,8 +60,7 @@ class RecordIOProtobuf(Format):
         _LABEL: Meaning("label", LABEL_FLOATS, LABEL),
         _UID: Meaning(""),
     }
-    label_bits: ClassVar[int] = 32
-    max_class: ClassVar[int] = 1 << 24  # labels are 32-bit floats, as in RecordIO
+    limits: ClassVar[Limits] = Limits(classes=LARGEST_CLASS, label_bits=32)
 
     def meaning(self, place: str) -> Meaning:
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))
@@ -124,11 +109,12 @@ class RecordIOProtobuf(Format):
         return [(each.name, each.kind, each.places[0][0]) for each in self.written.fields]
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        total = entry_sizes(_IMAGE, framed_sizes(rows["image"]))
+        total = protobuf.entry_sizes(_IMAGE, protobuf.framed_sizes(rows["image"]))
         if "cls" in rows.columns or "label" in rows.columns:
             count = rows["label"].list.len().cast(int) if "label" in rows.columns else 1
-            total += entry_sizes(_VALUES, framed_sizes(count * 4))
-        total += framed_sizes(rows.select(key_expr().str.len_bytes().cast(int)).to_series())
+            total += protobuf.entry_sizes(_VALUES, protobuf.framed_sizes(count * 4))
+        key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
+        total += protobuf.framed_sizes(key)
         assert not isinstance(total, int)
         return (total + 3) // 4 * 4 + FRAME.size
 
@@ -202,7 +188,7 @@ class TypedBlobs(Blobs):
 
 # the field of each kind of tensor in a Value, and the code of its numbers
 _TENSORS = {"float32": (2, "f"), "float64": (3, "d"), "int32": (7, "i")}
-_BYTES = 9
+_BYTES, _BYTES_TAG = 9, b"\x4a"
 _INT32 = range(-(1 << 31), 1 << 31)
 _TENSOR = (b"\x0a", b"\x12", b"\x1a")  # values, keys, shape
 
@@ -229,15 +215,16 @@ def _encode_record(entries: Mapping[str, Value], uid: str) -> tuple[bytes, bytes
         value = features[key]
         if key == _IMAGE and type(value) is Blobs and len(value) == 1:
             image = value[0]
-            before, after = before + after + head_of_bytes(key, len(image), _tag(_BYTES)), b""
+            before = before + after + protobuf.head_of_bytes(key, len(image), _BYTES_TAG)
+            after = b""
         else:
-            after += encode_entry(key, encode_value(value))
+            after += protobuf.encode_entry(key, encode_value(value))
     after += b"".join(
-        [encode_entry(key, encode_value(labels[key]), b"\x12") for key in sorted(labels)]
+        [protobuf.encode_entry(key, encode_value(labels[key]), b"\x12") for key in sorted(labels)]
     )
     for tag, name in zip((b"\x1a", b"\x22", b"\x2a"), (_UID, *_TEXTS), strict=True):
         if text := texts.get(name):
-            after += framed(tag, text.encode())
+            after += protobuf.framed(tag, text.encode())
     return before, image, after
 
 
@@ -246,10 +233,10 @@ def encode_value(value: Value) -> bytes:
     if value is None:
         return b""
     if isinstance(value, Blobs):
-        body = b"".join([framed(b"\x0a", each) for each in value])
+        body = b"".join([protobuf.framed(b"\x0a", each) for each in value])
         if content_type := getattr(value, "content_type", ""):
-            body += framed(b"\x12", content_type.encode())
-        return framed(_tag(_BYTES), body)
+            body += protobuf.framed(b"\x12", content_type.encode())
+        return protobuf.framed(_BYTES_TAG, body)
     kind = "int32" if isinstance(value, Ints) else "float64"
     kind = "float32" if isinstance(value, Floats) else kind
     lists = [value if isinstance(value, tuple) else (value,), (), ()]
@@ -258,15 +245,11 @@ def encode_value(value: Value) -> bytes:
     number, code = _TENSORS[kind]
     if code == "i" and (beyond := [each for each in lists[0] if each not in _INT32]):
         raise OverflowError(beyond[0])
-    texts = zip(_TENSOR, lists, (code, "Q", "Q"), strict=True)
-    return framed(
-        _tag(number),
-        b"".join([framed(tag, packed(each, code)) for tag, each, code in texts if each]),
-    )
-
-
-def _tag(number: int) -> bytes:
-    return bytes((number << 3 | BYTES,))
+    tensor = b""
+    for tag, each, letter in zip(_TENSOR, lists, (code, "Q", "Q"), strict=True):
+        if each:
+            tensor += protobuf.framed(tag, protobuf.packed(each, letter))
+    return protobuf.framed(bytes((number << 3 | protobuf.BYTES,)), tensor)
 
 
 # Reading a Record in any encoding that protobuf's own parser takes
@@ -276,17 +259,25 @@ def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list
     """Return the features and the labels of a record, and uid, metadata and configuration."""
     maps: tuple[dict[str, Value], dict[str, Value]] = ({}, {})
     texts = ["", "", ""]
-    for number, value in strings(fields(data)):
+    for number, value in protobuf.strings(protobuf.fields(data)):
         if number in (1, 2):
-            key, entry = decode_entry(value, _VALUE)
+            if len(value) < 64:  # many samples may share it: a class
+                key, entry = _known_entry(value)
+            else:
+                key, entry = protobuf.plain_entry(value, 0, len(value), _VALUE, (0x12, 0x4A, 0x0A))
             maps[number - 1][key] = entry
         elif number <= 5:
             texts[number - 3] = value.decode()
     return *maps, texts
 
 
-def _decode_bytes(message: list[Wired]) -> Blobs:
-    parts = list(strings(message))
+@lru_cache(maxsize=4096)
+def _known_entry(entry: bytes) -> tuple[str, Value]:
+    return protobuf.decode_entry(entry, _VALUE)
+
+
+def _decode_bytes(message: list[protobuf.Wired]) -> Blobs:
+    parts = list(protobuf.strings(message))
     blobs = TypedBlobs(value for number, value in parts if number == 1)
     for number, value in parts:
         if number == 2:
@@ -294,9 +285,9 @@ def _decode_bytes(message: list[Wired]) -> Blobs:
     return blobs if blobs.content_type else Blobs(blobs)
 
 
-def _decode_tensor(message: list[Wired], kind: str) -> Value:
-    values = numbers_of(message, 1, _TENSORS[kind][1])
-    keys, shape = (numbers_of(message, field, "Q") for field in (2, 3))
+def _decode_tensor(message: list[protobuf.Wired], kind: str) -> Value:
+    values = protobuf.numbers_of(message, 1, _TENSORS[kind][1])
+    keys, shape = (protobuf.numbers_of(message, field, "Q") for field in (2, 3))
     if keys or shape:
         return {"type": kind, "values": values, "keys": keys, "shape": shape}
     if kind == "float64":
@@ -304,7 +295,7 @@ def _decode_tensor(message: list[Wired], kind: str) -> Value:
     return Ints(values) if kind == "int32" else Floats(values)
 
 
-_VALUE: Decoders = {
+_VALUE: protobuf.Decoders = {
     0: lambda message: None,
     _BYTES: _decode_bytes,
     **{number: partial(_decode_tensor, kind=kind) for kind, (number, _) in _TENSORS.items()},

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
@@ -58,15 +59,14 @@ class Readable(Protocol):
         """Read at most ``count`` bytes; none only at the end."""
 
 
-def _inflater() -> Any:
-    return zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)  # gzip or zlib
+_inflater = partial(zlib.decompressobj, wbits=32 + zlib.MAX_WBITS)  # gzip or zlib
 
 
 # RFC 1952, 2.3.1; the manual of bzip2; the .xz file format, 2.1.1.1.
 _KINDS: dict[bytes, tuple[str, Callable[[], Any]]] = {
     b"\x1f\x8b\x08": ("gzip", _inflater),
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
-    b"\xfd7zXZ\0": ("xz", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)),
+    b"\xfd7zXZ\0": ("xz", partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _MOST_MEMORY)),
 }
 
 # RFC 1952, 2.3: magic number, method, five flags, time, and how hard it tried. The first two alone
@@ -112,7 +112,8 @@ class Decompressor:
         self._path = path
         self._source = source
         self._padded = not is_shard
-        self._name, self._make = "compressed", _inflater
+        self._name = "compressed"
+        self._make: Callable[[], Any] = _inflater
         if not is_shard:
             kinds = (kind for magic, kind in _KINDS.items() if head.startswith(magic))
             self._name, self._make = next(kinds)
@@ -195,49 +196,43 @@ class Part:
 class ShardStream:
     """A shard that is read from front to back; gzip and zlib are decompressed on the way."""
 
-    _file: OpenFile | None = None
-    _counted: _Counted | None = None
+    def __init__(
+        self,
+        path: str,
+        source: Readable | None = None,
+        *,
+        headers: bool = False,
+        is_shard: bool = True,
+        start: int | None = None,
+    ) -> None:
+        """Open a shard, or read from a source.
 
-    def __init__(self, path: str, source: Readable | None = None) -> None:
+        With ``headers``, of a shard or of a tar of any compression, headers are read and the rest
+        is skipped. With ``start``, the source has the bytes of a plain shard from there on.
+        """
+        self._file: OpenFile | None = None
+        self._counted: _Counted | None = None
         if source is None:
             with source_errors(path):
-                self._file = open_file(path)
-            source = self._counted = _Counted(self._file)
-        self._begin(path, source)
-        self._decompress(is_shard=True)
-
-    @classmethod
-    def of_headers(cls, path: str, is_shard: bool = True) -> Self:
-        """Open a shard, or a tar of any compression, to read headers and skip the rest."""
-        # A member of a tar that is too large for memory is not damage: the caller leaves it out.
-        stream = cls.__new__(cls)
-        with source_errors(path):
-            stream._file = open_file(path)
-        stream._begin(path, stream._file, _HEADERS)
-        stream._decompress(is_shard)
-        if not stream.compressed:
-            stream._size = stream._file.facts().size
-        return stream
-
-    @classmethod
-    def of_part(cls, path: str, source: Readable, start: int) -> Self:
-        """Take bytes of a plain shard from ``start`` on."""
-        stream = cls.__new__(cls)
-        stream._begin(path, source)
-        stream.offset, stream.is_part = start, True
-        return stream
-
-    def _begin(self, path: str, source: Readable, block: int = _BLOCK) -> None:
+                source = self._file = open_file(path)
+            if not headers:
+                source = self._counted = _Counted(self._file)
         self.path = path
-        self.offset = self._at = 0
-        self.is_part = self.compressed = False
+        self.offset, self.is_part = start or 0, start is not None
+        self.passed_over: Counter[str] = Counter()
+        self.compressed = False
+        self._source = source
+        self._block, self._at = b"", 0
+        self._block_size = _HEADERS if headers else _BLOCK
         self._size: int | None = None  # of a plain file, in which bytes can be skipped
         self._packed: int | None = None  # of a compressed file, in which they may be bombs
-        self._source, self._block_size = source, block
-        self._block = b""
-        self.passed_over: Counter[str] = Counter()
+        if not self.is_part:
+            self._recognize(is_shard)
+        if headers and not self.compressed and self._file is not None:
+            self._size = self._file.facts().size
 
-    def _decompress(self, is_shard: bool) -> None:
+    def _recognize(self, is_shard: bool) -> None:
+        """Decompress what follows if the first bytes are those of a compressed file."""
         wanted = 9
         while len(self._block) < wanted and (data := self._source.read(_HEADERS)):
             self._block += data
@@ -245,6 +240,7 @@ class ShardStream:
         found = (compression_of_shard if is_shard else compression_of)(self._block)
         self.compressed = found is not None
         if self.compressed:
+            # A member of a tar that is too large for memory is not damage: the caller skips it.
             if is_shard and self._file is not None:
                 self._packed = self._file.facts().size
             self._source = Decompressor(self.path, self._source, self._block, is_shard)

@@ -16,7 +16,7 @@ from google_crc32c import extend
 from google_crc32c import value as crc32c_of
 
 from dsprep.errors import BadSample, OptionError
-from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
+from dsprep.formats.base import Entry, Format, Limits, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
     decode_example,
     encode_feature,
@@ -122,8 +122,7 @@ class TFRecord(Format):
     shard_index: ClassVar[str] = "dali"
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
-    float_bits: ClassVar[int] = 32
-    label_bits: ClassVar[int] = 32
+    limits: ClassVar[Limits] = Limits(float_bits=32, label_bits=32)
     preset: str = "dsprep"  # the names of the features: one of `PRESETS`
     gzip: bool = False  # whether the shard is compressed
 
@@ -465,17 +464,18 @@ def _class_entry(feature: str, label: Field, sample: Sample) -> bytes:
     number = sample.fields.get(label.name)
     if number is None:
         return b""
-    name = label.names[number] if 0 <= number < len(label.names) else sample.class_name
+    name = label.class_name(number)
+    name = sample.class_name if name is None else name
     return b"" if name is None and not label.names else _shared_text(feature, name or "")
 
 
 def _path_entry(feature: str, image: str, sample: Sample) -> bytes:
-    """Make the entry of the name of the image's file, which tells the key."""
     path = _path_for(sample, sample.fields.get(image))
     return _text_entry(feature, path) if path else b""
 
 
 def _path_for(sample: Sample, image: bytes | None) -> str:
+    """Return the name of the image's file, which tells the key."""
     path, key = sample.path, sample.key
     if path and key_of(path) == key or not key:
         return path

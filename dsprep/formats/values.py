@@ -1,4 +1,4 @@
-"""Values and names as several formats write them: floats, JSON, labels, ``.lst``, and paths."""
+"""Values and names as several formats write them: floats, JSON, labels, ``.lst``, extensions."""
 
 from __future__ import annotations
 
@@ -135,14 +135,10 @@ def format_lst(
     return "".join(lines)
 
 
-# Names from outside as names of files and members: safe to create, and readable again.
+# Names of fields as extensions of files and members, and back.
 
-LONGEST_PART = 255  # bytes of a file's or a directory's name in nearly all file systems
-LONGEST_PATH = 3072  # bytes of a path below a folder, of `PATH_MAX`: 1,024 are for the folder
-DEEPEST = 64  # directories that may lie in each other
 MAX_NAME = 1 << 16  # bytes of a key or an extension; readers take a longer one for an attack
 
-_NO_NAME = re.compile("[\x00\ud800-\udfff]")
 _UNFIT = re.compile(r"[/\x00-\x1f\x7f\ud800-\udfff]")
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
 
@@ -170,45 +166,3 @@ def field_of(extension: str) -> str:
     except UnicodeDecodeError:
         return extension
     return name if name != extension and extension_of(name) == extension else extension
-
-
-def harmless_part(name: str) -> str:
-    """Make a text the name of one file or directory; ``_`` replaces what a name cannot hold."""
-    name = _NO_NAME.sub("_", name.replace("/", "_"))
-    return "_" if name in ("", ".", "..") else cut(name, LONGEST_PART)
-
-
-def harmless_path(path: str) -> str:
-    """Make a text a path that leads below the directory that it starts from."""
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if not parts:
-        raise BadSample("has a name that no file can have")
-    if len(parts) > DEEPEST:
-        raise BadSample(f"has a name of {len(parts)} directories; {DEEPEST} is the limit")
-    *directories, name = parts
-    name = "_" if name == ".." else _NO_NAME.sub("_", name)
-    plain = "/".join([*map(harmless_part, directories), name])
-    if len(plain.encode()) > LONGEST_PATH:
-        raise BadSample(f"has a name of more than {LONGEST_PATH} bytes")
-    return plain
-
-
-def split_extension(path: str) -> tuple[str, str]:
-    """Split a path before the dot of its extension."""
-    directory, slash, name = path.rpartition("/")
-    stem, dot, extension = name.rpartition(".")
-    if not stem or len(extension) > 16:  # what follows the dot is part of the name
-        return path, ""
-    return directory + slash + stem, dot + extension
-
-
-def cut(text: str, size: int) -> str:
-    """Return the first characters of a text that take at most ``size`` bytes of UTF-8."""
-    data = text.encode()
-    return text if len(data) <= size else data[:size].decode(errors="ignore")
-
-
-def cut_stem(stem: str, room: int) -> str:
-    """Shorten the last part of a path so that ``room`` bytes can follow it in a file's name."""
-    directory, slash, name = stem.rpartition("/")
-    return directory + slash + cut(name, LONGEST_PART - room)

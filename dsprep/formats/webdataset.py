@@ -28,7 +28,7 @@ from dsprep.sample import (
     key_of,
 )
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema
-from dsprep.units import extension_in, format_some
+from dsprep.units import extension_in, format_count, format_some
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,7 +72,7 @@ class WebDataset(Format):
     other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
     numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
-    equal_keys: ClassVar[str] = "merged"
+    distinct: ClassVar[str] = "key"
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
@@ -85,8 +85,19 @@ class WebDataset(Format):
             return raw
         return stem + dot + _PLAIN_IMAGE
 
-    def meaning(self, place: str) -> Meaning:
-        return _meaning(place)
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def meaning(place: str) -> Meaning:
+        known = _NAMED.get(place) or (_NAMED[_PLAIN_IMAGE] if place in _IMAGES else None)
+        if known is not None:
+            return known
+        stem, _, last = place.rpartition(".")
+        kind = "image" if last in _IMAGES or last == _PLAIN_IMAGE else _TYPES.get(last)
+        kind = "class" if last == "cls" else kind
+        # These types of fields are named without their extension: `KEY.mask.png` is `mask`.
+        if stem and (kind in ("image", "text", "json", "class") or last == UNKNOWN_IMAGE):
+            return Meaning(field_of(stem), kind)
+        return Meaning(field_of(place), kind)
 
     def renamed_image(self, raw: str, kind: str) -> str:
         stem, dot, last = raw.rpartition(".")
@@ -212,10 +223,9 @@ class WebDataset(Format):
         if path:
             yield '"filename":', f'"filename":{quote(path)}'
         label = self.written.label_field
-        if name is None and label is not None and label.names:
+        if name is None and label is not None:
             number = sample.fields.get(label.name)
-            if isinstance(number, int) and 0 <= number < len(label.names):
-                name = label.names[number]
+            name = label.class_name(number) if isinstance(number, int) else None
         if name is not None:
             yield '"class":', f'"class":{quote(name)}'
 
@@ -249,14 +259,23 @@ class WebDataset(Format):
             total += _member_weights(key, _JSON, text)
         return total
 
+    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+        names = rows.select(key_expr()).to_series()
+        long = names.filter(names.str.len_bytes() > tar.MAX_NAME - len(".jpeg"))
+        if len(long):
+            yield (
+                f"{format_count(len(long), 'name')} of about {tar.MAX_NAME} bytes or more, which "
+                f"wids and DALI do not read: {format_some(long.to_list())}"
+            )
+
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        for position, group in enumerate(_distinct(stream, with_data=True)):
+        for position, group in enumerate(_groups(stream, distinct=True)):
             key, members, start, stop = group
             fields = {name: member.data for name, member in members.items()}
             yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        found = _distinct(stream, with_data=False)
+        found = _groups(stream, with_data=False, distinct=True)
         for position, (key, members, start, stop) in enumerate(found):
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
@@ -275,23 +294,6 @@ class WebDataset(Format):
             ],
         }
         return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
-
-
-# What extensions mean
-
-
-@lru_cache(maxsize=4096)
-def _meaning(place: str) -> Meaning:
-    known = _NAMED.get(place) or (_NAMED[_PLAIN_IMAGE] if place in _IMAGES else None)
-    if known is not None:
-        return known
-    stem, _, last = place.rpartition(".")
-    kind = "image" if last in _IMAGES or last == _PLAIN_IMAGE else _TYPES.get(last)
-    kind = "class" if last == "cls" else kind
-    # These types of fields are named without their extension: `KEY.mask.png` is `mask`.
-    if stem and (kind in ("image", "text", "json", "class") or last == UNKNOWN_IMAGE):
-        return Meaning(field_of(stem), kind)
-    return Meaning(field_of(place), kind)
 
 
 # Where fields of a schema go
@@ -334,7 +336,7 @@ def _place(each: Field, role: str) -> Place:
     if kind == "json":
         return (stem if stem == _JSON else f"{stem}.json",)
     if kind == "bytes":
-        is_known = _meaning(stem) == (each.name, "bytes", "") and stem != UNKNOWN_IMAGE
+        is_known = WebDataset.meaning(stem) == (each.name, "bytes", "") and stem != UNKNOWN_IMAGE
         return (stem if is_known else f"{stem}.{UNKNOWN_IMAGE}",)
     if kind == "text" and role == LABEL:
         return ("label.txt",)
@@ -387,8 +389,11 @@ def _own_spelling(extension: bytes, sample: Sample, data: bytes) -> bytes:
 # Members
 
 
-def _groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
-    """Read the runs of members that share a key."""
+def _groups(
+    stream: ShardStream, *, with_data: bool = True, distinct: bool = False
+) -> Iterator[Group]:
+    """Read the runs of members that share a key; if keys are distinct, no key comes twice."""
+    seen: set[str] = set()
     key: str | None = None
     members: dict[str, tar.Member] = {}
     start = stop = 0
@@ -402,6 +407,13 @@ def _groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
         if name != key:
             if key is not None:
                 yield Group(key, members, start, stop)
+            if name in seen:
+                raise ApartMembers(
+                    f"{stream.path}: the members of the sample {name!r} are not adjacent, or two "
+                    "samples have this key: give --from parts, which groups members by their names"
+                )
+            if distinct:
+                seen.add(name)
             key, members, start = name, {}, member.offset
         extension = match[2].lower()
         if extension in members:
@@ -410,19 +422,6 @@ def _groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
         stop = stream.offset
     if key is not None:
         yield Group(key, members, start, stop)
-
-
-def _distinct(stream: ShardStream, with_data: bool) -> Iterator[Group]:
-    """Read samples, as long as no key comes twice."""
-    seen: set[str] = set()
-    for group in _groups(stream, with_data):
-        if group.key in seen:
-            raise ApartMembers(
-                f"{stream.path}: the members of the sample {group.key!r} are not adjacent, or two "
-                "samples have this key: give --from parts, which groups members by their names"
-            )
-        seen.add(group.key)
-        yield group
 
 
 def _path_of(group: Group) -> str:

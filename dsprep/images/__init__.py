@@ -1,6 +1,6 @@
 """Images as bytes.
 
-``header`` reads kind and size without a decoder, ``decode`` decides whether an image may be packed
-and opens it with Pillow, and ``transform`` resizes and encodes it. Pillow is imported when the
-first image is decoded, so that copying images never pays for it.
+``header`` reads kind and size without a decoder, ``transform`` decides whether an image may be
+packed, opens it with Pillow, resizes and encodes it. Pillow is imported when the first image is
+decoded, so that copying images never pays for it.
 """

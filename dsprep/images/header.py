@@ -19,6 +19,10 @@ from zlib import crc32
 
 from dsprep.errors import BadImage
 
+# Pillow's own limit, twice its `MAX_IMAGE_PIXELS`: above it a training job that opens images with
+# Pillow fails. Decoded, an image of this size takes 0.7 GB.
+DEFAULT_MAX_PIXELS = 178_956_970
+
 
 class ImageHeader(NamedTuple):
     """What the first bytes of an image say."""
@@ -273,7 +277,7 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 
 def _webp_missing(data: bytes) -> str | None:
-    return _fewer_bytes(data, int.from_bytes(data[4:8], "little") + 8)
+    return _fewer_bytes(data, 8 + int.from_bytes(data[4:8], "little"))
 
 
 # BMP: file header, information header (the oldest has 12 bytes and 16-bit sizes), pixels. A

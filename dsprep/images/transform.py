@@ -1,43 +1,199 @@
-"""What is done to an image on its way into a shard: resize, crop, convert colors, encode.
+"""What happens to an image on its way into a shard: check, resize, crop, convert, encode.
 
-An image that already is what was asked for keeps its bytes. The others are decoded, turned upright
-as their EXIF orientation says, and encoded without any metadata: the same image and options give
-the same bytes. Color profiles are dropped without being applied, as readers of training data ignore
-them.
+Pillow opens images of the kinds that dsprep knows, quietly, with one kind of error. An image that
+already is what was asked for keeps its bytes. The others are decoded, turned upright as their EXIF
+orientation says, and encoded without any metadata: the same image and options give the same bytes.
+Color profiles are dropped without being applied, as readers of training data ignore them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import logging
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_type_hints
 
+from dsprep.arguments import accept
 from dsprep.errors import BadImage, OptionError, SourceError
-from dsprep.images.decode import (
+from dsprep.images import structure
+from dsprep.images.header import (
     DEFAULT_MAX_PIXELS,
-    load,
-    open_image,
-    orientation_of,
-    pillow,
-    require_decodable,
-    require_pixels,
-    stores_luma,
+    NAMES,
+    PLUGINS,
+    ImageHeader,
+    read_header,
+    require_checksums,
+    require_whole,
 )
-from dsprep.images.header import NAMES, read_header, require_whole
 from dsprep.options import given_options, require_effect
 from dsprep.sample import FORMAT_NAMES
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
+    from PIL.JpegImagePlugin import JpegImageFile
+
+
+def make_check(
+    level: str, *, readable: frozenset[str] | None = None, max_pixels: int = DEFAULT_MAX_PIXELS
+) -> Callable[[bytes], ImageHeader]:
+    """Return the check of ``--check LEVEL``, which each image passes before it is packed."""
+
+    def check(data: bytes) -> ImageHeader:
+        header = read_header(data)
+        require_readable(header.kind, readable)
+        require_pixels(header.width, header.height, max_pixels)
+        require_whole(data, header)
+        if level == "structure" and header.kind in structure.KINDS:
+            structure.require_structure(data, header)
+        elif level in ("structure", "decode"):
+            require_decodable(data, header, max_pixels)
+        return header
+
+    return check
+
+
+def require_readable(kind: str, readable: frozenset[str] | None) -> None:
+    """Refuse a kind of image that the readers of the output do not decode."""
+    if readable is not None and kind not in readable:
+        names = ", ".join(name for other, name in NAMES.items() if other in readable)
+        raise BadImage(
+            f"{NAMES[kind]}, which readers of this format do not decode (only {names}): "
+            "use --encode jpeg"
+        )
+
+
+def require_pixels(width: int, height: int, max_pixels: int) -> None:
+    """Refuse an image that is too large to decode, such as a decompression bomb."""
+    if width * height > max_pixels:
+        raise BadImage(f"{width}x{height} pixels are more than --max-pixels {max_pixels}")
+
+
+@contextmanager
+def pillow(what: str, max_pixels: int) -> Iterator[None]:
+    """Run Pillow with its warnings silenced, and whatever it raises made a ``BadImage``."""
+    # Changes settings of the process while it runs, so only one thread at a time may use it.
+    from PIL import Image
+
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, max_pixels
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except BadImage:
+        raise
+    except Image.DecompressionBombError:
+        raise BadImage(f"it has more pixels than --max-pixels {max_pixels}") from None
+    except Exception as error:  # on hostile bytes Pillow's plugins raise nearly anything
+        reason = re.sub(r"<.*?>", "", str(error)).strip()
+        if isinstance(error, MemoryError):
+            reason = "not enough memory"
+        elif not reason or not isinstance(error, OSError | SyntaxError | ValueError):
+            reason = f"damaged ({type(error).__name__})"  # which says more
+        raise BadImage(f"{what}: {reason}") from None
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
+    """Open an image, not yet decoded, inside :func:`pillow`, as the kind that its header tells."""
+    # Of an animation this is the first frame.
+    require_pixels(header.width, header.height, max_pixels)
+    image = _opener(header.kind)(BytesIO(data))
+    # Once more, as files can be made that two readers understand differently.
+    require_pixels(*image.size, max_pixels)
+    return image
+
+
+def require_decodable(data: bytes, header: ImageHeader, max_pixels: int) -> None:
+    """Refuse an image that cannot be decoded. The pixels are thrown away."""
+    # JPEG is decoded to gray at an eighth of its size: every bit passes the Huffman decoder, the
+    # only place where libjpeg finds damage, and most of the work after it is saved. Damage that
+    # libjpeg makes do with is not found, here as with a full decoding.
+    require_checksums(data, header)
+    with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
+        image = open_image(data, header, max_pixels)
+        image.draft("L", (1, 1))
+        load(image)
+
+
+def load(image: ImageFile) -> None:
+    """Decode an opened image, inside :func:`pillow`."""
+    with _no_stderr() if image.format == "TIFF" else nullcontext():
+        image.load()
+
+
+def orientation_of(image: ImageFile) -> int:
+    """Return the EXIF orientation of an opened image, 1 to 8; 1 (upright) if none is valid."""
+    if image.format == "PNG":  # where it may come after the pixels
+        image.load()
+    try:
+        orientation: object = image.getexif().get(0x0112)
+    except Exception:  # damaged EXIF data does no harm to the image
+        return 1
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
+
+
+def stores_luma(image: ImageFile) -> bool:
+    """Whether an opened image is a JPEG in YCbCr, which most of those with three channels are."""
+    # libjpeg takes the others for RGB because an Adobe marker says so, or their channels' names do.
+    if image.format != "JPEG" or image.mode != "RGB":
+        return False
+    names = bytes(layer[0] for layer in cast("JpegImageFile", image).layer)
+    return image.info.get("adobe_transform") != 0 and names != b"RGB"
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Send the process's stderr nowhere: libtiff writes its errors there, too."""
+    try:
+        stderr = os.dup(2)
+    except OSError:  # closed
+        yield
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+@cache
+def _opener(kind: str) -> type[ImageFile]:
+    # Pillow logs some errors besides raising them; without a handler they reach the terminal.
+    logging.getLogger("PIL").addHandler(logging.NullHandler())
+    name = PLUGINS[kind]
+    opener: type[ImageFile] = getattr(import_module(f"PIL.{name}ImagePlugin"), f"{name}ImageFile")
+    return opener
+
+
+# Resizing, cropping, converting and encoding
 
 Size = tuple[int, int]
 Window = tuple[int, int, int, int]
 Extent = tuple[float, float]
 
 # What an EXIF orientation does to the stored image (CIPA DC-008, 4.6.4, tag 274).
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
 _MIRRORED_ACROSS = frozenset({2, 3, 6, 7})
 _MIRRORED_DOWN = frozenset({3, 4, 7, 8})
 _ON_ITS_SIDE = frozenset({5, 6, 7, 8})
@@ -95,9 +251,8 @@ class Transform:
     filter: str = "auto"
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not _has_type(value, name):
-                raise OptionError(f"{name}={value!r:.60}: cannot be of this type")
+        for name, hint in get_type_hints(Transform).items():
+            object.__setattr__(self, name, accept(name, hint, getattr(self, name)))
         for name, size in (("resize", self.resize), ("crop", self.crop)):
             if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
                 raise OptionError(f"--{name}: an edge has at least 1 pixel")
@@ -123,11 +278,7 @@ class Transform:
             SourceError: If the values are not those of a transform.
         """
         try:
-            known = {**values}
-            for name in ("resize", "crop"):  # JSON makes lists of sizes
-                if isinstance(known.get(name), list):
-                    known[name] = tuple(known[name])
-            return cls(**known)
+            return cls(**values)
         except (TypeError, ValueError, OptionError) as error:
             raise SourceError(f"the transform is not one that dsprep knows ({error})") from None
 
@@ -178,13 +329,25 @@ class Transform:
             require_pixels(window[2] - window[0], window[3] - window[1], max_pixels)
             window = _stored_window(window, size, turn)
             size = _stored_size(size, turn)
-            pixels = _turn_upright(self._pixels(image, kind, size, window), turn)
+            pixels = self._pixels(image, kind, size, window)
+            if turn != 1:
+                from PIL.Image import Transpose
+
+                pixels = pixels.transpose(Transpose[_TURNS[turn]])
             lost_frames = bool(getattr(image, "is_animated", False))
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
-            return Encoded(kind, self._encoded(pixels, kind), *pixels.size, lost_frames)
+            pixels.info.clear()  # Pillow would write comments and profiles from there
+            out = BytesIO()
+            if kind == "png":
+                pixels.save(out, "PNG", compress_level=6)
+            elif kind == "webp":
+                pixels.save(out, "WEBP", quality=self.quality, method=4)
+            else:
+                halved = {} if pixels.mode == "L" else {"subsampling": "4:2:0"}
+                pixels.save(out, "JPEG", quality=self.quality, **halved)
+        return Encoded(kind, out.getvalue(), *pixels.size, lost_frames)
 
     def _resized(self, upright: Size) -> Size:
-        """The size that an image is resized to."""
         width, height = upright
         if self.resize is None:
             return upright
@@ -198,7 +361,6 @@ class Transform:
         return (edge, height * edge // width) if width < height else (width * edge // height, edge)
 
     def _window(self, size: Size) -> Window:
-        """The part of the resized image that the crop leaves."""
         if self.crop is None:
             return 0, 0, *size
         width, height = min(size[0], self.crop[0]), min(size[1], self.crop[1])
@@ -224,35 +386,12 @@ class Transform:
             pixels, size, window, extent, auto if self.filter == "auto" else self.filter
         )
 
-    def _encoded(self, pixels: Image, kind: str) -> bytes:
-        pixels.info.clear()  # Pillow would write comments and profiles from there
-        out = BytesIO()
-        if kind == "png":
-            pixels.save(out, "PNG", compress_level=6)
-        elif kind == "webp":
-            pixels.save(out, "WEBP", quality=self.quality, method=4)
-        else:
-            halved = {} if pixels.mode == "L" else {"subsampling": "4:2:0"}
-            pixels.save(out, "JPEG", quality=self.quality, **halved)
-        return out.getvalue()
-
 
 def is_turned(data: bytes) -> bool:
     """Return whether an EXIF orientation says that a transform has to turn the image."""
     header = read_header(data)
     with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
         return orientation_of(open_image(data, header, header.width * header.height)) != 1
-
-
-def _has_type(value: object, name: str) -> bool:
-    """Whether an attribute of a transform has the type that it is declared with."""
-    if name in ("resize", "crop"):
-        if isinstance(value, tuple):
-            return [type(edge) for edge in value] == [int, int]
-        return value is None or (name == "resize" and type(value) is int)
-    if name == "quality":
-        return value is None or type(value) is int
-    return type(value) is type(getattr(Transform, name))
 
 
 # Pixels of a decoded image: colors, number, and which way is up
@@ -271,24 +410,6 @@ def _stored_window(window: Window, size: Size, orientation: int) -> Window:
     if orientation in _MIRRORED_DOWN:
         top, bottom = size[1] - bottom, size[1] - top
     return (top, left, bottom, right) if orientation in _ON_ITS_SIDE else (left, top, right, bottom)
-
-
-def _turn_upright(image: Image, orientation: int) -> Image:
-    """Apply an EXIF orientation."""
-    if orientation == 1:
-        return image
-    from PIL.Image import Transpose
-
-    steps = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
-    return image.transpose(steps[orientation])
 
 
 def _convert(image: Image, color: str, *, alpha: bool) -> Image:

@@ -9,7 +9,6 @@ import polars as pl
 
 from dsprep.lists.rows import (
     OUTSIDE,
-    PARSED,
     REPEATED,
     any_objects,
     class_numbers,
@@ -49,16 +48,26 @@ def _faults(kind: str, wrong: pl.DataFrame, problem: str | Problem) -> Iterator[
 def read_leniently(data: bytes) -> tuple[pl.DataFrame, list[Fault]]:
     """Read the lines of a list that can be read, and what is wrong with the text of the others."""
     # The rows have the columns of `dsprep.lists.rows.parse_rows`; the faults have no order.
-    text, faults = _decode(data)
+    faults = []
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        pieces = data.split(b"\n")
+        for place, piece in enumerate(pieces):
+            try:
+                piece.decode()
+            except UnicodeDecodeError as error:
+                pieces[place] = b""
+                wrong = piece[error.start : error.end].hex(" ")
+                message = f"not UTF-8 text: the bytes {wrong} at column {error.start + 1}"
+                faults.append(Fault(place + 1, "encoding", message))
+        text = b"\n".join(pieces).decode("utf-8-sig")
     plain = parse_plain(text) if text.count("\r") == text.count("\r\n") else None
     if plain is not None:
         return plain, faults
-    lines = split_lines(text)
-    pieces = [PARSED.to_frame()]
-    for readable, problems in read_lines(lines):
-        pieces.append(readable)
-        faults += [Fault(line, "unreadable", problem) for line, problem in problems]
-    rows, raw = pl.concat(pieces), pl.col("raw")
+    lines, raw = split_lines(text), pl.col("raw")
+    rows, problems = read_lines(lines)
+    faults += [Fault(line, "unreadable", problem) for line, problem in problems]
     faults += _faults(
         "carriage-return",
         lines.filter(raw.str.contains("\r", literal=True)),
@@ -73,24 +82,6 @@ def read_leniently(data: bytes) -> tuple[pl.DataFrame, list[Fault]]:
     if lines.is_empty() and not faults:
         faults.append(Fault(1, "unreadable", "the list names no files"))
     return rows, faults
-
-
-def _decode(data: bytes) -> tuple[str, list[Fault]]:
-    """Return the text, with empty lines for those that are not UTF-8."""
-    try:
-        return data.decode("utf-8-sig"), []
-    except UnicodeDecodeError:
-        pass
-    lines, faults = data.split(b"\n"), []
-    for place, line in enumerate(lines):
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            lines[place] = b""
-            wrong = line[error.start : error.end].hex(" ")
-            message = f"not UTF-8 text: the bytes {wrong} at column {error.start + 1}"
-            faults.append(Fault(place + 1, "encoding", message))
-    return b"\n".join(lines).decode("utf-8-sig"), faults
 
 
 # Rows
@@ -246,7 +237,13 @@ def _check_for_mxnet(rows: pl.DataFrame) -> Iterator[Fault]:
         changed.with_columns(pl.col("label").str.replace_all("\t", " ")),
         "the label {label} changes as a 32-bit float, exact up to 2^24",
     )
-    if not rows.is_empty() and (_mostly_detection(rows) or _resembles_detection(rows)):
+    # Most labels may have the layout of detection labels, with a wrong A or B.
+    header, width = (label_numbers().list.get(place, null_on_oob=True) for place in (0, 1))
+    size = label_count() - header
+    loosely = (header >= 2) & (width >= 2) & (width % 1 == 0) & (size > 0) & (size % width == 0)
+    if _mostly_detection(rows) or (
+        _mostly(rows, label_count() > 2) and _mostly(rows, loosely.fill_null(False))
+    ):
         yield from _check_detection(rows)
 
 
@@ -263,16 +260,6 @@ READERS: Mapping[str, Reader] = {
     "mxnet": Reader("MXNet", _check_for_mxnet),
 }
 """The readers that a list can be checked for."""
-
-
-def _resembles_detection(rows: pl.DataFrame) -> bool:
-    """Whether most labels have the layout of detection labels, even with a wrong A or B."""
-    if not _mostly(rows, label_count() > 2):
-        return False
-    header, width = (label_numbers().list.get(place, null_on_oob=True) for place in (0, 1))
-    size = label_count() - header
-    loosely = (header >= 2) & (width >= 2) & (width % 1 == 0) & (size > 0) & (size % width == 0)
-    return _mostly(rows, loosely.fill_null(False))
 
 
 def _check_detection(rows: pl.DataFrame) -> Iterator[Fault]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.lists.rows import PARSED, ROWS, class_numbers, join_lines, rows_of_lines, split_lines
+from dsprep.lists.rows import ROWS, class_numbers, join_lines, rows_of_lines, split_lines
 from dsprep.text import refuse
 
 Contents = Callable[[pl.Series, pl.Series], tuple[pl.Series, pl.Series]]
@@ -36,7 +36,8 @@ _NEW = [f"new_{name}" for name in ROWS]
 _NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
 
 
-class Edits(NamedTuple):
+@dataclass(frozen=True)
+class Edits:
     """How many rows a change of a list adds, removes, changes and moves."""
 
     added: int = 0
@@ -73,7 +74,7 @@ class Diff:
 
     @property
     def is_empty(self) -> bool:
-        return not any(self.edits)
+        return self.edits == Edits()
 
     def changed_in(self, name: str) -> pl.DataFrame:
         """Return the changed rows that differ in a column."""
@@ -273,9 +274,9 @@ def parse_patch(text: str, source: str) -> Diff:
     placed = placed.with_columns(place=pl.col("word").cast(pl.Int64))
     added, moved = placed.filter(kind == "+"), placed.filter(kind == "^")
     refuse(source, moved, ~row.str.contains(_NUMBER), "{raw!r} is not an id".format_map)
-    old = _parse_lines(lines.filter(kind.is_in(["-", "<"])), source)
+    old = rows_of_lines(lines.filter(kind.is_in(["-", "<"])), source)
     into = lines.filter(kind == ">")
-    new = _parse_lines(pl.concat([into, added.select(into.columns)]).sort("line"), source)
+    new = rows_of_lines(pl.concat([into, added.select(into.columns)]).sort("line"), source)
     into = new.join(into, on="line", how="semi").select(pl.all().name.prefix("new_"))
     is_changed = pl.col("line").is_in(lines.filter(kind == "<")["line"].implode())
     return Diff(
@@ -284,11 +285,6 @@ def parse_patch(text: str, source: str) -> Diff:
         changed=old.filter(is_changed).hstack(into),
         reordered=moved.select("line", "place", index=row.cast(pl.Int64)),
     )
-
-
-def _parse_lines(lines: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Read the rows in lines, as strictly as those of a list."""
-    return PARSED.to_frame() if lines.is_empty() else rows_of_lines(lines, source)
 
 
 def patch_rows(rows: pl.DataFrame, patch: Diff, source: str) -> pl.DataFrame:

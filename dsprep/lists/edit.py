@@ -29,6 +29,7 @@ from dsprep.lists.rows import (
     objects_of,
     plain_path,
 )
+from dsprep.lists.store import ListWritten
 from dsprep.units import format_count
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
@@ -104,60 +105,34 @@ def append_rows(rows: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([rows, added.select(index, "label", "path")])
 
 
-def set_rows(
-    rows: pl.DataFrame, chosen: pl.Expr, label: str | None, path: str | None
-) -> pl.DataFrame:
-    """Change the label or the path of rows."""
-    return rows.with_columns(
-        pl.when(chosen).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
-        for name, value in (("label", label), ("path", path))
-        if value is not None
-    )
-
-
-def replace_prefix(rows: pl.DataFrame, old: str, new: str) -> pl.DataFrame:
-    """Replace the prefix of paths."""
-    path = pl.col("path")
-    rest = path.str.slice(len(old))
-    return rows.with_columns(
-        path=pl.when(path.str.starts_with(old)).then(pl.lit(new) + rest).otherwise(path)
-    )
-
-
-class Part(NamedTuple):
-    """A run of rows that becomes a list."""
-
-    name: str  # what its file name has after the list's: `_train`, `_0_val`, or nothing
-    start: int  # its first row
-    stop: int  # the row after its last
-
-
 def cut_parts(
     rows: int, chunks: int = 1, train_ratio: float = 1.0, test_ratio: float = 0.0
-) -> list[Part]:
+) -> dict[str, range]:
     """Cut a list as ``make_list`` of MXNet's ``tools/im2rec.py`` does, without its losses."""
-    # Every row is in exactly one part, whatever the ratios, and no chunk is empty.
+    # Every row is in exactly one part, whatever the ratios, and no chunk is empty. Parts are named
+    # by what their file names have after the list's: `_train`, `_0_val`, or nothing.
     if not 0 < train_ratio <= 1 or not 0 <= test_ratio < 1 or train_ratio + test_ratio > 1 + 1e-9:
         raise OptionError(
             "--train-ratio and --test-ratio are shares: the first above 0, both together at most 1"
         )
     if not 1 <= chunks <= rows:
         raise OptionError(f"--chunks {chunks}: a list of {rows} samples has from 1 to {rows}")
-    parts = []
+    parts = {}
     for chunk in range(chunks):
         start, stop = chunk * rows // chunks, (chunk + 1) * rows // chunks
         left = 1 - train_ratio - test_ratio > 1e-9
         test = start + round((stop - start) * test_ratio)
         train = start + round((stop - start) * (test_ratio + train_ratio)) if left else stop
-        made = {"_train": (test, train)}
-        made |= {"_val": (train, stop)} if left else {}
-        made |= {"_test": (start, test)} if test_ratio else {}
+        sides = {"": range(start, stop)}
+        if train_ratio < 1:
+            sides = {"_train": range(test, train)}
+            sides |= {"_val": range(train, stop)} if left else {}
+            sides |= {"_test": range(start, test)} if test_ratio else {}
         name = f"_{chunk}" if chunks > 1 else ""
-        for side, bounds in made.items() if train_ratio < 1 else [("", (start, stop))]:
-            part = Part(name + side, *bounds)
-            if part.start == part.stop:
-                raise OptionError(f"{part.name[1:]} would have no samples, of {stop - start}")
-            parts.append(part)
+        for side, part in sides.items():
+            if not part:
+                raise OptionError(f"{(name + side)[1:]} would have no samples, of {stop - start}")
+            parts[name + side] = part
     return parts
 
 
@@ -171,11 +146,6 @@ class Change(NamedTuple):
     old: str
     new: str
 
-    @property
-    def pattern(self) -> str:
-        """The old value as a regular expression for paths."""
-        return glob_pattern(self.old)
-
 
 @dataclass(frozen=True, eq=False)
 class Relabeled:
@@ -183,10 +153,13 @@ class Relabeled:
 
     rows: pl.DataFrame  # their rows, one list after the other
     classes: tuple[str, ...] | None  # the names of the classes now; None if they have none
-    unit: str  # what has a class: a `row`, or an `object` in a list for detection
-    moves: Sequence[Move]  # how many went from class to class, and how many kept theirs
-    dropped: Sequence[str]  # old classes that have no rows, and that the map does not name
-    idle: Sequence[Change]  # changes that match no row
+    unit: str = "row"  # what has a class: a `row`, or an `object` in a list for detection
+    moves: Sequence[Move] = ()  # how many went from class to class, and how many kept theirs
+    dropped: Sequence[str] = ()  # old classes that have no rows, and that the map does not name
+    idle: Sequence[Change] = ()  # changes that match no row
+    lists: Sequence[ListWritten] = ()
+    written: bool = False  # whether any list was
+    already_done: bool = False  # whether the same command did it before
 
 
 def parse_map(text: str, source: str) -> list[Change]:
@@ -267,17 +240,19 @@ def relabel(
     for move in moves:
         totals[move.old, move.new] += move.moved
     moved, named_old = {move.old for move in moves}, {change.old for change in changes}
-    idle = [change for change in changes if change.old not in moved]
-    matches = labeled.select(
-        pl.col("path").str.contains(change.pattern).any().alias(change.old) for change in idle
-    )
+    paths = labeled["path"]
+    idle = [
+        change
+        for change in changes
+        if change.old not in moved and not paths.str.contains(glob_pattern(change.old)).any()
+    ]
     return Relabeled(
         rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
         unit,
         [Move(*names, count) for names, count in sorted(totals.items())],
         sorted(set(classes or ()) - moved - named_old),
-        [change for change in idle if not matches[change.old].item()],
+        idle,
     )
 
 
@@ -311,7 +286,7 @@ def _of_patterns(changes: Sequence[Change], known: set[str], source: str) -> pl.
             continue
         if not re.search(r"[/*?]", change.old):
             raise SourceError(f"{source}:{change.line}: {change.old!r} is no class of the list")
-        matches = pl.col("path").str.contains(change.pattern)
+        matches = pl.col("path").str.contains(glob_pattern(change.old))
         found.append(pl.when(matches).then(pl.lit(change.new)))
     return pl.coalesce(*found, pl.lit(None, pl.String))
 

@@ -54,6 +54,15 @@ class Merged:
     ours: Edits  # what we did
     theirs: Edits  # what they did
     order: Side | None  # whose order the rows are in; None if neither changed it
+    path: str = ""  # the list that was written
+    rows: int = 0  # its rows, without those that have an undecided conflict
+    decided: Side | None = None  # who decided the conflicts; None if they are between markers
+    new_classes: Sequence[str] = ()  # class names that only theirs has
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there are conflicts to decide."""
+        return bool(self.conflicts) and self.decided is None
 
     def decided_by(self, side: Side) -> pl.DataFrame:
         """The list, if one side decides all conflicts."""
@@ -72,11 +81,15 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     # changed it, ours if both did; rows that only the other side has stand at the end.
     tables = {"base": base, "ours": ours, "theirs": theirs}
     pairs: dict[Side, pl.DataFrame] = {}
+    edits: dict[str, Edits] = {}
     order: Side | None = None
     for side in _SIDES:
         found = match_rows(base, tables[side])
         labels = base["label"].gather(found["a"]), tables[side]["label"].gather(found["b"])
-        pairs[side] = found.with_columns(same=found["alike"] & (labels[0] == labels[1]))
+        same = found["alike"] & (labels[0] == labels[1])
+        pairs[side] = found.with_columns(same=same)
+        added, removed = tables[side].height - found.height, base.height - found.height
+        edits[side] = Edits(added, removed, changed=int((~same).sum()))
         has_new_before_old = found.height > 0 and found["b"][-1] != found.height - 1
         if order is None and (not found["a"].is_sorted() or has_new_before_old):
             order = side
@@ -94,7 +107,7 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     main = order or "ours"
     place = pl.coalesce(main, pl.col(_SIDES[main == "ours"]) + tables[main].height).alias("place")
     rows = rows.with_columns(place).sort("place")
-    same = items.filter("same").select(place, "ours")
+    alike = items.filter("same").select(place, "ours")
     agreed = rows.filter(pl.col("what").is_null() & pl.col("ours_path").is_not_null())
     contested = rows.filter(pl.col("what").is_not_null())
     # As the sides had them: candidates differ only in what the conflict is about.
@@ -108,7 +121,7 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     return Merged(
         agreed=pl.concat(
             [
-                same.select("place").hstack(ours[same["ours"]].select(*ROWS)),
+                alike.select("place").hstack(ours[alike["ours"]].select(*ROWS)),
                 agreed.select("place", *(pl.col(f"ours_{name}").alias(name) for name in ROWS)),
             ]
         ),
@@ -117,8 +130,8 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
         ),
         conflicts=[Conflict(*row) for row in zip(contested["what"], *sides, strict=True)],
         renumbered=renumbered,
-        ours=_count_edits(base, ours, pairs["ours"]),
-        theirs=_count_edits(base, theirs, pairs["theirs"]),
+        ours=edits["ours"],
+        theirs=edits["theirs"],
         order=order,
     )
 
@@ -152,11 +165,6 @@ def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> 
         others = pl.int_range(rows, dtype=pl.Int64, eager=True).filter(unpaired(rows, found["b"]))
         new.append(others.to_frame(side).with_columns(same=pl.lit(False)))
     return pl.concat([items.with_columns(same=same), *new], how="diagonal")
-
-
-def _count_edits(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> Edits:
-    changed = pairs.height - int(pairs["same"].sum())
-    return Edits(side.height - pairs.height, base.height - pairs.height, changed)
 
 
 def _differ(one: str, other: str, name: str) -> pl.Expr:

@@ -6,12 +6,11 @@ Importing this must stay cheap: ``dsprep lst --help`` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import inherited, option, option_class
+from dsprep.keywords import Options, field, option
 
 if TYPE_CHECKING:
     Source = Any  # a class of a room above, which the module of the public function imports
@@ -32,24 +31,20 @@ def _classes(beside: str, names: str = "Names of the classes.") -> Any:
     return _list(f"{names}  [default: classes.txt beside {beside}]", metavar="FILE")
 
 
-@inherited
-class _ListOptions:
+class _ListOptions(Options):
     path: AnyPath = field(kw_only=False)
 
 
-@inherited
-class _NewOptions:
+class _NewOptions(Options):
     overwrite: bool = _run("Replace the file of -o, and classes.txt beside it.", default=False)
     dry_run: bool = _dry_run
 
 
-@inherited
-class _EditOptions:
+class _EditOptions(Options):
     out: AnyPath | None = _out("Write here")
     dry_run: bool = _dry_run
 
 
-@option_class
 class CreateOptions(_NewOptions):
     """The options of ``lst create``."""
 
@@ -68,7 +63,6 @@ class CreateOptions(_NewOptions):
     workers: int | None = None  # the command line has --workers
 
 
-@option_class
 class AppendOptions(_ListOptions):
     """The options of ``lst append``."""
 
@@ -80,7 +74,6 @@ class AppendOptions(_ListOptions):
     workers: int | None = None  # the command line has --workers
 
 
-@option_class
 class EditOptions(_EditOptions, _ListOptions):
     """The options of ``lst set``, ``remove`` and ``replace``: which rows are edited, and how."""
 
@@ -104,14 +97,12 @@ class EditOptions(_EditOptions, _ListOptions):
     classes: AnyPath | None = _classes("LIST")
 
 
-@option_class
 class PatchOptions(_EditOptions, _ListOptions):
     """The options of ``lst patch``."""
 
     patch: AnyPath = field(kw_only=False)
 
 
-@option_class
 class RelabelOptions(_EditOptions, _NewOptions):
     """The options of ``lst relabel``."""
 
@@ -127,8 +118,7 @@ class RelabelOptions(_EditOptions, _NewOptions):
     classes: AnyPath | None = _classes("LIST", "Names of the old classes.")
 
 
-@option_class
-class DiffOptions:
+class DiffOptions(Options):
     """The options of ``lst diff``."""
 
     a: AnyPath = field(kw_only=False)
@@ -147,8 +137,7 @@ class DiffOptions:
     classes: AnyPath | None = _classes("each list")
 
 
-@option_class
-class MergeOptions:
+class MergeOptions(Options):
     """The options of ``lst merge``."""
 
     base: AnyPath = field(kw_only=False)
@@ -160,14 +149,12 @@ class MergeOptions:
     classes: AnyPath | None = _classes("each list")
 
 
-@option_class
 class StatsOptions(_ListOptions):
     """The options of ``lst stats``."""
 
     classes: AnyPath | None = _classes("LIST")
 
 
-@option_class
 class CheckOptions(StatsOptions):
     """The options of ``lst check``."""
 
@@ -182,7 +169,6 @@ class CheckOptions(StatsOptions):
     )
 
 
-@option_class
 class SampleOptions(_NewOptions, _ListOptions):
     """The options of ``lst sample``."""
 

@@ -7,8 +7,8 @@ an error here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import polars as pl
@@ -16,7 +16,7 @@ from polars.exceptions import PolarsError
 
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, SourceError
-from dsprep.findings import Reject
+from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.formats.values import format_number
 from dsprep.text import refuse
 from dsprep.units import quoted
@@ -47,7 +47,10 @@ def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.Data
     """Read the lines of a ``.lst``: the columns of a list, and ``line``, from 1."""
     rows = parse_plain(text)
     if rows is None:
-        return rows_of_lines(split_lines(text), source, duplicates)
+        rows = rows_of_lines(split_lines(text), source, duplicates)
+        if rows.is_empty():
+            raise SourceError(f"{source}: names no files")
+        return rows
     _refuse_repeated_ids(rows, source, duplicates)
     if any(sign in text for sign in ("..", "\t/", "\x00")):
         refuse(source, rows, leads_outside(pl.col("path")), OUTSIDE.format_map)
@@ -56,14 +59,9 @@ def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.Data
 
 def rows_of_lines(lines: pl.DataFrame, source: str, duplicates: str | None = None) -> pl.DataFrame:
     """Do the same with lines that :func:`split_lines` has split."""
-    pieces = [PARSED.to_frame()]
-    for rows, problems in read_lines(lines):
-        for line, problem in sorted(problems)[:1]:
-            raise SourceError(f"{source}:{line}: {problem}")
-        pieces.append(rows)
-    rows = pl.concat(pieces)
-    if rows.is_empty():
-        raise SourceError(f"{source}: names no files")
+    rows, problems = read_lines(lines)
+    for line, problem in sorted(problems)[:1]:
+        raise SourceError(f"{source}:{line}: {problem}")
     counted = rows.with_columns(count=label_count())
     if counted["count"].n_unique() > 1:  # only detection labels may differ in length
         usual = counted["count"][0]
@@ -123,11 +121,8 @@ def split_lines(text: str) -> pl.DataFrame:
     return lines.filter(pl.col("raw").str.strip_chars() != "")
 
 
-def read_lines(lines: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, list[tuple[int, str]]]]:
-    """Yield the rows of lines that can be read, and what is wrong with (the first of) the others.
-
-    Some lines are read at a time, as their fields take ten times as much memory.
-    """
+def read_lines(lines: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
+    """Return the rows of lines that can be read, and what is wrong with the others."""
     word = pl.element()
     fields = pl.col("raw").str.strip_chars().str.split("\t").list.eval(word.str.strip_chars())
     columns = "fewer than 3 columns: a line is an id, labels and a path, separated by tabs"
@@ -141,6 +136,8 @@ def read_lines(lines: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, list[tuple[i
         .list.all(),
         large: pl.col("words").list.eval(is_too_large(word)).list.any(),
     }
+    pieces, problems = [PARSED.to_frame()], []
+    # Some lines are read at a time, as their fields take ten times as much memory.
     for piece in lines.iter_slices(_PIECE):
         count = pl.col("fields").list.len().cast(pl.Int64)
         found = piece.select("line", fields=fields).select(
@@ -150,7 +147,6 @@ def read_lines(lines: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, list[tuple[i
             words=pl.col("fields").list.slice(1, (count - 2).clip(0)),
             path=pl.col("fields").list.last(),
         )
-        problems = []
         for problem, wrong in wrong_lines.items():
             is_wrong = found.select(wrong.fill_null(False)).to_series()
             for row in found.filter(is_wrong).iter_rows(named=True):
@@ -158,7 +154,8 @@ def read_lines(lines: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, list[tuple[i
                 problems.append((row["line"], problem.format_map(words)))
             found = found.filter(~is_wrong)
         index, labels = pl.col("id").cast(pl.Int64).alias("index"), canonical_labels(found["words"])
-        yield found.select("line", index, labels, "path"), problems
+        pieces.append(found.select("line", index, labels, "path"))
+    return pl.concat(pieces), problems
 
 
 def repeated_ids(rows: pl.DataFrame) -> pl.DataFrame:
@@ -337,7 +334,22 @@ def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = Non
 # The samples of a catalog
 
 
-def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
+@dataclass(frozen=True, kw_only=True)
+class Noticed:
+    """What was noticed when the samples were read: a part of reports."""
+
+    rejects: Sequence[Reject] = ()  # samples of the source that are not listed, and why
+    skipped: Sequence[Finding] = ()  # files in the source that are no samples
+    duplicates: Sequence[Finding] = ()  # paths that the source names more than once
+    notes: list[str] = field(default_factory=list)  # other remarks
+
+    @property
+    def skipped_counts(self) -> Mapping[str, Mapping[str, int]]:
+        """How many files are skipped, by kind and extension."""
+        return count_skipped(self.skipped)
+
+
+def listable(catalog: Catalog, findings: Sequence[Finding]) -> tuple[Catalog, Noticed]:
     """Return the samples that a list can name; their paths are what the list calls them."""
     table = catalog.table.with_columns(catalog.names().alias("path"))
     odd = table.select(odd=~_fits(pl.col("path")))["odd"]
@@ -347,7 +359,13 @@ def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
     rejects = [Reject(name, reason) for name in table["path"].filter(odd)]
     if rejects and len(rejects) == len(catalog):
         raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
-    return replace(catalog, table=table.filter(~odd)), rejects
+    noticed = Noticed(
+        rejects=[*lost(findings), *rejects],
+        skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
+        duplicates=[finding for finding in findings if finding.kind == "duplicate"],
+        notes=notes_of(findings),
+    )
+    return replace(catalog, table=table.filter(~odd)), noticed
 
 
 def note_unlabeled(count: int) -> str:

@@ -35,14 +35,6 @@ class ClassCount(NamedTuple):
         return self.rows if self.objects is None else self.objects
 
 
-class Spread(NamedTuple):
-    """The least of some numbers, their mean, and the most."""
-
-    least: int
-    mean: float
-    most: int
-
-
 @dataclass(frozen=True)
 class Statistics:
     """What is in a list."""
@@ -61,7 +53,8 @@ class Statistics:
     imbalance: float | None  # how many times as large the largest is
     unused: int  # how many classes have a name and no rows
     objects: int | None  # how many objects there are, in a list for detection
-    objects_per_row: Spread | None  # how many of them a row has
+    # how many of them a row has: the `least`, the `mean` and the `most`
+    objects_per_row: Mapping[str, float] | None
 
 
 def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> Statistics:
@@ -89,7 +82,7 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
     if found is not None:
         sizes = found["row"].value_counts()["count"].to_list()
         least = min(sizes) if len(sizes) == rows.height else 0
-        per_row = Spread(least, found.height / rows.height, max(sizes))
+        per_row = {"least": least, "mean": found.height / rows.height, "most": max(sizes)}
     return Statistics(
         list=source,
         rows=rows.height,
@@ -139,24 +132,18 @@ def sample_fraction(rows: pl.DataFrame, fraction: float, seed: int) -> pl.DataFr
 
 
 def sample_count(
-    rows: pl.DataFrame, count: int, seed: int, per: pl.Expr | None = None
+    rows: pl.DataFrame, count: int, seed: int, per_class: bool = False
 ) -> pl.DataFrame:
-    """Take a number of rows, or of the rows of each group, those of the smallest hashes."""
+    """Take a number of rows, or of the rows of each class, those of the smallest hashes."""
     chances = hash_unit(rows["path"], seed, "sample").alias("chance")
     table = rows.with_row_index("place").with_columns(chances).sort("chance", "path", "index")
     number = pl.int_range(pl.len())
-    drawn = table.filter((number if per is None else number.over(per)) < count)
+    drawn = table.filter((number.over("label") if per_class else number) < count)
     return drawn.sort("place").drop("place", "chance")
-
-
-def sample_per_class(rows: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
-    """Take a number of rows of each class, by default as many as the smallest class has."""
-    if rows.select(class_numbers().has_nulls()).item():
-        raise OptionError("only lists with one class number a row can be sampled class by class")
-    least = min(class_sizes(rows).values()) if count is None else count
-    return sample_count(rows, least, seed, per=pl.col("label"))
 
 
 def class_sizes(rows: pl.DataFrame) -> dict[str, int]:
     """Count the rows of each class, in the order of their numbers."""
+    if rows.select(class_numbers().has_nulls()).item():
+        raise OptionError("only lists with one class number a row can be sampled class by class")
     return dict(rows.group_by("label").len().sort(class_numbers()).iter_rows())

@@ -33,8 +33,7 @@ from dsprep.storage.local import (
     holds,
     publish,
     read_whole,
-    sync_directory,
-    sync_file,
+    sync_path,
     write_whole,
 )
 from dsprep.storage.location import is_s3, require_disk
@@ -74,8 +73,8 @@ def read_list(path: str, classes: str | None = None, duplicates: str | None = No
     if path != STREAM and (real := real_path(path)).with_name(f".{real.name}.journal").exists():
         with editing(path):
             pass  # which finishes what a killed writer began
-    text, source = read_input(path)
-    rows = parse_rows(text, source, duplicates).select(*ROWS)
+    data, source = read_input(path)
+    rows = parse_rows(decode_text(data, source), source, duplicates).select(*ROWS)
     return ListFile(source, rows, classes_of(path, classes))
 
 
@@ -85,14 +84,8 @@ def require_one_stream(*paths: str) -> None:
         raise OptionError('only one file can be "-", which is stdin')
 
 
-def read_input(path: str) -> tuple[str, str]:
-    """Read a file or stdin; return its text, and its name for messages."""
-    data, source = read_bytes_of(path)
-    return decode_text(data, source), source
-
-
-def read_bytes_of(path: str) -> tuple[bytes, str]:
-    """Do the same without decoding."""
+def read_input(path: str) -> tuple[bytes, str]:
+    """Read a file or stdin; also return its name for messages."""
     return (read_stdin(), "<stdin>") if path == STREAM else (read_data(path), path)
 
 
@@ -245,12 +238,12 @@ def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> Non
         journal = real.with_name(f".{real.name}.journal")
         with destination_errors(real):
             for partial in partials.values():
-                sync_file(partial)
+                sync_path(partial)
             journal.with_name(f"{journal.name}.partial").unlink(missing_ok=True)
         write_whole(journal, json.dumps([*files]).encode(), real.parent)
         _finish(real)
     with destination_errors(real):
-        sync_directory(real.parent)
+        sync_path(real.parent)
 
 
 def _finish(real: Path) -> None:

@@ -66,9 +66,7 @@ class Destination:
 
     def url(self, name: str) -> str:
         """Return the path of a file, or its address on S3."""
-        if self.remote is None:
-            return str(self.directory / name)
-        return f"{self.remote}{name}"
+        return str(self.directory / name) if self.remote is None else f"{self.remote}{name}"
 
     def __str__(self) -> str:
         return self.url(self.single or "")
@@ -96,12 +94,10 @@ def require_local(path: str) -> None:
 
 def require_apart(path: str, source: str) -> None:
     """Refuse to write shards among the images that they are made of."""
-    spellings = set()
     for each in (path, source):
         if not is_s3(each):
             require_local(each)
-        spellings.add(canonical(each))
-    if len(spellings) == 1:
+    if canonical(path) == canonical(source):
         raise OptionError(f"{path}: is the source as well; choose another directory for the shards")
 
 

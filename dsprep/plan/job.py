@@ -10,7 +10,7 @@ from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
@@ -54,8 +54,7 @@ class Job:
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them: no paths, nothing of this machine."""
-        images = self.images
-        readable = None if images.check == "none" else self.layout.readable_images
+        images, readable = self.images, self.images.readable(self.layout)
         options = {
             "format": {"name": self.layout.name, **self.layout.options()},
             "transform": images.transform and images.transform.to_json(),
@@ -77,8 +76,6 @@ class Job:
         return options | {name: value for name, value in rare.items() if value}
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
-        """Return how workers make the samples of a catalog."""
-        assert catalog.settled is not None
         reader = catalog.reader
         if self.raw and reader.reading is not None:
             reader = replace(reader, reading=replace(reader.reading, raw=True), pixels=None)
@@ -90,7 +87,7 @@ class Job:
             self.key,
             catalog.classes,
             self.copies,
-            catalog.from_rows,
+            catalog.overridden,
         )
 
 
@@ -116,7 +113,6 @@ def images_of(options: ImageOptions) -> Images:
 
 def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     """Fill in what the user left open, now that the source is known; refuse what it rules out."""
-    assert catalog.settled is not None
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
@@ -130,7 +126,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     if check is None:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
-        guarded = job.layout.readable_images is not None
+        guarded = job.layout.limits.images is not None
         check = "structure" if guarded else "none" if reader.reads_samples else "header"
     if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
@@ -149,7 +145,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
-    limit = job.layout.max_class
+    limit = job.layout.limits.classes
     if limit is not None and catalog.label_column == "cls":
         largest = max(map(abs, catalog.samples_per_class()))
         if largest > limit:
@@ -162,7 +158,6 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
 
 def _with_schema(job: Job, catalog: Catalog) -> Job:
     """Choose how samples are made: copied, raw, or by the schema of the format."""
-    assert catalog.settled is not None
     schema, label = catalog.settled.schema, catalog.settled.schema.label_field
     reader, choice, layout = catalog.reader, job.source.choice, job.layout
     if layout.schema is not None:  # that of the data set to which samples are added
@@ -172,9 +167,9 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
     given = {"--features", "--metadata"}.intersection(job.given)
-    changed = changed or bool(given or catalog.from_rows)
+    changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
-    copies = job.copies and isinstance(reader, ShardReader) and not catalog.from_rows
+    copies = job.copies and isinstance(reader, ShardReader) and not catalog.overridden
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
     in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
     if same and not changed and (copies or not in_parts):

@@ -13,9 +13,8 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
-from dsprep.plan.cut import PlannedShard, plan_shards
+from dsprep.plan.cut import PlannedShard, plan_shards, weigh
 from dsprep.plan.job import Job, resolve_defaults
-from dsprep.plan.weigh import weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
@@ -71,7 +70,6 @@ class Plan:
         ]
 
     def rows(self, start: int, stop: int) -> Rows:
-        """Return the rows from ``start`` up to, and without, ``stop``."""
         return self.catalog.slice(start, stop - start).rows()
 
     def files(self) -> Iterator[str]:
@@ -100,11 +98,10 @@ class Plan:
 def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
-    catalog, findings = read_source(replace(job.source, own_state=own_state), pool.map)
+    catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
-    assert settled is not None
     if job.layout.schema is not None:
         settled = impose(settled, job.layout.schema, str(job.destination))
         catalog = catalog.with_settled(settled)
@@ -144,7 +141,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
         of_those = f" of the {samples:,} looked at" if count < len(catalog) else ""
         for name, found in dependent.items():
             spoiled[name] = format_count(found, "sample") + of_those
-    if catalog.label_column == "label" and catalog.settled is not None:
+    if catalog.label_column == "label":
         labels = sum(map(label_depends, map(tuple, catalog.table["label"].to_list())))
         schema = catalog.settled.schema
         kept = [schema.named(name) for name in job.images.keep_fields]
@@ -155,7 +152,6 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
 
 
 def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
-    """Return a function that names shard i of n."""
     if job.layout.is_tree:
         return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
     if job.destination.single:
@@ -177,7 +173,7 @@ def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
 
 def require_distinct_keys(plan: Plan) -> None:
     """Refuse samples that readers could not distinguish."""
-    if not plan.collisions or plan.job.layout.equal_keys != "merged":
+    if not plan.collisions or plan.job.layout.distinct != "key":
         return
     count = len(plan.collisions)
     lines = [f"{plan.catalog.root}: {format_count(count, 'key')} would be that of several samples:"]

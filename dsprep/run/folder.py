@@ -25,7 +25,7 @@ from dsprep.formats.folder import LISTING, File, Listed, read_listing
 from dsprep.formats.values import fits_lst, format_lst
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
-from dsprep.storage.local import destination_errors, publish, sync_directory
+from dsprep.storage.local import destination_errors, publish, sync_path
 
 if TYPE_CHECKING:
     from dsprep.run.state import RunState
@@ -113,7 +113,7 @@ def finish_folder(plan: Plan, state: RunState) -> int:
                 what = "holds files already" if final.is_dir() else "is there and is no directory"
                 what = "is a link" if final.is_symlink() else what
                 raise DestinationError(f"{final}: {what}; choose another destination") from None
-            sync_directory(final.parent)
+            sync_path(final.parent)
     return sum(file.bytes for file in _files(listing))
 
 

@@ -134,7 +134,7 @@ class Lease:
         now = time.monotonic()
         said = json.dumps({"holder": self._holder, "renewals": self._renewals}).encode()
         try:
-            self._etag = self._impatient.put(self._key, said, new=not etag, etag=etag).etag
+            self._etag = self._impatient.put(self._key, said, replaces=etag).etag
         except StoreError as error:
             if error.kind == "exists" or (etag and error.kind == "missing"):
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.errors import DestinationError, RunStopped
@@ -12,7 +12,7 @@ from dsprep.plan.cut import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
 from dsprep.rows import Reader
-from dsprep.run.shard import JoinTask, ShardTask, join_pieces, write_shard
+from dsprep.run.shard import ShardTask, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written
 from dsprep.storage.local import destination_errors, free_bytes
@@ -49,9 +49,8 @@ class Run:
         self._progress, done = progress, self._state.done
         self._unpack(pool)
         # What workers write: shards or, if too few of these are left, pieces of them.
-        units = {shard.name: [shard] for shard in self._shards}
-        if self._writes_pieces(pool.size):
-            units = {shard.name: self._pieces(shard) for shard in self._shards}
+        cuts = self._writes_pieces(pool.size)
+        units = {each.name: self._pieces(each) if cuts else [each] for each in self._shards}
         missing = []
         rejects = list(self._plan.lost)
         for shard in self._shards:
@@ -62,21 +61,43 @@ class Run:
                     missing.append(unit)
         self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
-        progress.begin("writing", rows, sum(self._sizes))
-        check = self._state.hold.check
-        try:
-            tasks = (self._task(unit, is_whole=unit.name in units) for unit in missing)
-            for position, written in pool.run(write_shard, tasks, self._report, check):
-                done[missing[position].name] = written
-            cut = [shard for shard in self._shards if shard.name not in done]
-            joins = (self._join(shard, units[shard.name]) for shard in cut)
-            for position, written in pool.run(join_pieces, joins, self._report, check):
-                done[cut[position].name] = written
-                for unit in units[cut[position].name]:
-                    self._state.pieces.path(unit.name).unlink(missing_ok=True)
-        finally:
-            progress.end()
+        if self._state.resumed:
+            complete = sum(shard.name in done for shard in self._shards)
+            kept = f"{complete:,} of {format_count(len(self._shards), 'shard')} complete, "
+            kept = "" if self._pipeline.layout.is_tree else kept
+            left = f"{kept}{format_count(rows, 'sample')} left to write"
+            progress.note(f"{self._plan.job.destination}: continues; {left}")
+        with progress.task("writing", rows, sum(self._sizes)):
+            self._write(pool, missing, {})
+            self._write(pool, [each for each in self._shards if each.name not in done], units)
         return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
+
+    def _write(
+        self,
+        pool: Pool,
+        missing: Sequence[PlannedShard],
+        pieces: Mapping[str, Sequence[PlannedShard]],
+    ) -> None:
+        """Write shards or pieces of them, or join the pieces that shards are written as."""
+        state, done = self._state, self._state.done
+
+        def task(unit: PlannedShard) -> ShardTask:
+            parts = [
+                (str(state.pieces.path(piece.name)), done[piece.name])
+                for piece in pieces.get(unit.name, ())
+            ]
+            # A unit of a tree is no shard, but has neither trailer nor sidecars anyway.
+            whole = "/" not in unit.name
+            target = state.target if whole else state.pieces
+            rows, source = self._plan.rows(unit.start, unit.stop), self._plan.catalog.root
+            return ShardTask(target, unit.name, self._pipeline, rows, whole, source, parts)
+
+        tasks = map(task, missing)
+        for position, written in pool.run(write_shard, tasks, self._report, state.hold.check):
+            name = missing[position].name
+            done[name] = written
+            for piece in pieces.get(name, ()):
+                state.pieces.path(piece.name).unlink(missing_ok=True)
 
     def _unpack(self, pool: Pool) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
@@ -94,30 +115,26 @@ class Run:
                 f"{format_size(needed)}, but only {format_size(free)} are free on this disk"
             )
         missing = [n for n in range(len(sizes)) if not (directory / str(n)).exists()]
-        self._progress.begin("unpacking", 0, sum(sizes[number] for number in missing))
-        try:
-            tasks = [(reader, number, f"{directory}/{number}") for number in missing]
-            for _ in pool.run(unpack, tasks, lambda size: self._progress.advance(0, size)):
-                pass
-        finally:
-            self._progress.end()
+        tasks = [(reader, number, f"{directory}/{number}") for number in missing]
+        with self._progress.task("unpacking", 0, sum(sizes[number] for number in missing)):
+            pool.map(unpack, tasks, lambda size: self._progress.advance(0, size))
         self._pipeline = replace(self._pipeline, reader=reader.spooled(str(directory)))
 
     def _writes_pieces(self, workers: int) -> bool:
         """Whether shards are cut into pieces, because workers would be idle otherwise."""
         # Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
         # does opening a small file, but not copying a large one.
-        plan, layout, shards = self._plan, self._pipeline.layout, len(self._shards)
-        pipeline, reader = self._pipeline, plan.catalog.reader
+        plan, pipeline, shards = self._plan, self._pipeline, len(self._shards)
+        layout, reader = pipeline.layout, plan.catalog.reader
         # Only the worker that writes a shard finds out whether its keys differ.
-        keys_known = layout.equal_keys != "merged" or plan.catalog.keys_known
+        keys_known = layout.distinct != "key" or plan.catalog.keys_known
         is_one_stream = layout.compressed or (reader.spools() and plan.in_order)
         if workers == 1 or not layout.concatenative or not keys_known or is_one_stream:
             return False
-        if plan.job.destination.remote is not None:  # pieces wait on this disk
-            needed = 2 * sum(shard.bytes for shard in plan.shards)
-            if needed > free_bytes(self._state.target.work):
-                return False
+        needed = 2 * sum(shard.bytes for shard in self._shards)  # pieces wait on this disk
+        is_remote = plan.job.destination.remote is not None
+        if is_remote and needed > free_bytes(self._state.target.destination.scratch):
+            return False
         if pipeline.images.transform is not None or pipeline.images.check == "decode":
             return shards < 4 * workers
         if reader.reads_samples and not pipeline.copies:
@@ -130,27 +147,6 @@ class Run:
         if len(cuts) == 1:
             return [shard]
         return [PlannedShard(f"{shard.name}/{low}-{high}", low, high, 0) for low, high in cuts]
-
-    def _task(self, unit: PlannedShard, is_whole: bool) -> ShardTask:
-        target = self._state.pieces if "/" in unit.name else self._state.target
-        rows = self._plan.rows(unit.start, unit.stop)
-        return ShardTask(target, unit.name, self._pipeline, rows, is_whole)
-
-    def _join(self, shard: PlannedShard, units: Sequence[PlannedShard]) -> JoinTask:
-        parts = [(unit, self._state.done[unit.name]) for unit in units]
-        rejected = {
-            unit.start - shard.start + position
-            for unit, part in parts
-            for position in part.rejected
-        }
-        return JoinTask(
-            self._state.target,
-            shard.name,
-            self._pipeline.layout,
-            self._plan.rows(shard.start, shard.stop).without(rejected),
-            self._plan.catalog.root,
-            [(str(self._state.pieces.path(unit.name)), part) for unit, part in parts],
-        )
 
     def _report(self, samples: int, size: int, rejects: list[Reject]) -> None:
         self._progress.advance(samples + len(rejects), size)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from time import monotonic
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from google_crc32c import extend
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, RunStopped
-from dsprep.findings import Reject, reject_of
+from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
@@ -26,47 +25,62 @@ from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular
+from dsprep.workers.worker import Report
 
 _BUFFER = 1 << 20  # bytes per write: few system calls, and the checksum finds them in the cache
 _REPORT_SECONDS = 0.1  # between two reports of progress
 _LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
 _REJECTS = 100  # rejects that are reported at once
 
-# The id, the label and the name of a sample, as an index beside a shard has them.
-Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
-
-# Called with the samples and bytes done, and the rejects met, since the last call.
-Report: TypeAlias = Callable[[int, int, list[Reject]], None]
-
 
 class ShardTask(NamedTuple):
-    """A shard, or a piece of one, to write."""
+    """A shard, or a piece of one, to write: of samples, or of pieces to join."""
 
     target: Target
     name: str
     pipeline: Pipeline
     rows: Rows
     whole: bool  # whether it is all of its shard, which has a trailer and sidecars
-
-
-class JoinTask(NamedTuple):
-    """Pieces to join into a shard."""
-
-    target: Target
-    name: str
-    layout: Format
-    rows: Rows
     source: str  # what the samples come from, for messages
-    pieces: Sequence[tuple[str, Written]]  # their paths and receipts, in order
+    pieces: Sequence[tuple[str, Written]] = ()  # their paths and receipts, in order
 
 
 def write_shard(task: ShardTask, report: Report) -> Written:
-    """Write a shard or a piece, publish it, and leave its receipt."""
-    pipeline, rows, layout = task.pipeline, task.rows, task.pipeline.layout
-    path = str(task.target.partial(task.name))
-    written, sizes, listed = Written(), list[int](), list[Listed]()
-    labels = _Labels(pipeline, written)
-    is_listed = layout.sidecar_suffixes and pipeline.reader.reads_samples and not pipeline.copies
+    """Write a shard or a piece, publish it after its sidecars, and leave its receipt.
+
+    What is done since the last call is reported: samples, bytes, rejects.
+    """
+    layout, files = task.pipeline.layout, list[FileReceipt]()
+    path = task.target.partial(task.name)
+    with destination_errors(path), ExitStack() as stack:
+        if layout.concatenative:
+            writer: Any = ShardWriter(str(path), layout, task.whole)
+        else:
+            writer = layout.open_writer(str(path), str(task.target.tree))
+        stack.callback(writer.close)
+        write = _join_pieces if task.pieces else _write_samples
+        written = write(task, writer, report)
+        writer.finish()
+    if task.whole and layout.sidecar_suffixes:
+        if written.listed:
+            ids, labels, names = zip(*written.listed, strict=True)
+            kept = Rows(ids, names, (), tuple(0 if label is None else label for label in labels))
+        else:
+            kept = task.rows.without(set(written.rejected))
+        for suffix, data in layout.sidecars(kept, written.sizes or kept.sizes).items():
+            beside = path.with_suffix(suffix)
+            with destination_errors(beside):
+                beside.write_bytes(data)
+            files.append(FileReceipt(beside.name, len(data), extend(0, data)))
+        written.sizes, written.listed = [], []
+    written.files = [*files, FileReceipt(path.name, writer.bytes, writer.crc32c)]
+    task.target.leave(task.name, written)
+    return written
+
+
+def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
+    rows, written = task.rows, Written()
+    facts = _Facts(task.pipeline, written)
     position = samples = pending = told = 0
     last = monotonic()
 
@@ -75,103 +89,73 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         report(samples, pending, written.rejects[told:])
         samples, pending, told, last = 0, 0, len(written.rejects), monotonic()
 
-    with destination_errors(path), closing(_open_writer(path, task)) as writer:
-        for count, sample in _samples(pipeline, rows):
-            try:
-                if isinstance(sample, BadSample):
-                    raise sample
-                size = writer.add(sample)
-            except BadSample as error:
-                written.rejects.append(reject_of(rows.paths[position], error))
-                written.rejected.append(position)
-            else:
-                samples += count
-                pending += size
-                if isinstance(sample, Sample):
-                    sizes.append(size)
-                    labels.add(sample)
-                    written.lost_frames += sample.lost_frames
-                    if is_listed:
-                        listed.append(labels.listed(sample))
-            position += count
-            if monotonic() - last > _REPORT_SECONDS or len(written.rejects) - told >= _REJECTS:
-                tell()
-        writer.finish()
-        tell()
-    written.samples = position - len(written.rejected)
-    sidecars: list[FileReceipt] = []
-    if layout.sidecar_suffixes:
-        kept = rows.without(set(written.rejected))
-        sizes = list(kept.sizes) if pipeline.copies else sizes
-        if task.whole:
-            kept = _rows_of(listed) if is_listed else kept
-            sidecars = _write_sidecars(path, layout, kept, sizes)
+    for count, sample in _samples(task.pipeline, rows):
+        try:
+            if isinstance(sample, BadSample):
+                raise sample
+            size = writer.add(sample)
+        except BadSample as error:
+            written.rejects.append(reject_of(rows.paths[position], error))
+            written.rejected.append(position)
         else:
-            written.sizes, written.listed = sizes, listed
-    own = FileReceipt(os.path.basename(path), writer.bytes, writer.crc32c)
-    written.files = [*sidecars, own]
-    task.target.leave(task.name, written)
+            samples += count
+            pending += size
+            if isinstance(sample, Sample):
+                facts.add(sample, size)
+        position += count
+        if monotonic() - last > _REPORT_SECONDS or len(written.rejects) - told >= _REJECTS:
+            tell()
+    tell()
+    written.samples = position - len(written.rejected)
     return written
 
 
-def join_pieces(task: JoinTask, report: Report) -> Written:
-    """Join pieces into a shard with its trailer and its sidecars, publish it, leave its receipt."""
-    layout, parts = task.layout, [part for _, part in task.pieces]
-    path = str(task.target.partial(task.name))
-    joined = Written.merged(parts, task.source)
-    with destination_errors(path), closing(ShardWriter(path, layout, True)) as writer:
-        for piece, part in task.pieces:
-            crc = 0
-            with open(piece, "rb", buffering=0, opener=open_regular) as file:
-                while block := file.read(_BUFFER):
-                    crc = extend(crc, block)
-                    writer.add(block)
-                    report(0, 0, [])
-            if crc != part.files[-1].crc32c:
-                os.unlink(piece)
-                raise RunStopped(
-                    f"{piece}: its checksum is wrong, so dsprep removed it; "
-                    "give the same command again to continue"
-                )
-        writer.finish()
-    joined.files = [FileReceipt(task.name, writer.bytes, writer.crc32c)]
-    if layout.sidecar_suffixes:
-        listed = [each for part in parts for each in part.listed]
-        sizes = [size for part in parts for size in part.sizes]
-        rows = _rows_of(listed) if listed else task.rows
-        joined.files = [*_write_sidecars(path, layout, rows, sizes), *joined.files]
-    task.target.leave(task.name, joined)
+def _join_pieces(task: ShardTask, writer: Any, report: Report) -> Written:
+    joined = Written.merged([part for _, part in task.pieces], task.source)
+    for piece, part in task.pieces:
+        crc = 0
+        with open(piece, "rb", buffering=0, opener=open_regular) as file:
+            while block := file.read(_BUFFER):
+                crc = extend(crc, block)
+                writer.add(block)
+                report(0, 0, [])
+        if crc != part.files[-1].crc32c:
+            os.unlink(piece)
+            raise RunStopped(
+                f"{piece}: its checksum is wrong, so dsprep removed it; "
+                "give the same command again to continue"
+            )
     return joined
 
 
-class _Labels:
-    """Gathers what samples tell of their labels."""
+class _Facts:
+    """Gathers what a receipt tells of samples, as they are written."""
 
     def __init__(self, pipeline: Pipeline, written: Written) -> None:
-        label = pipeline.layout.schema.label_field if pipeline.layout.schema else None
+        layout = pipeline.layout
+        label = layout.schema.label_field if layout.schema else None
         self._label, self._written = pipeline.schema.label, written
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
+        self._has_sidecars = bool(layout.sidecar_suffixes)
+        self._is_listed = pipeline.reader.reads_samples
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: Sample, size: int) -> None:
+        written = self._written
+        written.lost_frames += sample.lost_frames
         if self._expected is not None and self._expected not in sample.fields:
-            self._written.unlabeled += 1
+            written.unlabeled += 1
         if self._class is not None and sample.class_name is not None:
             number = sample.fields.get(self._class)
-            name = self._written.class_names.setdefault(str(number), sample.class_name)
+            name = written.class_names.setdefault(str(number), sample.class_name)
             if name != sample.class_name:
                 raise two_names(sample.key, number, name, sample.class_name)
-
-    def listed(self, sample: Sample) -> Listed:
-        label = sample.fields.get(self._label) if self._label else None
-        return sample.id, (label,) if isinstance(label, float) else label, path_of(sample)
-
-
-def _open_writer(path: str, task: ShardTask) -> Any:
-    layout = task.pipeline.layout
-    if layout.concatenative:
-        return ShardWriter(path, layout, task.whole)
-    return layout.open_writer(path, str(task.target.tree))
+        if self._has_sidecars:
+            written.sizes.append(size)
+            if self._is_listed:
+                label = sample.fields.get(self._label) if self._label else None
+                label = (label,) if isinstance(label, float) else label
+                written.listed.append((sample.id, label, path_of(sample)))
 
 
 def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
@@ -181,7 +165,7 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
         for block, count in pipeline.reader.copy(rows):
             yield count, block
         return
-    must_differ = pipeline.layout.equal_keys == "merged" and pipeline.reader.reads_samples
+    must_differ = pipeline.layout.distinct == "key" and pipeline.reader.reads_samples
     seen: set[str] = set()
     for sample in make_samples(pipeline, rows):
         if must_differ and isinstance(sample, Sample):
@@ -195,25 +179,6 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
 def same_key(key: str, other: str) -> BadSample:
     """Return the error for a sample whose key another one has."""
     return BadSample(f"its key {key!r} is that of {other}; --key index makes new keys")
-
-
-def _rows_of(listed: Sequence[Listed]) -> Rows:
-    """Samples that were written, as the rows that sidecars are made of."""
-    ids, labels, names = zip(*listed, strict=True) if listed else ((), (), ())
-    labels = tuple(0 if label is None else label for label in labels)
-    return Rows(ids, names, (), labels)
-
-
-def _write_sidecars(
-    shard: str, layout: Format, rows: Rows, sizes: Sequence[int]
-) -> list[FileReceipt]:
-    written = []
-    for suffix, data in layout.sidecars(rows, sizes).items():
-        path = Path(shard).with_suffix(suffix)
-        with destination_errors(path):
-            path.write_bytes(data)
-        written.append(FileReceipt(path.name, len(data), extend(0, data)))
-    return written
 
 
 class ShardWriter(OutputFile):

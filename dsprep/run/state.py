@@ -62,7 +62,8 @@ class RunState:
         self.done: dict[str, Written] = {}
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
-        self.pieces = Target(Destination(target.work / "pieces"), target._run, durable=False)
+        pieces = Destination(target.destination.scratch / "pieces")
+        self.pieces = Target(pieces, target._run, durable=False)
         try:
             self.resumed, self.other = self._compare(target)
             if self.resumed:
@@ -82,8 +83,8 @@ class RunState:
 
     def begin(self, files: Iterable[str]) -> None:
         """Begin to write, or go on; from now on, these files are known as those of this run."""
-        with destination_errors(self.target.work):
-            for leftover in self.target.work.glob("partial-*"):
+        with destination_errors(self.target.destination.scratch):
+            for leftover in self.target.destination.scratch.glob("partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             if not self._goes_on_here:
                 shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
@@ -110,8 +111,8 @@ class RunState:
         """Stop; keep what a later run needs, or nothing if nothing was written."""
         shutil.rmtree(self.target.temporary, ignore_errors=True)
         shutil.rmtree(self.pieces.temporary, ignore_errors=True)
-        work = self.target.work
-        keep = self.other != "" or (self.pieces.work / RECEIPTS).exists()
+        work = self.target.destination.scratch
+        keep = self.other != "" or (self.pieces.destination.scratch / RECEIPTS).exists()
         if self.target.destination.remote is None:  # the notes lie there as well
             files = map(self.target.destination.directory.joinpath, self._files)
             is_begun = (work / RUN).exists() and any(map(os.path.lexists, files))
@@ -138,9 +139,8 @@ def finished_manifest(
     target: Target, advice: str = "give --overwrite to replace it"
 ) -> Manifest | None:
     """Return the manifest of the data set that is at a target; None if there is none."""
-    if not target.stamps([target.manifest]):
-        return None
-    return _read(target, target.manifest, parse_manifest, advice)
+    is_there = target.stamps([target.manifest])
+    return _read(target, target.manifest, parse_manifest, advice) if is_there else None
 
 
 def rejects_of(
@@ -152,9 +152,12 @@ def rejects_of(
 
 
 def _read(target: Target, name: str, parse: Callable[[bytes, str], T], advice: str) -> T:
+    url = target.destination.url(name)
     try:
-        return parse(target.read(name), target.destination.url(name))
-    except SourceError as error:
+        if (data := target.find(name)) is None:
+            raise SourceError(f"{url}: does not exist")
+        return parse(data, url)
+    except (SourceError, DestinationError) as error:
         raise DestinationError(f"{error}; {advice}") from None
 
 
@@ -167,9 +170,8 @@ def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[
             f"{destination}: holds a data set that another command wrote ({other}); "
             "give --overwrite to replace it, or another destination"
         )
-    names = [file.name for file in finished.every_file()]
-    missing = set(names).difference(target.stamps(names))
-    if missing:
+    names = finished.names()
+    if missing := names.difference(target.stamps(names)):
         raise DestinationError(
             f"{destination.url(min(missing))}: is in the manifest but not there, as "
             f"{len(missing):,} files are; give --overwrite to pack again"
@@ -223,8 +225,8 @@ def begin(
 def _withdraw(target: Target, overwrite: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
     if overwrite and target.stamps([target.manifest]):
-        with suppress(SourceError):  # dsprep did not write what cannot be read
-            target.write(target.notes + REPLACED, target.read(target.manifest))
+        if data := _find(target, target.manifest):
+            target.write(target.notes + REPLACED, data)
         target.delete([target.manifest])
         if target.stamps([target.manifest]):
             url = target.destination.url(target.manifest)
@@ -243,17 +245,12 @@ def _refuse_files_of_others(
     for name in there:
         if base is not None and name not in shards:
             continue
-        if name.endswith("classes.txt") and target.read(name) == _classes(plan.catalog.classes):
+        if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.classes):
             continue
         url = plan.job.destination.url(name)
-        if base:
-            raise DestinationError(
-                f"{url}: is there already, and not in the manifest; move it away first"
-            )
-        raise DestinationError(
-            f"{url}: is there already, and not by this command; "
-            "give --overwrite to replace it, or another destination"
-        )
+        advice = "give --overwrite to replace it, or another destination"
+        why = "in the manifest; move it away first" if base else f"by this command; {advice}"
+        raise DestinationError(f"{url}: is there already, and not {why}")
 
 
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
@@ -262,7 +259,7 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     names = set(plan.files())
     if replaced is not None:
         _require_own(destination, replaced)
-        names.update(file.name for file in replaced.every_file())
+        names |= replaced.names()
     elif source.classes and read_bytes(source.classes) == _classes(plan.catalog.classes):
         names.discard(destination.companion("classes.txt").name)
     for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
@@ -306,9 +303,9 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     else:
         shards = [*(base.shards if base else ())]
         for done in (state.done[shard.name] for shard in plan.shards):
-            *sidecars, own = done.files
-            facts = own.name, own.bytes, own.crc32c, done.samples
-            shards.append(ShardReceipt(*facts, tuple(sidecars)))
+            *beside, own = done.files
+            facts = own.name, own.bytes, own.crc32c
+            shards.append(ShardReceipt(*facts, done.samples, tuple(beside)))
         size = sum(shard.bytes for shard in shards)
     for name, data in _companions(plan, classes, shards, rejects, base).items():
         if not data:
@@ -404,26 +401,27 @@ def files_of_run(target: Target) -> list[str]:
 
 def remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
-    data = None
-    with suppress(DestinationError):  # it is no regular file
-        data = target.find(target.notes + REPLACED)
-    if data is None:
+    if (data := _find(target, target.notes + REPLACED)) is None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
-        replaced = parse_manifest(data, REPLACED)
-        names = {file.name for file in replaced.every_file()}
-        if replaced != finished:
+        if (replaced := parse_manifest(data, REPLACED)) != finished:
+            names = replaced.names()
             remove_folder(target.destination, names)
-            kept = {file.name for file in finished.every_file()} if finished else set()
-            target.delete(names - kept)
+            target.delete(names - (finished.names() if finished else set()))
     target.delete_notes(REPLACED)
+
+
+def _find(target: Target, name: str) -> bytes | None:
+    """Read a small file; None also if it is no regular one, which dsprep did not write."""
+    with suppress(DestinationError):
+        return target.find(name)
+    return None
 
 
 def tidy_up(target: Target, finished: Manifest) -> None:
     """Remove what a run needed whose manifest is published."""
     remove_replaced(target, finished)
-    names = (file.name for file in finished.every_file())
-    target.abort_uploads([*files_of_run(target), *names])
+    target.abort_uploads([*files_of_run(target), *finished.names()])
     target.delete_notes(RECEIPTS, RUN)
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import (
@@ -36,7 +36,7 @@ from dsprep.storage.local import (
     publish,
     read_whole,
     remove_all_but,
-    sync_directory,
+    sync_path,
     write_whole,
 )
 from dsprep.storage.location import LONGEST_KEY
@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from dsprep.run.lease import Lease
     from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import S3Store
+
+T = TypeVar("T")
+
+# The id, the label and the name of a sample, as an index beside a shard has them.
+Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
 
@@ -62,19 +67,23 @@ class Written:
     # the names of classes, by their numbers as text, that samples themselves tell
     class_names: dict[str, str] = field(default_factory=dict)
     unlabeled: int = 0  # how many samples lack the label that others have
-    # of a piece, for the index of its shard: the positions of the rejects among its rows, the bytes
-    # of each sample, and the id, label and name of each if they were not known before
-    rejected: list[int] = field(default_factory=list)
-    sizes: Sequence[int] = ()
-    listed: Sequence[tuple[int, int | tuple[float, ...] | None, str]] = ()
+    rejected: list[int] = field(default_factory=list)  # the positions of the rejects in its rows
+    # of a piece, for the index of its shard: the bytes of each sample, and the samples if what is
+    # listed of them was not known before
+    sizes: list[int] = field(default_factory=list)
+    listed: list[Listed] = field(default_factory=list)
 
     @classmethod
     def merged(cls, parts: Sequence[Written], source: str) -> Written:
         """Add up what parts hold, without their files; ``source`` is for messages."""
         whole = cls()
         for part in parts:
+            start = whole.samples + len(whole.rejected)
+            whole.rejected += [start + position for position in part.rejected]
             whole.samples += part.samples
             whole.rejects += part.rejects
+            whole.sizes += part.sizes
+            whole.listed += part.listed
             whole.lost_frames += part.lost_frames
             whole.unlabeled += part.unlabeled
             for number, name in part.class_names.items():
@@ -124,14 +133,9 @@ class Target:
     durable: bool = True
 
     @property
-    def work(self) -> Path:
-        """The directory on this machine for files that are not whole yet."""
-        return self.destination.scratch
-
-    @property
     def temporary(self) -> Path:
         """The directory for the temporary files of this run, which no later run needs."""
-        return self.work / f"partial-{self._run}"
+        return self.destination.scratch / f"partial-{self._run}"
 
     @property
     def tree(self) -> Path:
@@ -145,7 +149,7 @@ class Target:
     @property
     def notes(self) -> str:
         """What the names of notes begin with."""
-        return f"{self.work.name}/"
+        return f"{self.destination.scratch.name}/"
 
     def partial(self, name: str) -> Path:
         return self.temporary / file_name(name)
@@ -190,17 +194,7 @@ class Target:
 
     def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
-        return self.work.is_dir() or bool(self._below(self.notes))
-
-    def read(self, name: str) -> bytes:
-        """Read a small file; raises `SourceError`."""
-        try:
-            data = self.find(name)
-        except DestinationError as error:
-            raise SourceError(str(error)) from None
-        if data is None:
-            raise SourceError(f"{self.destination.url(name)}: does not exist")
-        return data
+        return self.destination.scratch.is_dir() or bool(self._below(self.notes))
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
@@ -225,9 +219,9 @@ class Target:
     def publish_manifest(self, data: bytes) -> None:
         """Publish the manifest, when the names of all files in it are on the disk."""
         directory = self.destination.directory
-        sync_directory(directory)
+        sync_path(directory)
         write_whole(self.destination.manifest, data, self.temporary)
-        sync_directory(directory)
+        sync_path(directory)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete those of these files that exist."""
@@ -237,17 +231,15 @@ class Target:
 
     def find(self, name: str) -> bytes | None:
         """Read a small file; None if there is none."""
-        url = self.destination.url(name)
-        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
-            return read_bytes(url)
-        return None
+        return _look(self.destination.url(name), read_bytes)
 
     def _below(self, prefix: str) -> list[str]:
         """Return the names of the files below a prefix, which ends in a slash."""
-        url = self.destination.url(prefix)
-        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
+
+        def files(url: str) -> list[str]:
             return sorted(prefix + each.name for each in entries(url) if each.is_file())
-        return []
+
+        return _look(self.destination.url(prefix), files) or []
 
     def write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
@@ -262,7 +254,7 @@ class Target:
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Keep other runs out; ``names`` are the files that this one may write."""
-        return Hold(self.work, self.destination.directory)
+        return Hold(self.destination.scratch, self.destination.directory)
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
         """Refuse shards of these sizes if there is no room, when ``freed`` bytes have made way."""
@@ -294,24 +286,21 @@ class PrefixTarget(Target):
         return self.destination.remote.key + name
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
-        """List the files that begin as this data set's do."""
-        before = len(self._key())
         there = {
-            each.key[before:]: (each.size, each.etag)
+            each.key: (each.size, each.etag)
             for level in self._store.levels(self._key(self.destination.stem))
             for each in level.files
         }
-        return {name: there[name] for name in names if name in there}
+        return {name: there[key] for name in names if (key := self._key(name)) in there}
 
     def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
-        """Upload the files, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
         from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
         lease = find_lease(store, self._key(self.notes + LEASE))
-        if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
+        if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
             raise lost_lease(str(self.destination))
         for file in files:
             path, key = self.partial(file.name), self._key(file.name)
@@ -328,7 +317,6 @@ class PrefixTarget(Target):
         self._store.publish(self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; missing ones are no failure."""
         for error in self._store.delete([self._key(name) for name in names]).values():
             raise error
 
@@ -347,12 +335,12 @@ class PrefixTarget(Target):
             )
         make_stage(self.destination.directory)
         lease = Lease(self._store, self._key(self.notes + LEASE), str(self.destination))
-        hold = Hold(self.work, str(self.destination), lease)
+        hold = Hold(self.destination.scratch, str(self.destination), lease)
         try:
             require_rights(self._store, self._key(), deleting=True)
-            lease.take(self.work / _HOLDER, tell)
+            lease.take(self.destination.scratch / _HOLDER, tell)
         except BaseException:
-            hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
+            hold.release(keep=any(path.is_dir() for path in self.destination.scratch.iterdir()))
             raise
         return hold
 
@@ -368,7 +356,6 @@ class PrefixTarget(Target):
             )
 
     def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort the uploads, as far as this run may list them."""
         keys = {self._key(name) for name in names}
         with suppress(StoreError):
             for upload in self._store.list_uploads(self._key(self.destination.stem)):
@@ -386,7 +373,6 @@ class Hold:
         self._lock, self._lease, self._work = ScratchLock(work, guarded), lease, work
 
     def check(self) -> None:
-        """Require that no other run has taken the lease."""
         if self._lease is not None:
             self._lease.check()
 
@@ -432,7 +418,6 @@ def target_of(destination: Destination) -> Target:
 
 @cache
 def _pace() -> Pace:
-    """Return the threads of this process that move parts."""
     from dsprep.storage.pool import Pace  # a run on a disk needs none
 
     return Pace()
@@ -440,7 +425,6 @@ def _pace() -> Pace:
 
 @cache
 def _connect(bucket: str) -> S3Store:
-    """Return the connection of this process, which raises errors of a destination."""
     from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
 
     try:
@@ -449,11 +433,12 @@ def _connect(bucket: str) -> S3Store:
         raise DestinationError(str(error)) from None
 
 
-@contextmanager
-def _reading(url: str) -> Iterator[None]:
-    """Raise errors of reading what a run keeps at its target."""
+def _look(url: str, read: Callable[[str], T]) -> T | None:
+    """Read what a run keeps at its target; None if it is not there."""
     try:
-        yield
+        return read(url)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except SourceError as error:
         raise DestinationError(str(error)) from None
     except OSError as error:

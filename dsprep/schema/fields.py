@@ -270,6 +270,9 @@ class Field:
     def kind(self) -> Type:
         return TYPES[self.type]
 
+    def class_name(self, number: int) -> str | None:
+        return self.names[number] if 0 <= number < len(self.names) else None
+
     def to_json(self) -> dict[str, Any]:
         places = [list(place) for place in self.places]
         values: dict[str, Any] = {"name": self.name, "type": self.type, "missing": self.missing}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 from dsprep.errors import Misfit
@@ -100,21 +101,20 @@ class Reading:
         sample.image = self.schema.image if self.schema.image in fields else None
         return sample
 
-    def _is_kept(self, raw: str) -> bool:
-        """Return whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
-        if raw not in self._kept:
-            place = self.table.place_of(raw)
-            is_kept = not self.table.meaning(place).field
-            if self.table.meaning(raw).field:
-                is_kept &= raw not in self.ignored
-            else:
-                is_kept |= place in {self.table.place_of(each[0]) for each in self.schema.by_place}
-            self._kept[raw] = is_kept
-        return self._kept[raw]
-
     @cached_property
-    def _kept(self) -> dict[str, bool]:
-        return {}
+    def _is_kept(self) -> Callable[[str], bool]:
+        """Whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
+        table, kept = self.table, {self.table.place_of(each[0]) for each in self.schema.by_place}
+
+        @cache
+        def is_kept(raw: str) -> bool:
+            place = table.place_of(raw)
+            is_bookkeeping = not table.meaning(place).field
+            if table.meaning(raw).field:
+                return is_bookkeeping and raw not in self.ignored
+            return is_bookkeeping or place in kept
+
+        return is_kept
 
     def _find(self, raw: str) -> _Plain | None:
         """Return what a raw name is that has not been seen before."""
@@ -155,7 +155,11 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
             text = value.decode() if isinstance(value, bytes) else value
             if (number := numbers.get(text)) is None:
                 number = numbers.get(text.strip())
-            if number is not None and not (is_number and _is_whole(text)):
+            if number is not None and is_number:
+                with suppress(ValueError):  # a number is one, even if a class is called so
+                    int(text)
+                    number = None
+            if number is not None:
                 return number
         number = convert(value)
         # -1 is what Hugging Face writes where the class is not known, as in most test sets.
@@ -164,14 +168,6 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
         return number
 
     return to_class
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        int(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _misfit(column: Field, value: Value) -> Misfit:

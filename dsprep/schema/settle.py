@@ -55,6 +55,9 @@ class Table(Protocol):
     def meaning(self, place: str) -> Meaning:
         """Return what a place means."""
 
+    def placeholders(self, schema: Schema) -> frozenset[str]:
+        """Return the raw names of the labels that samples of a schema without a label have."""
+
 
 @dataclass
 class Seen:
@@ -388,7 +391,6 @@ def _with_label(
 
 
 def _with_image(schema: Schema, choice: Choice, known: str | None, source: str) -> Schema:
-    """Find the image."""
     images = [each.name for each in schema.fields if each.type == "image"]
     if choice.image is not None:
         found = schema.named(choice.image)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -16,7 +17,7 @@ from dsprep.findings import Finding
 from dsprep.sources.names import SPLITS
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, quoted_names
 
 _SHOWN = 5  # names that show what an order is
 LARGEST_EXACT = 2**53  # as a float
@@ -40,10 +41,9 @@ class Known(NamedTuple):
 def label_lists(labels: Iterable[Any]) -> pl.Series | None:
     """Return labels as a column of lists; None unless each is of numbers that a float can hold."""
     lists = [each if isinstance(each, tuple | list) else (each,) for each in labels]
-    for label in lists:
-        if not label or any(not isinstance(number, int | float) for number in label):
-            return None
-        if any(isinstance(number, int) and abs(number) > LARGEST_EXACT for number in label):
+    for number in chain.from_iterable(label or (None,) for label in lists):
+        is_too_large = isinstance(number, int) and abs(number) > LARGEST_EXACT
+        if is_too_large or not isinstance(number, int | float):
             return None
     return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False)
 
@@ -90,9 +90,7 @@ def number_classes(names: Iterable[str], source: str, order: str | None = None) 
 def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) -> UnknownClass:
     """Return the error for classes of a source that are not in the list of classes."""
     be, count = "is" if len(names) == 1 else "are", format_count(len(classes), "class")
-    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-    shown = ", ".join(map(repr, names[:3]))
-    return UnknownClass(f"{place}: {shown}{more} {be} not among the {count}")
+    return UnknownClass(f"{place}: {quoted_names(names, 3)} {be} not among the {count}")
 
 
 def classes_of_directories(

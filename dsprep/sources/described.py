@@ -23,8 +23,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.dataset.manifest import read_manifest
-from dsprep.dataset.recorded import recorded_options
+from dsprep.dataset.manifest import read_manifest, recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format
@@ -41,7 +40,7 @@ from dsprep.storage.store import Facts
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
-NAMES = ("metadata.jsonl", "metadata.csv")
+_NAMES = ("metadata.jsonl", "metadata.csv")
 _LOOKED_AT = 64  # names in a directory that show whether directories in it have metadata
 _HEAD = 1 << 16  # bytes of metadata that show whether it names files
 
@@ -52,10 +51,8 @@ class _Columns(Folder):
     name: ClassVar[str] = "imagefolder"
 
 
-_TABLE = _Columns()
-
 # Converts the cells of a CSV file, by the type of the column.
-CELLS: Mapping[str, Callable[[str], Any]] = {
+_CELLS: Mapping[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
     "bool": lambda text: text.lower() == "true",
@@ -70,7 +67,7 @@ CELLS: Mapping[str, Callable[[str], Any]] = {
 class DescribedReader(SampleReader):
     """Reads images and their lines."""
 
-    table: ClassVar = _TABLE
+    table: ClassVar = _Columns()
     files: tuple[str, ...]  # the files of metadata, below the root; paths in them start there
     # the columns of each that is CSV, with their types; None for lines of JSON
     columns: tuple[tuple[tuple[str, str], ...] | None, ...]
@@ -82,7 +79,7 @@ class DescribedReader(SampleReader):
         try:
             values = _parse_line(line, self.columns[file])
             named = _references(values, posixpath.dirname(self.files[file]))
-        except ValueError:
+        except (ValueError, RecursionError, csv.Error):
             raise BadSample("has changed: its line in the metadata is another one") from None
         paths = {field: posixpath.join(self.root, below) for field, below in named.items()}
         is_one = len(paths) == 1
@@ -131,7 +128,7 @@ def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dic
         return values
     (cells,) = csv.reader(text.splitlines(keepends=True), strict=True)
     pairs = zip(columns, cells, strict=True)
-    return {name: CELLS[kind](cell) for (name, kind), cell in pairs if cell != ""}
+    return {name: _CELLS[kind](cell) for (name, kind), cell in pairs if cell != ""}
 
 
 def _is_reference(column: str) -> bool:
@@ -175,7 +172,7 @@ def metadata_below(root: str) -> list[str]:
 
 
 def _metadata_in(root: str, directory: str) -> list[str]:
-    paths = [posixpath.join(directory, name) for name in NAMES]
+    paths = [posixpath.join(directory, name) for name in _NAMES]
     there = (path for path in paths if is_file(os.path.join(root, path)))
     return [path for path in there if _names_files(os.path.join(root, path))][:1]
 
@@ -201,11 +198,10 @@ def read_described(
     from dsprep.catalog import Catalog
     from dsprep.sources.files import list_files
 
-    # Every file that a line names; that of the sample's image comes first.
-    paths: list[str] = []
-    places = {name: array("q") for name in ("row", "file", "line", "offset", "stored")}
+    # The files that each line names; that of the sample's image comes first.
+    paths: list[list[str]] = []
+    places = {name: array("q") for name in ("file", "line", "offset", "stored")}
     columns: list[tuple[tuple[str, str], ...] | None] = []
-    rows = 0
     for number, name in enumerate(files):
         data = read_bytes(os.path.join(root, name), LARGEST_TABLE)
         columns.append(_columns(data, name) if name.endswith(".csv") else None)
@@ -217,17 +213,13 @@ def read_described(
             if not found:
                 raise SourceError(f"{root}/{name}:{line}: names no file: give it a 'file_name'")
             image = [found.pop(IMAGE)] if IMAGE in found else []
-            for path in (*image, *found.values()):
-                paths.append(path)
-                for column, place in zip(
-                    places.values(), (rows, number, line, offset, size), strict=True
-                ):
-                    column.append(place)
-            rows += 1
+            paths.append([*image, *found.values()])
+            for column, place in zip(places.values(), (number, line, offset, size), strict=True):
+                column.append(place)
     there = list_files(scan_below(root, None, run_all))
-    kinds = {"path": pl.String} | dict.fromkeys(places, pl.Int64)
-    named = pl.DataFrame({"path": paths, **places}, schema=kinds)
-    named = named.join(there.table, on="path", how="left", maintain_order="left")
+    kinds = {"path": pl.List(pl.String)} | dict.fromkeys(places, pl.Int64)
+    lines = pl.DataFrame({"path": paths, **places}, schema=kinds).with_row_index("row")
+    named = lines.explode("path").join(there.table, on="path", how="left", maintain_order="left")
     is_absent = pl.col("size").is_null()
     table = named.group_by("row", maintain_order=True).agg(
         pl.col("path").first(),
@@ -257,7 +249,8 @@ def read_described(
         )
     table = table.filter(pl.col("absent").is_null()).drop("row", "line", "absent")
     if table.is_empty():
-        raise SourceError(f"{root}: {files[0]} names no file that is there, such as {paths[:1]}")
+        some = named["path"][:1].to_list()
+        raise SourceError(f"{root}: {files[0]} names no file that is there, such as {some}")
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
     reader = DescribedReader(root, tuple(files), tuple(columns))
     return Catalog(table, root, classes, reader), sorted(findings, key=attrgetter("path"))
@@ -309,14 +302,13 @@ def _records(data: bytes, name: str) -> Iterator[tuple[int, int, int, list[str]]
 def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
     """Return the columns of a CSV file, and the type that all cells of each have."""
     records = (cells for *_, cells in _records(data, name))
-    names = next(records, list[str]())
-    kinds: list[set[str]] = [set() for _ in names]
+    kinds: list[tuple[str, set[str]]] = [(column, set()) for column in next(records, [])]
     for cells in records:
-        for kind, cell in zip(kinds, cells, strict=True):
+        for (_, kind), cell in zip(kinds, cells, strict=True):
             if cell:
                 kind.add(_kind(cell))
     found = []
-    for column, kind in zip(names, kinds, strict=True):
+    for column, kind in kinds:
         known = {"float"} if kind == {"int", "float"} else kind
         is_text = len(known) != 1 or _is_reference(column)
         found.append((column, "text" if is_text else known.pop()))
@@ -364,7 +356,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
 
     there = list_files(scan_below(root, None, run_all))
     files = {path: facts for path, *facts in there.table.iter_rows()}
-    left = dict.fromkeys(path for path in files if os.path.basename(path) != METADATA)
+    left = {path for path in files if os.path.basename(path) != METADATA}
     rows, offset = [], 0
     for index, line in enumerate(data.splitlines(keepends=True)):
         try:
@@ -374,8 +366,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
             return None
         rows.append((index, paths[0], sum(sizes), max(mtimes), 0, offset, len(line)))
         offset += len(line)
-        for path in paths:
-            left.pop(path, None)
+        left.difference_update(paths)
     if any(map(image_kind_of, left)):
         return None
     table = pl.DataFrame(rows, schema=COLUMNS | PLACE_COLUMNS, orient="row")

@@ -18,8 +18,7 @@ from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
 from dsprep.sample import OTHER_IMAGES
-from dsprep.sources.archive import Archive, is_archive, open_archive
-from dsprep.sources.archive_reader import Listing, ZipReader
+from dsprep.sources.archive import Archive, ZipReader, is_archive, open_archive
 from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
 from dsprep.storage.files import exists, is_dir
 from dsprep.text import decode_text, read_text
@@ -59,7 +58,8 @@ class Files(NamedTuple):
     @property
     def reader(self) -> Reader | None:
         """The reader of an archive or of samples."""
-        return self.samples.reader if self.samples else self.archive and self.archive.reader
+        found = self.samples or self.archive
+        return None if found is None else found.reader
 
     @classmethod
     def of(cls, catalog: Catalog, findings: list[Finding]) -> Files:
@@ -129,8 +129,8 @@ def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) ->
 def images_of(archive: Archive, source: Source) -> Files:
     """Return the files of an archive whose images are samples by themselves."""
     files = files_of(archive, source.suffixes)
-    if files.table.is_empty() and archive.listing.damage:
-        raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
+    if files.table.is_empty() and archive.damage:
+        raise SourceError(f"{archive.path}: {archive.damage[0].detail}")
     if source.kind or source.chooses or isinstance(archive.reader, ZipReader):
         return files
     # Half of the images of a tar, or more, have labels or texts beside them.
@@ -153,20 +153,19 @@ def read_text_beside(root: str, path: str, archive: Archive | None = None) -> st
     if exists(path) or (archive is None and (is_dir(root) or not is_archive(root))):
         return read_text(path)
     archive = archive or open_archive(root)
-    listing = archive.listing
     wanted = posixpath.normpath(path)
     exact = {wanted, posixpath.join(archive.below, wanted)}
-    members = [(posixpath.normpath(name), at) for at, name in enumerate(listing.names)]
+    members = [(posixpath.normpath(name), at) for at, name in enumerate(archive.names)]
     found = [at for name, at in members if name in exact]
     found = found or [at for name, at in members if name.endswith("/" + wanted)]
-    if len({listing.names[at] for at in found}) > 1:
-        named = " or ".join(repr(listing.names[at]) for at in found[:2])
+    if len({archive.names[at] for at in found}) > 1:
+        named = " or ".join(repr(archive.names[at]) for at in found[:2])
         raise SourceError(f"{path}: may be {named} of {archive.path}")
     if not found:
         raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
-    if listing.sizes[found[-1]] > _MOST_TEXT:
-        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, too many for a list")
-    (data,) = archive.reader.members(listing.places(found[-1:]))
+    if archive.sizes[found[-1]] > _MOST_TEXT:
+        raise SourceError(f"{path}: has {archive.sizes[found[-1]]} bytes, too many for a list")
+    (data,) = archive.reader.members([archive.place(found[-1])])
     if not isinstance(data, bytes):
         raise SourceError(f"{archive.path}: {path}: {data}")
     return decode_text(data, path)
@@ -174,7 +173,6 @@ def read_text_beside(root: str, path: str, archive: Archive | None = None) -> st
 
 def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
     """Put the members of an archive into a table, with the paths that unpacking would give them."""
-    listing = archive.listing
 
     def finding(kind: str, name: str, detail: str) -> Finding:
         """Report a file; one whose name is not that of an image was never a sample."""
@@ -183,14 +181,13 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
         return Finding(kind if is_image else "not-an-image", name.replace("\0", "\\x00"), detail)
 
     findings = []
-    unreadable = [Finding("unreadable", *own) for own in listing.unreadable]
-    for kind, name, detail in (*unreadable, *listing.odd):
+    for kind, name, detail in archive.odd:
         path, hidden = _normal(name)
         findings.append(
             Finding("hidden", hidden) if hidden else finding(kind, path or name, detail)
         )
-    columns = {"path": listing.names, "size": listing.sizes}
-    columns |= {"offset": listing.offsets, "stored": listing.stored}
+    columns = {"path": archive.names, "size": archive.sizes}
+    columns |= {"offset": archive.offsets, "stored": archive.stored}
     schema = {name: pl.String() if name == "path" else pl.Int64() for name in columns}
     row = 2 * pl.int_range(pl.len()) + 1  # links come between them
     facts = {"mtime": pl.lit(archive.reader.mtime or 0, pl.Int64), "file": pl.lit(0, pl.Int64)}
@@ -208,8 +205,8 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
             pl.Series("path", paths, pl.String), pl.Series("hidden", hiddens, pl.String)
         )
         members = pl.concat([members.filter(~is_odd), odd.drop_nulls("path")])
-    if listing.links:
-        members = pl.concat([members, _linked(listing, members, findings, finding)])
+    if archive.links:
+        members = pl.concat([members, _linked(archive, members, findings, finding)])
     is_image = pl.col("path").str.extract(_EXTENSION).str.to_lowercase().is_in(extensions)
     members = members.with_columns(image=is_image.fill_null(False) & (pl.col("hidden") == ""))
     if members["path"].is_duplicated().any():
@@ -235,9 +232,9 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
         inside = [found for found in findings if found.path.startswith(prefix)]
         files = files._replace(findings=inside).below(archive.below)
     else:
-        files = files._replace(top=_top(files.table["path"], listing))
+        files = files._replace(top=_top(files.table["path"], archive))
     findings = sorted(files.findings, key=attrgetter("path"))
-    return files._replace(findings=[*listing.damage, *findings])
+    return files._replace(findings=[*archive.damage, *findings])
 
 
 def _normal(name: str) -> tuple[str | None, str]:
@@ -253,7 +250,7 @@ def _normal(name: str) -> tuple[str | None, str]:
 
 
 def _linked(
-    listing: Listing,
+    archive: Archive,
     members: pl.DataFrame,
     findings: list[Finding],
     finding: Callable[[str, str, str], Finding],
@@ -261,14 +258,12 @@ def _linked(
     """Return the members that links lead to, under the paths of the links; adds to findings."""
     rows = {path: row for row, path in enumerate(members["path"].to_list())}
     links: dict[str, tuple[str, str, int]] = {}  # target, what is hidden, position by path
-    for link in listing.links:
+    for link in archive.links:
         path, hidden = _normal(link.name)
         if path is None:
             findings.append(finding("bad-name", link.name, "leads out of the archive"))
         else:
-            start = posixpath.dirname(path) if link.symbolic else ""
-            target = posixpath.normpath(posixpath.join(start, link.target))
-            links[path] = target, hidden, 2 * link.position
+            links[path] = posixpath.normpath(link.target), hidden, 2 * link.position
     found = []
     for path, (target, hidden, position) in links.items():
         end = target
@@ -283,18 +278,16 @@ def _linked(
         else:
             shown = target.replace("\0", "\\x00")
             findings.append(finding("missing", path, f"a link to {shown}, not in the archive"))
-    return members[[row for row, *_ in found]].with_columns(
-        pl.Series("path", [path for _, path, _, _ in found], pl.String),
-        pl.Series("hidden", [hidden for _, _, hidden, _ in found], pl.String),
-        pl.Series("row", [position for *_, position in found], pl.Int64),
-    )
+    kinds = {"at": pl.Int64, "path": pl.String, "hidden": pl.String, "row": pl.Int64}
+    linked = pl.DataFrame(found, kinds, orient="row")
+    return members[linked["at"]].with_columns(linked.drop("at").get_columns())
 
 
-def _top(paths: pl.Series, listing: Listing) -> str:
+def _top(paths: pl.Series, archive: Archive) -> str:
     """Return the directory that an archive is of, if all images lie below it."""
     # Where every name begins with `./`, a directory was archived from within and is not named; and
     # a tar in a tar is a class.
     first = paths.str.extract(r"^([^/]+)/")
-    if first.n_unique() != 1 or first[0] is None or first[0] in listing.stems:
+    if first.n_unique() != 1 or first[0] is None or first[0] in archive.stems:
         return ""
-    return "" if all(name.startswith("./") for name in listing.names) else str(first[0])
+    return "" if all(name.startswith("./") for name in archive.names) else str(first[0])

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.formats.base import Format
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
@@ -57,7 +56,7 @@ def with_schema(
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
 
-    is_whole, from_rows = catalog.reader.reads_samples, catalog.from_rows
+    is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
     if is_whole:
         catalog, settled = _looked_at(catalog, choice, run_all)
     else:
@@ -71,7 +70,7 @@ def with_schema(
         settled = with_label(settled, column, classes, by)
         label = settled.schema.label_field
         if is_whole:
-            from_rows |= {"label"}
+            overridden |= {"label"}
         elif label and classes and choice.label_type == "text":
             text = replace(label, type="text", names=())
             settled = settled._replace(schema=settled.schema.with_field(text))
@@ -79,11 +78,10 @@ def with_schema(
             classes = None
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
-    catalog = replace(catalog, classes=classes, from_rows=from_rows).with_settled(settled)
-    if catalog.reader.reads_samples:
-        catalog = _with_classes(catalog, choice, every, run_all, findings)
-    notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
-    return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
+    catalog = replace(catalog, classes=classes, overridden=overridden).with_settled(settled)
+    if is_whole:
+        catalog, findings = _with_classes(catalog, settled, choice, every, run_all)
+    return catalog, [*findings, *(Finding("note", "", note) for note in (*settled.notes, *idle))]
 
 
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
@@ -100,7 +98,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
                 observed = _look(catalog, choice, run_all)
     table, declared = catalog.reader.table, catalog.schema
     unread = frozenset[str]()
-    if isinstance(table, Format) and declared is not None and declared.format:
+    if declared is not None and declared.format:
         unread = table.placeholders(declared)
     for name in unread:
         observed.places.pop((name,), None)
@@ -141,24 +139,23 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
 
 
 def _with_classes(
-    catalog: Catalog, choice: Choice, every: bool, run_all: RunAll, findings: list[Finding]
-) -> Catalog:
+    catalog: Catalog, settled: Settled, choice: Choice, every: bool, run_all: RunAll
+) -> tuple[Catalog, list[Finding]]:
     """Return the catalog with the classes of its label, and with all labels if they are wanted."""
-    assert catalog.settled is not None
-    settled = catalog.settled
+    name = settled.schema.label or ""
     label = settled.schema.label_field
     # A schema that is given means what it says: names of classes would be a class.
     is_text = choice.label_type == "text" or (choice.schema and choice.label_type is None)
     is_named = label is not None and label.type == "text" and not is_text
     if label is None or not (is_named or label.type in ("class", "list<int>")):
         if not every or (label is None and catalog.keys_known):
-            return catalog
-        return _with_labels(catalog, _gather(catalog, run_all), findings)
+            return catalog, []
+        return _with_labels(catalog, label, _gather(catalog, name, run_all))
     if is_named and catalog.label_column is None:
         from dsprep.sources.classes import number_classes
 
-        gathered = _gather(catalog, run_all)
-        names = {str(label) for _, label, _, _ in gathered if label is not None}
+        gathered = _gather(catalog, name, run_all)
+        names = {str(own) for _, own, _, _ in gathered if own is not None}
         # Numbers in texts are class numbers: sorted as names, they would be others.
         if not (names and all(map(_NUMBER.fullmatch, names))):
             classes = catalog.classes or number_classes(names, catalog.root)
@@ -169,21 +166,19 @@ def _with_classes(
         label = replace(label, names=catalog.classes)
     settled = settled._replace(schema=settled.schema.with_field(label))
     catalog = catalog.with_settled(settled)
-    if every and catalog.label_column is None:
-        gathered = _gather(catalog, run_all)
-        known = _names_in(gathered, catalog.root)
-        are_classes = all(0 <= number < _MOST_CLASSES for number in known)
-        if known and are_classes and not catalog.classes:
-            named = tuple(known.get(number, "") for number in range(max(known) + 1))
-            settled = settled._replace(schema=settled.schema.with_names(named))
-            catalog = replace(catalog, classes=named).with_settled(settled)
-        catalog = _with_labels(catalog, gathered, findings)
-    return catalog
+    if not every or catalog.label_column is not None:
+        return catalog, []
+    gathered = _gather(catalog, name, run_all)
+    known = _names_in(gathered, catalog.root)
+    are_classes = all(0 <= number < _MOST_CLASSES for number in known)
+    if known and are_classes and not catalog.classes:
+        named = tuple(known.get(number, "") for number in range(max(known) + 1))
+        settled = settled._replace(schema=settled.schema.with_names(named))
+        catalog = replace(catalog, classes=named).with_settled(settled)
+    return _with_labels(catalog, label, gathered)
 
 
-def _gather(catalog: Catalog, run_all: RunAll) -> list[_Gathered]:
-    assert catalog.settled is not None
-    name = catalog.settled.schema.label or ""
+def _gather(catalog: Catalog, name: str, run_all: RunAll) -> list[_Gathered]:
     tasks = [
         (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), name)
         for start in range(0, len(catalog), _AT_ONCE)
@@ -203,30 +198,30 @@ def _names_in(gathered: list[_Gathered], source: str) -> dict[int, str]:
     return names
 
 
-def _with_labels(catalog: Catalog, gathered: list[_Gathered], findings: list[Finding]) -> Catalog:
+def _with_labels(
+    catalog: Catalog, label: Field | None, gathered: list[_Gathered]
+) -> tuple[Catalog, list[Finding]]:
     """Return the catalog with the labels and the keys of its samples, without unreadable ones."""
     # It gets no labels unless all samples have numbers.
     import polars as pl
 
     from dsprep.sources.classes import label_lists
 
-    assert catalog.settled is not None
-    label, column = catalog.settled.schema.label_field, None
-    findings += [Finding("unreadable", path, why) for path, _, _, why in gathered if why]
+    findings = [Finding("unreadable", path, why) for path, _, _, why in gathered if why]
     table = catalog.table.filter(pl.Series([not why for *_, why in gathered], dtype=pl.Boolean))
     keys = [key for key, *_, why in gathered if not why]
-    labels = [label for _, label, _, why in gathered if not why]
+    labels = [own for _, own, _, why in gathered if not why]
     if not catalog.keys_known and len(set(map(key_of, keys))) == table.height:
         table = table.with_columns(path=pl.Series(keys, dtype=pl.String))
         catalog = replace(catalog, keys_known=True)
     if label is not None and catalog.label_column is None:
+        known = range(len(catalog.classes)) if catalog.classes else None
         if label.type != "class":
-            column = label_lists(labels)
-        elif all(isinstance(each, int) for each in labels):
-            known = range(len(catalog.classes)) if catalog.classes else None
-            if known is None or all(each in known for each in labels):
-                column = pl.Series("cls", labels, dtype=pl.Int64)
-    return replace(catalog, table=table if column is None else table.with_columns(column))
+            lists = label_lists(labels)
+            table = table if lists is None else table.with_columns(lists)
+        elif all(isinstance(own, int) and (known is None or own in known) for own in labels):
+            table = table.with_columns(pl.Series("cls", labels, dtype=pl.Int64))
+    return replace(catalog, table=table), findings
 
 
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:

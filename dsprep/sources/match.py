@@ -126,13 +126,12 @@ def _catalog_of(
     if labels and (classes != own.classes or _differ(own, table, labels[0], has_ids)):
         changed["label"] = True
         table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
-        assert own.settled is not None
         own = own.with_settled(with_label(own.settled, labels[0], classes))
     return replace(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
-        from_rows=frozenset(name for name in changed if changed[name]),
+        overridden=frozenset(name for name in changed if changed[name]),
     )
 
 
@@ -170,23 +169,18 @@ def with_label(
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
     """Find the samples of a list: by name, by shard and key, or by key alone."""
     named, names = rows.select("line", name="file"), files.table["path"]
-    if names.is_in(named["name"].implode()).sum() == named["name"].n_unique():
-        return named["name"]  # nearly always
-    spellings = [names]
-    if samples.has_places:
-        spellings.append(plain_paths(samples.long_names()))
 
-    def spelled(spelling: pl.Series) -> pl.DataFrame:
-        return pl.DataFrame({"name": spelling, "path": names})
+    def long_names() -> Iterator[pl.DataFrame]:
+        if samples.has_places:
+            yield pl.DataFrame({"path": names, "name": plain_paths(samples.long_names())})
 
-    found = find_spelled(named, map(spelled, spellings), source)
-    others = named.join(found, on="name", how="anti").select("line", "name", key=key_expr("name"))
-    keys = others.select("line", name="key")
-    by_key = find_spelled(keys, [spelled(samples.keys())], source)
-    others = others.join(by_key, left_on="key", right_on="name").select("name", "path")
-    found = pl.concat([found, others.unique("name")])
-    joined = named.join(found, on="name", how="left", maintain_order="left")
-    return joined.select(pl.coalesce("path", "name")).to_series()
+    found = find_spelled(named, names, long_names(), source)
+    lost = found.is_null()
+    if lost.any():
+        wanted = named.filter(lost).select("line", name=key_expr("name"))
+        keys = pl.DataFrame({"path": names, "name": samples.keys()})
+        found = found.scatter(lost.arg_true(), find_spelled(wanted, names.clear(), [keys], source))
+    return found.fill_null(named["name"])
 
 
 def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -198,10 +192,13 @@ def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def find_spelled(
-    named: pl.DataFrame, spellings: Iterable[pl.DataFrame], source: str
-) -> pl.DataFrame:
-    """Find the path of each name by the first spelling that has it."""
-    left = named.select("line", "name").unique("name", keep="first", maintain_order=True)
+    named: pl.DataFrame, paths: pl.Series, spellings: Iterable[pl.DataFrame], source: str
+) -> pl.Series:
+    """Find the path that each name means: the name itself, or by the first spelling that has it."""
+    # Names that mean no path get null.
+    is_path = named["name"].is_in(paths.implode())
+    left = named.filter(~is_path).select("line", "name")
+    left = left.unique("name", keep="first", maintain_order=True)
     found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
     for spelled in spellings:
         if left.is_empty():
@@ -217,7 +214,8 @@ def find_spelled(
             )
         found.append(hits.select("name", "path"))
         left = left.join(hits, on="name", how="anti", maintain_order="left")
-    return pl.concat(found)
+    joined = named.join(pl.concat(found), on="name", how="left", maintain_order="left")
+    return joined.select(pl.when(is_path).then("name").otherwise("path").alias("path")).to_series()
 
 
 def settle_duplicates(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
 from dsprep.dataset.manifest import manifest_of
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -45,7 +45,7 @@ def read_parquet(
     *,
     choice: Choice = _NO_CHOICE,
     run_all: RunAll = map,
-) -> tuple[Catalog, list[Finding]]:
+) -> Found:
     """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
     # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
     # different; otherwise the file's name and the number of the row. Labels that some rows lack are
@@ -66,7 +66,14 @@ def read_parquet(
 
     tasks = [(path, columns, label_column, choice.no_image) for path in paths]
     indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
-    findings = [finding for rows in indexed for finding in _findings(rows)]
+    findings: list[Finding] = []
+    for rows in indexed:
+        name = os.path.basename(rows.file.path)
+        findings += [Finding("damaged", name, damage) for damage in rows.damage]
+        if rows.without_image:
+            count = format_count(rows.without_image, "row")
+            detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
+            findings.append(Finding("keyless", name, detail))
     if not any(rows.rows for rows in indexed):
         why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
         raise SourceError(f"{root}: holds no rows that can be read{why}")
@@ -94,31 +101,18 @@ def read_parquet(
         if label.names and (numbered.names != label.names or numbered.type == "text"):
             columns = columns._replace(label=label_column, classes=label.names)
         classes = classes or numbered.names or None
-        own = declared.by_place[label.places[0]]
         if numbered != label:
-            own = replace(own, type=numbered.type, names=numbered.names)
-        declared = declared.with_field(own)
+            own = declared.by_place[label.places[0]]
+            declared = declared.with_field(replace(own, type=numbered.type, names=numbered.names))
     recorded = manifest_of(paths)
     known = recorded[1].schema if recorded else None
     declared, more = _completed(declared, known, set(columns.names), indexed)
     findings += [Finding("note", "", note) for note in notes + more]
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
-    from_table = frozenset({"label"} if columns.label else ())
-    catalog = Catalog(
-        table, root, classes, reader, declared, schema_known=True, from_rows=from_table
-    )
+    changed = frozenset({"label"} if columns.label else ())
+    catalog = Catalog(table, root, classes, reader, declared, True, overridden=changed)
     return catalog, findings
-
-
-def _findings(rows: IndexedRows) -> Iterator[Finding]:
-    name = os.path.basename(rows.file.path)
-    for damage in rows.damage:
-        yield Finding("damaged", name, damage)
-    if rows.without_image:
-        count = format_count(rows.without_image, "row")
-        detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
-        yield Finding("keyless", name, detail)
 
 
 def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
@@ -167,9 +161,7 @@ def _with_columns(shared: Any, schema: Any, path: str, first: str, dropped: Coll
 def _images(paths: Sequence[str], schema: Any) -> set[str]:
     """Return the columns of bytes that hold images, as the first rows show."""
     kinds = {each.name: type_of_column(each.type, {})[0] for each in schema}
-    names = [
-        name for name, kind in kinds.items() if kind == "bytes" and schema.names.count(name) == 1
-    ]
+    names = [name for name in kinds if kinds[name] == "bytes" and schema.names.count(name) == 1]
     if not names:
         return set()
     first: dict[str, list[bytes]] = {}
@@ -178,8 +170,7 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
         try:
             for batch in file.iter_batches(ROWS_OF_BATCH, groups, columns=names, use_threads=False):
                 for name in batch.schema.names:
-                    cells = first.get(name) or batch.column(name).drop_null().to_pylist()
-                    first[name] = cells
+                    first[name] = first.get(name) or batch.column(name).drop_null().to_pylist()
                 if all(first.values()):
                     break
         except (arrow().ArrowException, OSError):
@@ -192,9 +183,7 @@ def _completed(
 ) -> tuple[Schema, list[str]]:
     """Drop the fields that no row has, with a note, and mark those that some rows lack."""
     # Texts are JSON if a manifest says so: columns of Parquet have no such type.
-    counts = Counter[str]()
-    for rows in indexed:
-        counts.update(rows.counts)
+    counts = sum((rows.counts for rows in indexed), Counter[str]())
     count = sum(len(rows.rows) for rows in indexed)
     noted = recorded.fields if recorded is not None else ()
     json_places = {each.places for each in noted if each.type == "json"}
@@ -207,7 +196,7 @@ def _completed(
         missing = each.name in read and counts[each.name] < count
         fields.append(replace(each, type=kind, missing=missing))
     image, label = (None if name in gone else name for name in (declared.image, declared.label))
-    schema = replace(declared, fields=tuple(fields), image=image, label=label)
+    schema = Schema(tuple(fields), image, label, declared.format)
     return schema, [nulls_note(gone)] if gone else []
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 from array import array
-from bisect import bisect_right
-from collections import Counter, deque
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain, compress
-from typing import Any, ClassVar, NamedTuple
+from itertools import accumulate, chain, compress
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError, source_errors
 from dsprep.formats.arrow import (
@@ -38,6 +38,7 @@ from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.storage.files import facts, open_file
 
 _HEAD = 16  # bytes that show the kind of an image
+_HEADERS = 4096  # more than Arrow's file takes beside its messages
 _MESSAGE = _MESSAGE_OF_COLUMN = 512  # more than Arrow's message of one row takes beside the values
 _MOST_OPEN = 64  # unpacked files
 
@@ -52,7 +53,7 @@ class ParquetFile(NamedTuple):
     size: int  # its bytes when it was indexed
     mtime: int  # its time of last change then, in nanoseconds since 1970
     groups: tuple[int, ...]  # the first row of each row group, and the number of all rows
-    spool: int = 4096  # an upper limit of the bytes of its unpacked rows
+    spool: int  # an upper limit of the bytes of its unpacked rows
 
 
 @dataclass
@@ -72,6 +73,11 @@ class IndexedRows:
     damage: list[str] = field(default_factory=list)  # row groups that cannot be read, and why
 
 
+# The path of a file, the columns to read, that of the labels if they are wanted, and whether rows
+# without an image are samples.
+_Task: TypeAlias = tuple[str, Columns, str | None, bool]
+
+
 def open_or_refuse(path: str) -> Any:
     """Open a Parquet file."""
     try:
@@ -82,22 +88,20 @@ def open_or_refuse(path: str) -> Any:
         raise SourceError(f"{path}: is not a whole Parquet file ({first_line(error)})") from None
 
 
-def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
+def index_rows(task: _Task) -> IndexedRows:
     """Index a file, in a worker: read all of it, a few rows at a time."""
-    # The task is its path, the columns to read, the column of labels if they are wanted, and
-    # whether rows without an image are samples.
-    path, columns, label, no_image = task
+    path, columns, *_ = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:
-        groups = [0]
-        for group in range(file.num_row_groups):
-            groups.append(groups[-1] + file.metadata.row_group(group).num_rows)
-        if groups != sorted(groups) or groups[-1] > size:
+        rows = (file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+        groups = (0, *accumulate(rows))
+        if list(groups) != sorted(groups) or groups[-1] > size:
             raise SourceError(
                 f"{path}: is not a Parquet file of samples: {groups[-1]} rows in {size} bytes"
             )
-        indexed = IndexedRows(ParquetFile(path, size, mtime, tuple(groups)))
-        spool = indexed.file.spool
+        message = _MESSAGE + _MESSAGE_OF_COLUMN * len(columns.names)
+        spool = _HEADERS + groups[-1] * message
+        indexed = IndexedRows(ParquetFile(path, size, mtime, groups, spool))
         for group, start in enumerate(groups[:-1]):
             row = start
             try:
@@ -105,31 +109,20 @@ def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
                     ROWS_OF_BATCH, [group], columns=list(columns.names), use_threads=False
                 ):
                     plain = plain_batch(batch.slice(0, groups[group + 1] - row), columns.names)
-                    _index(indexed, plain, row, columns.image, label, no_image)
+                    _index(indexed, plain, row, task)
                     row += len(plain)
                     spool += plain.nbytes
-                    spool += len(plain) * (_MESSAGE + _MESSAGE_OF_COLUMN * plain.num_columns)
                 if row != groups[group + 1]:
                     indexed.damage.append(f"row group {group} holds {row - start} rows")
             except (arrow().ArrowException, OSError) as error:
                 indexed.damage.append(f"row group {group}: {first_line(error)}")
-            # What cannot be read takes an empty message.
-            spool += (groups[group + 1] - row) * (
-                _MESSAGE + _MESSAGE_OF_COLUMN * len(columns.names)
-            )
     indexed.file = indexed.file._replace(spool=spool)
     return indexed
 
 
-def _index(
-    indexed: IndexedRows,
-    batch: Any,
-    start: int,
-    image: str | None,
-    label: str | None,
-    no_image: bool,
-) -> None:
-    count = len(batch)
+def _index(indexed: IndexedRows, batch: Any, start: int, task: _Task) -> None:
+    _, columns, label, no_image = task
+    image, count = columns.image, len(batch)
     present = {name: _present(batch.column(name)) for name in batch.schema.names}
     rows: Sequence[int] = range(start, start + count)
     kept = present.get(image or "")
@@ -144,12 +137,27 @@ def _index(
     if label is not None:
         labels = cells_of(batch.column(label)) if label in present else [None] * count
         indexed.labels.extend(labels)
-    if image in present:
-        _index_images(indexed, batch.column(image), os.path.dirname(indexed.file.path))
-    else:
+    if image not in present:
         indexed.sizes.extend([batch.nbytes // max(count, 1)] * count)
         indexed.kinds.extend([""] * count)
         indexed.paths.extend([None] * count)
+        return
+    compute, column, paths = arrow().compute, batch.column(image), [None] * count
+    if is_file(column.type):
+        column, places = file_parts(column)
+        paths = cells_of(places)
+    data = column.cast("large_binary")
+    sizes = compute.binary_length(data).to_pylist()
+    heads = compute.binary_slice(data, 0, _HEAD).to_pylist()
+    for size, head, path in zip(sizes, heads, paths, strict=True):
+        if head is None and isinstance(path, str) and path:
+            with suppress(BadSample, OSError):
+                full, length = find_beside(os.path.dirname(indexed.file.path), path)
+                with open_file(full) as file:
+                    size, head = length, file.pread(_HEAD, 0)
+        indexed.sizes.append(size or 0)
+        indexed.kinds.append("" if head is None else sniff(head) or UNKNOWN_IMAGE)
+        indexed.paths.append(path)
 
 
 def _present(column: Any) -> Any:
@@ -161,25 +169,6 @@ def _present(column: Any) -> Any:
         return data.is_valid()
     named = arrow().compute.not_equal(paths, "").fill_null(False)
     return arrow().compute.or_(data.is_valid(), named)
-
-
-def _index_images(indexed: IndexedRows, column: Any, folder: str) -> None:
-    compute = arrow().compute
-    data, paths = column, [None] * len(column)
-    if is_file(column.type):
-        data, places = file_parts(column)
-        paths = cells_of(places)
-    sizes = compute.binary_length(data.cast("large_binary")).to_pylist()
-    heads = compute.binary_slice(data.cast("large_binary"), 0, _HEAD).to_pylist()
-    for size, head, path in zip(sizes, heads, paths, strict=True):
-        if head is None and isinstance(path, str) and path:
-            with suppress(BadSample, OSError):
-                full, length = find_beside(folder, path)
-                with open_file(full) as file:
-                    size, head = length, file.pread(_HEAD, 0)
-        indexed.sizes.append(size or 0)
-        indexed.kinds.append("" if head is None else sniff(head) or UNKNOWN_IMAGE)
-        indexed.paths.append(path)
 
 
 # Reading
@@ -214,7 +203,6 @@ class ParquetReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read rows; in memory is a batch of them, and those that come before their turn."""
-        assert rows.files is not None and rows.offsets is not None
         rows_asked = list(zip(rows.files, rows.offsets, strict=True))
         if self.directory is not None:
             yield from self._read_unpacked(self.directory, rows_asked, rows)
@@ -237,29 +225,26 @@ class ParquetReader(Reader):
     def _read_group(
         self, group: tuple[int, int], positions: Sequence[int], rows: Rows
     ) -> Iterator[tuple[int, Sample | BadSample]]:
-        """Read rows of a group."""
-        assert rows.offsets is not None
-        file = self.files[group[0]]
+        file, done = self.files[group[0]], 0
         start = file.groups[group[1]]
-        waiting = deque(positions)
+        offsets = [rows.offsets[position] for position in positions]
         problem = "has fewer rows than it says"
         try:
             for batch in self._batches(file, group[1]):
-                taken: list[int] = []
                 stop = start + len(batch)
-                while waiting and rows.offsets[waiting[0]] < stop:
-                    taken.append(waiting.popleft())
-                numbers = [rows.offsets[position] - start for position in taken]
+                end = bisect_left(offsets, stop, done)
+                numbers = [offset - start for offset in offsets[done:end]]
                 if numbers != list(range(len(batch))):
                     batch = batch.take(arrow().array(numbers, "int64"))
+                taken = positions[done:end]
                 samples = self._samples(plain_batch(batch, self.names), file, rows, taken)
+                done, start = end, stop
                 yield from zip(taken, samples, strict=True)
-                if not waiting:
+                if done == len(positions):
                     return
-                start = stop
         except (arrow().ArrowException, OSError) as error:
             problem = f"is damaged: {first_line(error)}"
-        for position in waiting:
+        for position in positions[done:]:
             yield position, BadSample(f"row group {group[1]} {problem}")
 
     def _samples(
@@ -283,7 +268,6 @@ class ParquetReader(Reader):
             yield from opened.iter_batches(ROWS_OF_BATCH, [group], columns=names, use_threads=False)
 
     def spools(self) -> Sequence[int]:
-        """Return an upper limit of the unpacked bytes of each file."""
         return [] if self.directory is not None else [file.spool for file in self.files]
 
     def write_spool(self, number: int, path: str) -> None:
@@ -312,7 +296,6 @@ class ParquetReader(Reader):
     def _read_unpacked(
         self, directory: str, rows_asked: Sequence[tuple[int, int]], rows: Rows
     ) -> Iterator[Sample | BadSample]:
-        """Read rows in any order."""
         pa = arrow()
 
         @lru_cache(_MOST_OPEN)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Catalog
+from dsprep.catalog import COLUMNS, LABEL_COLUMNS, PLACE_COLUMNS, Catalog, Found
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
+from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
 from dsprep.sources.archive import is_archive, open_archive
 from dsprep.sources.classes import Known, classes_of_directories
@@ -36,13 +37,13 @@ _SUFFIX = (
     r"[^./][.]([^/]+)$"  # what follows the first dot of a base name: WebDataset's keys end there
 )
 _NAME = "/?[^/]*$"
+_COLUMNS = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
 _KINDS = {"not-an-image": "no-part"}  # of findings in archives
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
+_IS_IMAGE = pl.col("field").is_in(list(_IMAGE_RANKS))
 
 
-def read_parts(
-    source: Source, run_all: RunAll = map, downloaded: bool = False
-) -> tuple[Catalog, list[Finding]]:
+def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) -> Found:
     """Make the catalog of a directory or an archive whose samples are several files each."""
     # A row's path is the stem that a sample's files share and the extension of its image; without
     # an image, the stem alone. Its size is that of all its files together, so that the digest
@@ -70,21 +71,18 @@ def read_parts(
             "directory or an archive"
         )
     archive = open_archive(root)
-    extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
+    extensions = frozenset(extension_in(name)[1:] for name in archive.names)
     return _read_stems(archive.path, files_of(archive, extensions).below_top(), known)
 
 
-def _read_stems(
-    root: str, files: Files, known: Known, by_directory: bool = True
-) -> tuple[Catalog, list[Finding]]:
+def _read_stems(root: str, files: Files, known: Known, by_directory: bool = True) -> Found:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
-    classes = known.classes
+    findings, classes = list[Finding](), known.classes
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
     named = files.table.lazy().with_columns(suffix).collect(engine="streaming")
-    findings = [
-        Finding("no-part", path, "its name has no extension")
-        for path in named.filter(pl.col("suffix").is_null())["path"]
-    ]
+    unused = dict.fromkeys(
+        named.filter(pl.col("suffix").is_null())["path"], "its name has no extension"
+    )
     key = pl.col("path").str.strip_suffix("." + pl.col("suffix"))
     named = named.drop_nulls("suffix").with_columns(key=key)
     if named.is_empty():
@@ -96,79 +94,74 @@ def _read_stems(
     is_new = (pl.col("key") != pl.col("key").shift()).fill_null(True)
     is_first = is_new | (pl.col("field") != pl.col("field").shift())
     parts = parts.with_columns(sample=is_new.cum_sum(), is_first=is_first)
-    again = parts.filter(~pl.col("is_first")).select("path", "field")
+    for path, field in parts.filter(~pl.col("is_first")).select("path", "field").iter_rows():
+        unused[path] = f"the sample has another file that is its {field}"
     parts = parts.filter("is_first")
     _require_together(parts, root)
-    samples, numbers = _samples(parts), None
-    if by_directory and not (fields["field"] == "cls").any():
+    path = (
+        pl.when(_IS_IMAGE).then("path").otherwise("key")
+    )  # images come first, the best kind ahead
+    samples = parts.group_by("sample", maintain_order=True).agg(
+        pl.col("key").first(),
+        pl.col("size").sum(),
+        pl.col("mtime").max(),
+        images=_IS_IMAGE.sum(),
+        parts=pl.len(),
+        path=path.first(),
+        directory=pl.col("key").first().str.replace(_NAME, ""),
+    )
+    if by_directory and "cls" not in fields["field"]:
         # Images have the classes of their directories, as in a folder of images.
         has_image = samples["images"] > 0
         imaged = samples.filter(has_image if has_image.any() else ~has_image)
         numbers, classes, notes = classes_of_directories(imaged["path"], root, known)
         findings += notes
         if numbers is not None:
-            directory = pl.col("key").str.replace(_NAME, "").alias("directory")
-            own = imaged.select(directory, numbers).unique("directory")
-            samples = samples.with_columns(directory)
+            own = imaged.select("directory", numbers).unique("directory")
             samples = samples.join(own, on="directory", maintain_order="left")
-            numbers = samples["cls"]
-        has_class = pl.col("sample").is_in(samples["sample"].implode())
-        findings += [
-            Finding("no-part", path, "of no image, nor in the directory of a class")
-            for path in parts.filter(~has_class)["path"]
-        ]
-        parts = parts.filter(has_class)
-    findings += [
-        Finding("no-part", path, f"the sample has another file that is its {field}")
-        for path, field in again.iter_rows()
-    ]
+        apart = parts.join(samples, on="sample", how="anti")["path"]
+        unused |= dict.fromkeys(apart, "of no image, nor in the directory of a class")
+        parts = parts.join(samples, on="sample", how="semi", maintain_order="left")
+    findings += [Finding("no-part", path, why) for path, why in unused.items()]
     others = files.findings
     if files.archive is not None:  # in a folder, this kind is that of no regular file
-        others = [found._replace(kind=_KINDS.get(found.kind, found.kind)) for found in others]
+        others = [it._replace(kind=_KINDS.get(it.kind, it.kind)) for it in others]
     findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
-    table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
-    if numbers is not None:
-        table = table.with_columns(numbers)
+    table = samples.with_columns(index=pl.int_range(pl.len()))
+    reader: Reader
     if files.archive is None:
         endings = used.select("field", "suffix").iter_rows()
-        places = tuple(Part(field, "", f".{suffix}") for field, suffix in endings)
-        return Catalog(table, root, classes, PartReader(root, places)), findings
-    names = used["field"].unique(maintain_order=True).to_list()
-    counts = parts.group_by("sample", maintain_order=True).len()["len"]
-    kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
-    columns = (kinds, parts["offset"], parts["size"], parts["stored"])
-    starts, *columns_of = (array("q", column) for column in ([0, *counts.cum_sum()], *columns))
-    reader = ArchivedParts(files.archive.reader, tuple(names), starts, *columns_of)
-    table = table.with_columns(file=pl.lit(0, pl.Int64), offset=pl.col("index"))
-    return Catalog(table, root, classes, reader), findings
+        reader = PartReader(root, tuple(Part(field, "", f".{suffix}") for field, suffix in endings))
+    else:
+        names = used["field"].unique(maintain_order=True).to_list()
+        kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+        starts = array("q", [0, *samples["parts"].cum_sum()])
+        arrays = (array("q", each) for each in (kinds, *parts["offset", "size", "stored"]))
+        reader = ArchivedParts(files.archive.reader, tuple(names), starts, *arrays)
+        table = table.with_columns(file=pl.lit(0, pl.Int64), offset="index")
+    there = [name for name in _COLUMNS if name in table.columns]
+    return Catalog(table.select(there), root, classes, reader), findings
 
 
 def _require_together(parts: pl.DataFrame, root: str) -> None:
     """Refuse samples whose files lie in different directories, as those of VOC do."""
     # `Annotations` holds parts of the images in `JPEGImages`, and is not a class, if it has no kind
     # of file that lies there, and at least half of its files are called like one of the images.
-    directory = pl.col("directory")
     files = parts.select("path", "key", "field", directory=pl.col("key").str.replace(_NAME, ""))
-    is_image = pl.col("field").is_in(list(_IMAGE_RANKS))
-    found = files.group_by("directory").agg(
-        kinds=pl.col("field").unique().sort().str.join(" "), images=is_image.sum(), files=pl.len()
-    )
-    totals = found.group_by("kinds").agg(pl.col("images", "files").sum())
+    kinds = pl.col("field").unique().sort().str.join(" ")
+    files = files.with_columns(kinds=kinds.over("directory"))
+    totals = files.group_by("kinds").agg(images=_IS_IMAGE.sum(), files=pl.len())
     commonest, images, _ = totals.sort(
         "images", "files", "kinds", descending=[False, False, True]
     ).row(-1)  # of equally many, jpg rather than png: masks are PNG
-    kinds = set(commonest.split(" "))
-    others = [text for text in totals["kinds"] if kinds.isdisjoint(text.split(" "))]
+    own = set(commonest.split(" "))
+    others = [text for text in totals["kinds"] if own.isdisjoint(text.split(" "))]
     if not others:
         return
-
-    def those(kinds: list[str]) -> pl.DataFrame:
-        directories = found.filter(pl.col("kinds").is_in(kinds))["directory"]
-        return files.filter(directory.is_in(directories.implode()))
-
-    apart, main = those(others), those([commonest]).filter(is_image if images else True)
+    main = files.filter(pl.col("kinds") == commonest).filter(_IS_IMAGE if images else True)
+    apart = files.filter(pl.col("kinds").is_in(others))
     for column, above in (("by name", "^.*/"), ("by path", "^[^/]*/")):
         named = pl.col("key").str.replace(above, "").alias("named")
         known = main.select(named, pl.col("path").alias(column)).filter(pl.col("named").is_unique())
@@ -221,24 +214,6 @@ def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
     return fields.with_columns(order=pl.int_range(pl.len()))
 
 
-def _samples(parts: pl.DataFrame) -> pl.DataFrame:
-    """Sum parts up: ``sample``, ``key``, ``size``, ``mtime``, ``images`` (a count), ``path``."""
-    rank = pl.col("field").replace_strict(_IMAGE_RANKS, default=None, return_dtype=pl.Int64)
-    images = (
-        parts.select("sample", "path", rank=rank)
-        .drop_nulls("rank")
-        .sort("sample", "rank")
-        .group_by("sample")
-        .agg(pl.col("path").first(), images=pl.len().cast(pl.Int64))
-    )
-    return (
-        parts.group_by("sample", maintain_order=True)
-        .agg(pl.col("key").first(), pl.col("size").sum(), pl.col("mtime").max())
-        .join(images, on="sample", how="left", maintain_order="left")
-        .with_columns(pl.col("images").fill_null(0), pl.col("path").fill_null(pl.col("key")))
-    )
-
-
 def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
     """Find the samples that lack what more than half of all samples have."""
     # The one image of a sample may be of any kind; where most samples have several, as where masks
@@ -246,19 +221,16 @@ def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
     field = pl.col("field")
     parts = parts.select("sample", "field")
     if (samples["images"] < 2).sum() * 2 >= samples.height:
-        is_image = field.is_in(list(_IMAGE_RANKS))
-        parts = parts.with_columns(field=pl.when(is_image).then(pl.lit("image")).otherwise(field))
+        parts = parts.with_columns(field=pl.when(_IS_IMAGE).then(pl.lit("image")).otherwise(field))
         parts = parts.unique()
     counts = parts.group_by("field").len().filter(pl.col("len") * 2 > samples.height)
-    lacking = []
+    lacking: dict[str, list[str]] = {}
     for expected in sorted(counts["field"]):
-        having = parts.filter(field == expected)["sample"]
-        without = samples.filter(~pl.col("sample").is_in(having.implode()))
-        lacking.append(without.select("path", field=pl.lit(expected)))
-    if lacking:
-        rows = pl.concat(lacking).group_by("path").agg(field.str.join(", "))
-        for path, names in rows.iter_rows():
-            yield Finding("incomplete", path, f"lacks {names}")
+        having = parts.filter(field == expected).select("sample")
+        for path in samples.join(having, on="sample", how="anti")["path"]:
+            lacking.setdefault(path, []).append(expected)
+    for path, names in lacking.items():
+        yield Finding("incomplete", path, f"lacks {', '.join(names)}")
 
 
 def _of_samples(findings: Iterable[Finding], samples: pl.DataFrame) -> Iterator[Finding]:
@@ -334,7 +306,7 @@ def _parse_pair(name: str, glob: str) -> _Pattern:
 
 def _read_pairs(
     root: str, files: Files, patterns: Sequence[_Pattern], classes: tuple[str, ...] | None
-) -> tuple[Catalog, list[Finding]]:
+) -> Found:
     """Make the catalog of samples that have all the parts; those that lack one are lost."""
     fields = [pattern.part.field for pattern in patterns]
     if classes is not None and "cls" not in fields:

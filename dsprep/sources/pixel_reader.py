@@ -2,23 +2,29 @@
 
 A file of images is read whole, unless it is a plain one on a disk. For a run in random order the
 workers first write the pixels of the others to spool files.
+
+The batches of CIFAR's Python version are pickled dictionaries that hold a NumPy array. A pickle is
+a program: unpickling it would run it, so here only its instructions are read, and any name that
+CIFAR's files do not load is refused.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import BinaryIO, ClassVar, NamedTuple
+from types import SimpleNamespace
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, SourceError, source_errors
 from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, is_image
-from dsprep.sources.archive_reader import ArchiveMember, read_members
+from dsprep.sources.archive import ArchiveReader, Place
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
 
@@ -26,7 +32,9 @@ _BLOCK = 1 << 20
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels
 # Conventional names of the sizes that stand beside pixels, in the order of rows of pixels.
 _SIZES = (("height",), ("width",), ("depth", "channels"))
-_CIFAR = (32, 32, 3)  # height, width and channels
+SIDE = 32  # pixels, in CIFAR
+_CIFAR = (SIDE, SIDE, 3)  # height, width and channels
+PIXELS = prod(_CIFAR)  # bytes: all red ones first, then the green and the blue ones, row by row
 
 
 class BatchFile(NamedTuple):
@@ -37,7 +45,8 @@ class BatchFile(NamedTuple):
     path: str  # the file, or the archive
     size: int
     mtime: int  # of the file or the archive, in nanoseconds since 1970
-    member: ArchiveMember | None = None
+    archive: ArchiveReader | None = None
+    place: Place = (0, 0, 0)  # in the archive
 
     def __str__(self) -> str:
         return self.path if self.path.endswith(self.name) else f"{self.path}: {self.name}"
@@ -58,8 +67,8 @@ class BatchFile(NamedTuple):
             raise SourceError(f"{damage}; download it again") from None
 
     def _open(self) -> BinaryIO | OpenFile:
-        if self.member is not None:
-            return io.BytesIO(next(read_members([self.member])))
+        if self.archive is not None:
+            return io.BytesIO(*read_members([self]))
         file = open_file(self.path)
         if file.facts() != (self.size, self.mtime):
             file.close()
@@ -69,6 +78,16 @@ class BatchFile(NamedTuple):
     def changed(self) -> SourceError:
         """Return the error for a file that is another one than when it was listed."""
         return SourceError(f"{self.path}: has changed since it was listed; give the command again")
+
+
+def read_members(files: Sequence[BatchFile]) -> Iterator[bytes]:
+    """Read files of one archive."""
+    archive = files[0].archive
+    assert archive is not None
+    for data in archive.members(file.place for file in files):
+        if isinstance(data, BadSample):
+            raise SourceError(f"{archive.path}: a file in it cannot be read: {data}")
+        yield data
 
 
 @dataclass(frozen=True)
@@ -97,8 +116,6 @@ class Batch:
         # Some files have more images than fit the memory.
         blocks = self.file.blocks()
         if self.pickled:
-            from dsprep.sources.cifar import read_batch  # not in each worker's start
-
             blocks = iter([read_batch(b"".join(blocks), str(self.file), self.pickled)[0]])
         block, passed = b"", 0
         for image in images:
@@ -144,7 +161,6 @@ class PixelReader(Reader):
         return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        assert rows.files is not None and rows.offsets is not None
         places = [
             (number, offset // self.batches[number].size)
             for number, offset in zip(rows.files, rows.offsets, strict=True)
@@ -186,7 +202,8 @@ def encode_raw(
     return file.getvalue()
 
 
-class RawPixels(NamedTuple):
+@dataclass(frozen=True)
+class RawPixels:
     """Where raw samples have an image as bare pixels. Plain data: it is pickled for the workers."""
 
     place: str  # the raw name of the pixels
@@ -194,7 +211,7 @@ class RawPixels(NamedTuple):
     # pixels, all red bytes first
     sizes: tuple[str, ...] = ()
 
-    def encoded(self, sample: Sample) -> Sample:
+    def __call__(self, sample: Sample) -> Sample:
         """Make the pixels of a raw sample a PNG, which tells their sizes, too."""
         fields = dict(sample.fields)
         pixels = _one(fields.get(self.place))
@@ -237,3 +254,134 @@ def _fits(pixels: bytes, geometry: Sequence[Value]) -> bool:
 
 def _one(value: Value) -> Value:
     return value[0] if isinstance(value, Blobs | Ints) and len(value) == 1 else value
+
+
+# The pickles of CIFAR
+
+# All that a file of CIFAR loads, whichever Python and NumPy wrote it.
+_GLOBALS = frozenset(
+    {
+        "numpy.core.multiarray _reconstruct",
+        "numpy._core.multiarray _reconstruct",
+        "numpy ndarray",
+        "numpy dtype",
+        "_codecs encode",
+    }
+)
+
+# Names of instructions are those of the documentation of pickletools.
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_STRING = re.compile("(?:SHORT_)?BIN(STRING|BYTES|UNICODE)8?")
+# Instructions that leave the first of the values that they read where it is.
+_ON_TOP = frozenset({"APPEND", "SETITEM", "BUILD", "MEMOIZE", "STOP"})
+
+
+def read_pickle(data: bytes, source: str) -> dict[str, Any]:
+    """Read a pickled dictionary without unpickling it."""
+    import pickletools  # not in each worker's start
+
+    # What it loads by a name, or what a call of that would return, is a namespace here: of a
+    # `function`, of its `arguments` if it is called, and of a `state` that is set.
+    stack: list[Any] = []
+    marks: list[int] = []
+    memo: dict[Any, Any] = {}
+    try:
+        for code, value, _ in pickletools.genops(data):
+            name, first = code.name, len(stack) - len(code.stack_before)
+            if pickletools.markobject in code.stack_before:
+                first = marks.pop()
+            first += name in _ON_TOP
+            if not 0 <= first <= len(stack):
+                raise IndexError
+            taken = stack[first:]
+            del stack[first:]
+            if string := _STRING.fullmatch(name):
+                # The strings of Python 2, which may be text, are bytes here.
+                stack.append(str(value).encode("latin-1") if string[1] == "STRING" else value)
+            elif name.startswith("BININT") or name == "LONG1":
+                stack.append(value)
+            elif name in _CONSTANTS:
+                stack.append(_CONSTANTS[name])
+            elif name in ("EMPTY_LIST", "EMPTY_DICT"):
+                stack.append([] if name == "EMPTY_LIST" else {})
+            elif "PUT" in name or name == "MEMOIZE":
+                memo[len(memo) if value is None else value] = stack[-1]
+            elif "GET" in name:
+                stack.append(memo[value])
+            elif name == "MARK":
+                marks.append(len(stack))
+            elif "TUPLE" in name:
+                stack.append(tuple(taken))
+            elif "APPEND" in name:
+                stack[-1].extend(taken)
+            elif "SETITEM" in name:
+                if not all(isinstance(key, str | bytes) for key in taken[::2]):
+                    raise TypeError  # hashing other keys may never end
+                stack[-1].update(zip(taken[::2], taken[1::2], strict=True))
+            elif "GLOBAL" in name:
+                loaded = str(value) if value is not None else " ".join(taken)
+                if loaded not in _GLOBALS:
+                    raise SourceError(
+                        f"{source}: is a pickle that loads {loaded.replace(' ', '.')}, which no "
+                        "file of CIFAR does; dsprep does not open it"
+                    )
+                stack.append(SimpleNamespace(function=loaded))
+            elif name == "REDUCE":
+                called, arguments = taken
+                if called.function != "_codecs encode":
+                    stack.append(SimpleNamespace(function=called.function, arguments=arguments))
+                elif arguments[1:] == ("latin1",):
+                    stack.append(arguments[0].encode("latin-1"))
+                else:
+                    raise ValueError
+            elif name == "BUILD":
+                stack[-1].state = taken[0]
+            elif name not in ("PROTO", "FRAME", "STOP"):
+                raise ValueError
+        (found,) = stack
+        return {
+            key.decode("latin-1") if isinstance(key, bytes) else key: value
+            for key, value in found.items()
+        }
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise SourceError(f"{source}: is not a complete pickle of CIFAR") from None
+
+
+def read_batch(data: bytes, source: str, key: str) -> tuple[bytes, list[int], list[str] | None]:
+    """Return the pixels of a batch, one image after another, the labels and the file names."""
+    # The labels have a key of their own in CIFAR-10 and CIFAR-100.
+    fields = read_pickle(data, source)
+    try:
+        array = fields["data"]
+        _, (count, width), dtype, by_column, pixels = array.state
+        code = text_of(dtype.arguments[0])
+        known = array.function.endswith("_reconstruct") and dtype.function == "numpy dtype"
+        if not known or width != PIXELS or code.lstrip("|=<>") not in ("u1", "uint8", "B"):
+            raise ValueError
+        length = len(memoryview(pixels))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise SourceError(f"{source}: has no array 'data' of {PIXELS} bytes an image") from None
+    labels = fields.get(key)
+    if not isinstance(labels, list) or any(type(label) is not int for label in labels):
+        raise SourceError(f"{source}: has no list {key!r} of numbers")
+    if len(labels) != count:
+        raise SourceError(f"{source}: has {len(labels)} labels, but {count} images")
+    if any(not 0 <= label < 1 << 31 for label in labels):
+        raise SourceError(f"{source}: has labels that are not class numbers")
+    if length != count * PIXELS:
+        raise SourceError(
+            f"{source}: says it has {count} images, but holds {length} bytes of pixels"
+        )
+    if by_column:  # the first bytes of all images, then the second bytes, and so on
+        pixels = b"".join(pixels[number::count] for number in range(count))
+    names = fields.get("filenames")
+    if not isinstance(names, list) or len(names) != count:
+        return pixels, labels, None
+    return pixels, labels, [text_of(name) for name in names]
+
+
+def text_of(value: Any) -> str:
+    """Return a text of a pickle, which Python 2 wrote as bytes; empty if it is something else."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace").strip()
+    return value.strip() if isinstance(value, str) else ""

@@ -16,6 +16,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from math import prod
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import polars as pl
@@ -24,15 +25,25 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.formats.stream import compression_of
 from dsprep.sample import image_kind_of
-from dsprep.sources.archive import archive_kind, open_archive
-from dsprep.sources.archive_reader import ArchiveMember, read_members
-from dsprep.sources.cifar import PIXELS, SIDE, read_batch, read_pickle, text_of
+from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.classes import renumbered, unknown_classes
-from dsprep.sources.pixel_reader import Batch, BatchFile, PixelReader
-from dsprep.storage.files import entries, exists, facts, is_dir, is_file
+from dsprep.sources.pixel_reader import (
+    PIXELS,
+    SIDE,
+    Batch,
+    BatchFile,
+    PixelReader,
+    read_batch,
+    read_members,
+    read_pickle,
+    text_of,
+)
+from dsprep.storage.files import entries, facts, is_dir, is_file
 from dsprep.storage.location import is_s3
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
+
+_Batch: TypeAlias = tuple[Batch, pl.DataFrame]  # with the rows of its images
 
 PARTS = ("train", "test")
 _MOST_FILES = 1000  # files in a directory that may still be a known data set
@@ -75,48 +86,39 @@ class _Images(NamedTuple):
     version: _Version | None = None  # None for idx files
 
 
-class _Labeled(NamedTuple):
-    """A batch with what a scan finds out about its images."""
-
-    batch: Batch
-    directory: str  # what the paths of its images begin with: the part, or the part and the batch
-    labels: Sequence[int] | None  # the class number of each image; None if they have none
-    names: Sequence[str] | None = None  # the original file name of each image, if known
-
-
 def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
     """Make the catalog of data sets whose images are bare pixels; None if a path is of none."""
     # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
     # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
     # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
     # name of one: `PATH/emnist-letters/train`.
-    batches: list[_Labeled] = []
+    found: list[_Batch] = []
     names: dict[Names, str] = {}
     for path in paths:
         images = _find(path)
         if images is None:
             return None
-        found, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
-        count = {
-            part: sum(each.batch.images for each in found if each.directory.split("/")[0] == part)
-            for part in PARTS
-        }
-        if all(count.values()) and not may_mix:
+        read, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
+        count = dict.fromkeys(PARTS, 0)
+        for (batch, _), (_, part, *_) in zip(read, images, strict=True):
+            count[part] = count.get(part, 0) + batch.images
+        if count["train"] and count["test"] and not may_mix:
             path = path.rstrip("/")
             raise SourceError(
                 f"{path}: holds {count['train']:,} training and {count['test']:,} test images, "
                 f"which would be mixed in one data set: give {path}/train or {path}/test, each "
                 f"with a destination of its own; '{path}/{{train,test}}' mixes them"
             )
-        batches += found
+        found += read
         names.setdefault(named, path)
     if len(names) > 1:
         first, other, *_ = names.values()
         raise SourceError(f"{other}: has other class names than {first}; pack them one by one")
-    again = [each.batch.file for at, each in enumerate(batches) if each in batches[:at]]
-    if again:
-        raise SourceError(f"{again[0]}: is named twice")
-    return _catalog(batches, paths[0], next(iter(names)), classes)
+    files = [batch.file for batch, _ in found]
+    for at, file in enumerate(files):
+        if file in files[:at]:
+            raise SourceError(f"{file}: is named twice")
+    return _catalog(found, paths[0], next(iter(names)), classes)
 
 
 # Files
@@ -124,19 +126,13 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
 
 def _find(path: str) -> list[_Images] | None:
     """Find the files of images that a path names; None if it is something else."""
-    place, is_batch = path.rstrip("/") or path, False
-    while place not in ("", "/") and not exists(place):
-        place = place.rpartition("/")[0]
-    inner = path[len(place) :].strip("/")
-    inner = os.path.normpath(inner) if inner else ""
+    (place, inner), is_batch = split_path(path), False
     if is_dir(place):
         files = _files_in(place)
     elif not is_file(place):
         return None
     elif archive_kind(place) is not None:
         files = _members_in(place)
-        if any(image_kind_of(file.name) for file in files):
-            return None  # images, whatever lies beside them
     elif inner:
         return None
     else:
@@ -144,20 +140,24 @@ def _find(path: str) -> list[_Images] | None:
         place, inner = os.path.split(place)
         files = _files_in(place or ".")
     directory, name = os.path.split(inner)
-    if images := _images_in([file for file in files if file.directory == directory], name):
-        return images
-    if is_batch:
-        return None
+    images = _images_in([file for file in files if file.directory == directory], name)
+    if images or is_batch:
+        return images or None
     names = inner.split("/") if inner else []
     for cut in range(len(names), max(len(names) - 3, -1), -1):
-        if together := _together(place, files, "/".join(names[:cut])):
+        if together := _together(files, "/".join(names[:cut])):
             *sets, part = names[cut:] or [""]
             if part not in PARTS:
                 sets, part = names[cut:], ""
-            known = sorted({each.set for each in together})
-            if not sets and len(known) > 1:
-                raise _several(place, known)
-            images = [each for each in together if [each.set] == (sets or known)]
+            images = next(iter(together.values()))
+            known = sorted({each.set for each in images})
+            several = list(together) if len(together) > 1 or sets else known
+            if len(several) > 1:
+                raise SourceError(
+                    f"{place}: has several data sets; name one of them, such as "
+                    f"{place}/{several[-1]}"
+                )
+            images = [each for each in images if [each.set] == (sets or known)]
             images = [each for each in images if part in ("", each.part)]
             if not images:
                 raise SourceError(f"{path}: there is no such part of {place}")
@@ -189,48 +189,37 @@ def _files_in(directory: str) -> list[BatchFile]:
 
 
 def _members_in(path: str) -> list[BatchFile]:
-    """Return the files of data sets, and images, in an archive."""
-    _, _, listing, reader = open_archive(path)
-
-    def is_wanted(name: str) -> bool:
-        return _is_part(name) or image_kind_of(name) is not None
-
-    for damage in listing.damage:
+    """Return the files of data sets in an archive; none if it holds images."""
+    archive = open_archive(path)
+    for damage in archive.damage:
         raise SourceError(f"{path}: {damage.detail}; download it again")
-    for name, reason in listing.unreadable:
-        if is_wanted(os.path.basename(name)):
+    for kind, name, reason in archive.odd:
+        is_wanted = _is_part(os.path.basename(name)) or image_kind_of(name)
+        if kind == "unreadable" and is_wanted:
             raise SourceError(f"{path}: {name} cannot be read ({reason})")
+    if any(map(image_kind_of, archive.names)):
+        return []
     found: dict[tuple[str, str], BatchFile] = {}
-    for at, full_name in enumerate(listing.names):
+    for at, full_name in enumerate(archive.names):
         directory, name = os.path.split(os.path.normpath(full_name))
-        if not is_wanted(name):
-            continue
         if (directory, name) in found:
             raise SourceError(f"{path}: has two files called {name}")
-        size = listing.sizes[at]
-        member = ArchiveMember(reader, listing.offsets[at], listing.stored[at], size)
-        found[directory, name] = BatchFile(name, directory, path, size, reader.mtime or 0, member)
-    return sorted(found.values(), key=lambda file: (file.directory, file.name))
+        if _is_part(name):
+            facts = archive.sizes[at], archive.reader.mtime or 0
+            file = BatchFile(name, directory, path, *facts, archive.reader, archive.place(at))
+            found[directory, name] = file
+    return sorted(found.values(), key=attrgetter("directory", "name"))
 
 
-def _together(place: str, files: Sequence[BatchFile], directory: str) -> list[_Images]:
-    """Find the images of the data set in a directory of an archive, or below."""
+def _together(files: Sequence[BatchFile], directory: str) -> dict[str, list[_Images]]:
+    """Find the images in a directory of an archive, or in the highest ones below."""
     found: dict[str, list[BatchFile]] = {}
     for file in files:
         if not directory or f"{file.directory}/".startswith(f"{directory}/"):
             found.setdefault(file.directory, []).append(file)
     sets = {path: images for path, beside in found.items() if (images := _images_in(beside))}
-    depths = {path: path.count("/") + bool(path) for path in sets}
-    first = [path for path in sorted(sets) if depths[path] == min(depths.values())]
-    if len(first) > 1:
-        raise _several(place, first)
-    return sets[first[0]] if first else []
-
-
-def _several(place: str, names: Sequence[str]) -> SourceError:
-    return SourceError(
-        f"{place}: has several data sets; name one of them, such as {place}/{names[-1]}"
-    )
+    depths = {path: path.count("/") + bool(path) for path in sorted(sets)}
+    return {path: sets[path] for path in depths if depths[path] == min(depths.values())}
 
 
 def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Images]:
@@ -246,29 +235,23 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
         labels = known.get(beside) or known.get(beside + ".gz")
         part = (match["part"] or "").replace("t10k", "test")
         found.append(_Images(file, part, labels, match["set"] or match["single"] or ""))
-    version = None if found else _version_of(files, name)
-    if version is not None:
-        for file in files:
-            part = "test" if file.name.startswith("test") else "train"
-            if version.batches.fullmatch(file.name) and name in (None, file.name):
-                found.append(_Images(file, part, known.get(version.names), version=version))
+    for version in _CIFAR:
+        batches = [file for file in files if version.batches.fullmatch(file.name)]
+        batches = [file for file in batches if name in (None, file.name)]
+        if not found and any(
+            version.names in known or "batch" in file.name or (name and _looks_like(file, version))
+            for file in batches
+        ):
+            names = known.get(version.names)
+            for file in batches:
+                part = "test" if file.name.startswith("test") else "train"
+                found.append(_Images(file, part, names, version=version))
 
     def order(images: _Images) -> tuple[bool, int, str]:
         number = re.search(r"_(\d+)(\.bin)?$", images.file.name)
         return images.part == "test", int(number[1]) if number else 0, images.file.name
 
     return sorted(found, key=order)
-
-
-def _version_of(files: Sequence[BatchFile], name: str | None) -> _Version | None:
-    """Return the version of CIFAR that files are; None if they are something else."""
-    for version in _CIFAR:
-        for file in files:
-            if version.batches.fullmatch(file.name) and name in (None, file.name):
-                named = any(other.name == version.names for other in files)
-                if named or "batch" in file.name or (name and _looks_like(file, version)):
-                    return version
-    return None
 
 
 def _looks_like(file: BatchFile, version: _Version) -> bool:
@@ -281,12 +264,12 @@ def _looks_like(file: BatchFile, version: _Version) -> bool:
 # CIFAR
 
 
-def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Labeled], Names]:
+def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Batch], Names]:
     """Read the batches of one directory, and the class names beside them."""
     version, named = images[0].version, images[0].beside
     assert version is not None
     names: Names = None
-    found: dict[str, _Labeled] = {}
+    found: dict[str, _Batch] = {}
     parts = {each.file.name: each.part for each in images}
     for file, data in _contents([each.file for each in images] + ([named] if named else [])):
         if file == named:
@@ -294,20 +277,18 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Labeled], Names]:
             continue
         stem = file.name.removesuffix(".bin")
         directory = stem if stem in PARTS else f"{parts[file.name]}/{stem}"
+        step, originals = version.labels + PIXELS, None
         if version.key:
             _, labels, originals = read_batch(data, str(file), version.key)
-            batch = Batch(file, len(labels), SIDE, SIDE, 3, pickled=version.key)
-            found[file.name] = _Labeled(batch, directory, labels, originals)
-            continue
-        step = version.labels + PIXELS
-        if not data or len(data) % step:
+        elif not data or len(data) % step:
             raise SourceError(
                 f"{file}: has {len(data)} bytes, not a multiple of {step}; download it again"
             )
-        batch = Batch(
-            *(file, len(data) // step, SIDE, SIDE, 3), start=version.labels, between=version.labels
-        )
-        found[file.name] = _Labeled(batch, directory, list(data[version.labels - 1 :: step]))
+        else:
+            labels = list(data[version.labels - 1 :: step])
+        places = version.labels, version.labels, version.key
+        batch = Batch(file, len(labels), SIDE, SIDE, 3, *places)
+        found[file.name] = batch, _table(batch, directory, labels, originals)
     return [found[each.file.name] for each in images], names
 
 
@@ -316,12 +297,11 @@ def _contents(files: Sequence[BatchFile]) -> Iterator[tuple[BatchFile, bytes]]:
     for file in files:
         if file.size > _LARGEST:
             raise SourceError(f"{file}: has {file.size} bytes, far more than a file of CIFAR")
-    members = [file.member for file in files if file.member is not None]
-    if members:
-        ordered = sorted(files, key=lambda file: file.member.offset if file.member else 0)
-        yield from zip(ordered, read_members(members), strict=True)
-    else:
+    if files[0].archive is None:
         yield from ((file, b"".join(file.blocks())) for file in files)
+    else:
+        files = sorted(files, key=attrgetter("place"))
+        yield from zip(files, read_members(files), strict=True)
 
 
 def _class_names(file: BatchFile, data: bytes, version: _Version) -> tuple[str, ...]:
@@ -340,7 +320,7 @@ def _class_names(file: BatchFile, data: bytes, version: _Version) -> tuple[str, 
 # Idx files
 
 
-def _read_idx(images: Sequence[_Images]) -> list[_Labeled]:
+def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
     """Read the heads of files of images, and all of their labels."""
     found = []
     for each in images:
@@ -358,9 +338,9 @@ def _read_idx(images: Sequence[_Images]) -> list[_Labeled]:
                     f"{each.beside}: has {listed} labels, but there are {count} images"
                 )
             labels = list(b"".join(each.beside.blocks())[8:])
-        in_place = not (compressed or file.member or is_s3(file.path))
+        in_place = not (compressed or file.archive or is_s3(file.path))
         batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
-        found.append(_Labeled(batch, each.part, labels))
+        found.append((batch, _table(batch, each.part, labels)))
     return found
 
 
@@ -382,10 +362,8 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
     shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", head[4:])
     if shape[0] > _MOST_IMAGES:
         raise SourceError(f"{file}: says it has {shape[0]} images; the maximum is {_MOST_IMAGES}")
-    wanted, size = len(head) + prod(shape), len(first)
     compressed = compression_of(next(file.blocks(raw=True))) is not None
-    if not compressed:
-        size = file.size
+    wanted, size = len(head) + prod(shape), len(first) if compressed else file.size
     while compressed and size <= wanted and (block := next(blocks, b"")):
         size += len(block)
     if size != wanted:
@@ -399,41 +377,42 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
 # The catalog
 
 
-def _catalog(batches: Sequence[_Labeled], root: str, names: Names, classes: Names) -> Catalog:
-    labeled = [each.labels is not None for each in batches]
+def _catalog(found: Sequence[_Batch], root: str, names: Names, classes: Names) -> Catalog:
+    batches = tuple(batch for batch, _ in found)
+    labeled = ["cls" in table.columns for _, table in found]
     if any(labeled) and not all(labeled):
-        bare = batches[labeled.index(False)].batch.file
+        bare = batches[labeled.index(False)].file
         raise SourceError(f"{bare}: has no labels beside it, where others have")
     if classes is not None and not any(labeled):
         raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
-    tables = [_table(each, number) for number, each in enumerate(batches)]
-    table = pl.concat(tables) if tables else pl.DataFrame()
+    tables = [rows.with_columns(file=pl.lit(at, pl.Int64)) for at, (_, rows) in enumerate(found)]
+    table = pl.concat(tables)
     if table.is_empty():
         raise SourceError(f"{root}: holds no images")
-    index = pl.int_range(table.height, dtype=pl.Int64, eager=True).alias("index")
-    table = table.select(index, pl.all())
-    reader = PixelReader(tuple(each.batch for each in batches))
+    table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
+    reader = PixelReader(batches)
     known = names or classes
     if not any(labeled) or known is None:
         return Catalog(table, root, None, reader)
     outside = table.filter(~pl.col("cls").is_between(0, len(known) - 1))
     for number, offset, label in outside.select("file", "offset", "cls").head(1).iter_rows():
-        batch = batches[number].batch
+        batch = batches[number]
         raise SourceError(
             f"{batch.file}: image {offset // batch.size} has the label {label}, which is none "
             f"of the {len(known)} classes"
         )
     catalog = Catalog(table, root, known, reader)
-    if classes is None or known == classes:
+    if classes is None:
         return catalog
     if unknown := [name for name in known if name not in classes]:
-        raise unknown_classes(str(batches[0].batch.file), unknown, classes)
+        raise unknown_classes(str(batches[0].file), unknown, classes)
     return renumbered(catalog, classes)
 
 
-def _table(labeled: _Labeled, number: int) -> pl.DataFrame:
-    """Return the rows of a batch, without their numbers in the data set."""
-    batch, directory, labels, file_names = labeled
+def _table(
+    batch: Batch, directory: str, labels: list[int] | None, file_names: list[str] | None = None
+) -> pl.DataFrame:
+    """Return the rows of a batch in a directory, without the numbers of images and of the batch."""
     count = batch.images
     numbers = pl.int_range(count, dtype=pl.Int64, eager=True)
     digits = numbers.cast(pl.String).str.zfill(max(5, len(str(count - 1))))
@@ -445,7 +424,7 @@ def _table(labeled: _Labeled, number: int) -> pl.DataFrame:
     table = pl.DataFrame({"path": stems + ".png"}).with_columns(
         size=pl.lit(batch.size, pl.Int64),
         mtime=pl.lit(batch.file.mtime, pl.Int64),
-        file=pl.lit(number, pl.Int64),
+        file=pl.lit(0, pl.Int64),
         offset=numbers * batch.size,
         stored=pl.lit(batch.size, pl.Int64),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dsprep.errors import SourceError, source_errors
 from dsprep.rows import Rows
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 T = TypeVar("T")
-
-State: TypeAlias = tuple[int, int | None]
-"""The size of a file when it was listed, and when it was last changed; None if that is unknown."""
 
 _BLOCK = 1 << 20
 _AHEAD = 64  # scattered runs that are requested before they are read
@@ -36,10 +33,9 @@ class Run(NamedTuple):
 
 def runs(rows: Rows) -> Iterator[Run]:
     """Cut rows into runs whose bytes can be read front to back."""
-    assert rows.files is not None and rows.offsets is not None
-    stored = rows.sizes if rows.stored is None else rows.stored
     first, file, start, stop = 0, -1, 0, 0
-    for position, span in enumerate(zip(rows.files, rows.offsets, stored, strict=True)):
+    spans = zip(rows.files, rows.offsets, rows.stored or rows.sizes, strict=True)
+    for position, span in enumerate(spans):
         if span[0] != file or span[1] != stop:
             if position:
                 yield Run(first, position, file, start, stop)
@@ -52,7 +48,10 @@ def runs(rows: Rows) -> Iterator[Run]:
 class OpenFiles:
     """Files that are opened when they are read from, some of which stay open."""
 
-    def __init__(self, paths: tuple[str, ...], states: Sequence[State | None] = ()) -> None:
+    # The states are the size of each when it was listed, and when it was last changed, if known.
+    def __init__(
+        self, paths: tuple[str, ...], states: Sequence[tuple[int, int | None] | None] = ()
+    ) -> None:
         self._paths = paths
         self._states = states
         self._open: dict[int, OpenFile] = {}
@@ -112,7 +111,6 @@ def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
 
 def read_spans(paths: tuple[str, ...], rows: Rows) -> Iterator[bytes]:
     """Read the bytes of each row in some files."""
-    assert rows.offsets is not None and rows.stored is not None
     with OpenFiles(paths) as files:
         for run in files.ahead(runs(rows)):
             data = read_at(files[run.file], run.stop - run.start, run.start)

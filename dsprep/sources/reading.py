@@ -10,9 +10,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
@@ -27,7 +27,8 @@ from dsprep.keywords import (
     SelectionOptions,
     SourceOptions,
     called_with,
-    values_of,
+    field,
+    options_in,
 )
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
@@ -42,9 +43,7 @@ from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog
-
-    Found: TypeAlias = tuple[Catalog, list[Finding]]
+    from dsprep.catalog import Found
 
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
@@ -53,7 +52,6 @@ _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
 
 
-@dataclass(frozen=True, kw_only=True)
 class Source(SourceOptions, ClassOptions):
     """What samples are read from, and what gives them labels."""
 
@@ -91,7 +89,7 @@ class Source(SourceOptions, ClassOptions):
         if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")
         rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)
-        given = values_of(self, SourceOptions) | values_of(self, ClassOptions)
+        given = self.values_of(SourceOptions, ClassOptions)
         require_effect("", given_options(given), rows=rows)
         separated, label_type = self.label_separator is not None, self.choice.label_type
         if self.label_separator == "":
@@ -141,7 +139,6 @@ def read_schema(path: str) -> tuple[Schema, bool]:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
 
-@dataclass(frozen=True, kw_only=True)
 class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
     root: AnyPath = field(kw_only=False)
     others: Sequence[AnyPath] = ()
@@ -153,11 +150,8 @@ class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
-    values = {
-        name: getattr(options, name) for name in ("root", "others", "needs_names", "features")
-    }
-    values |= values_of(options, SourceOptions) | values_of(options, ClassOptions)
-    return Source(**values, choice=options.choice or choice_of(options))
+    values = {name: value for name, value in vars(options).items() if name in options_in(Source)}
+    return Source(**values | {"choice": options.choice or choice_of(options)})
 
 
 def source_of(given: Source | str) -> Source:
@@ -175,9 +169,10 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
                 is_parts = source.parts or source.kind == "parts"
                 named = catalog.classes and (not found or (is_parts and not source.chooses))
                 require_effect("", {"--class-order": source.class_order}, named=bool(named))
-            from dsprep.sources.infer import with_schema  # not before polars is there
+            from dsprep.catalog import UNSETTLED  # not before polars is there
+            from dsprep.sources.infer import with_schema
 
-            if catalog.settled is None:
+            if catalog.settled is UNSETTLED:
                 every = source.needs_names
                 catalog, notes = with_schema(catalog, source.choice, every, run_all)
                 findings = [*findings, *notes]
@@ -206,9 +201,9 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     elif kind != "augmented-manifest" and (source.parts or source.pairs):
         kind = "parts"
     chooses = source.chooses and kind != "augmented-manifest"
-    own = replace(source, kind=kind)
+    own = source.replace(kind=kind)
     if chooses:  # lists name samples, and have classes of their own
-        own = replace(own, classes=None, needs_names=True)
+        own = own.replace(classes=None, needs_names=True)
     try:
         if kind not in ("augmented-manifest", "parts"):
             own = _located(own)
@@ -236,7 +231,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
 
 
 def _located(source: Source) -> Source:
-    return replace(source, root=located(source.root), others=tuple(map(located, source.others)))
+    return source.replace(root=located(source.root), others=tuple(map(located, source.others)))
 
 
 def _require_alone(source: Source) -> None:
@@ -252,7 +247,7 @@ def _manifest(source: Source, run_all: RunAll) -> Found | None:
     """Read SageMaker's augmented manifest, as the source or as the list of a directory."""
     if source.kind is None:
         return None  # the name of the file tells it
-    from dsprep.sources.augmented import read_augmented
+    from dsprep.sources.tree import read_augmented
 
     _require_alone(source)
     path = source.list_file or source.root
@@ -276,31 +271,24 @@ def _is_downloaded(directory: str) -> bool:
     if not is_dir(directory):
         return False
     found = {entry.name: entry for entry in islice(entries(directory), _LOOKED_AT)}
-    stems = [name.removesuffix(_STATS) for name in found if name.endswith(_STATS)]
     return any(
-        stem in found and found[stem].is_dir() and f"{stem}.parquet" in found for stem in stems
+        name + _STATS in found and f"{name}.parquet" in found and entry.is_dir()
+        for name, entry in found.items()
     )
 
 
-def _written(source: Source, run_all: RunAll) -> Found | None:
-    """Read a folder that dsprep wrote."""
-    if source.kind or source.chooses or source.others or source.classes or not is_dir(source.root):
-        return None
-    from dsprep.sources.described import read_written
-
-    return read_written(source.root, run_all)
-
-
 def _described(source: Source, run_all: RunAll) -> Found | None:
-    """Read images with a file of metadata, as Hugging Face's ``imagefolder`` has them."""
-    if source.chooses or source.others:
+    """Read images with metadata: a folder that dsprep wrote, or Hugging Face's ``imagefolder``."""
+    if source.chooses or source.others or not is_dir(source.root):
         return None
-    from dsprep.sources.described import metadata_below, read_described
+    from dsprep.sources.described import metadata_below, read_described, read_written
 
-    files = metadata_below(source.root)
-    if not files:
-        return None
-    return read_described(source.root, files, classes=source.class_names(), run_all=run_all)
+    as_written = not (source.kind or source.classes)
+    if as_written and (found := read_written(source.root, run_all)):
+        return found
+    if files := metadata_below(source.root):
+        return read_described(source.root, files, classes=source.class_names(), run_all=run_all)
+    return None
 
 
 def _parquet(source: Source, run_all: RunAll) -> Found | None:
@@ -420,7 +408,7 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
         return False
     fields: list[tuple[str, ...]] = []
     try:
-        with ShardStream.of_headers(shards.files[0]) as stream:
+        with ShardStream(shards.files[0], headers=True) as stream:
             for sample in islice(shards.layout.spans(stream), _LOOKED_AT):
                 fields.append(sample.fields or ())
     except ApartMembers:
@@ -465,7 +453,6 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], ...] = (
     (("augmented-manifest",), _manifest),
     (("parts",), _parts),
-    ((), _written),
     (("imagefolder",), _described),
     (("parquet",), _parquet),
     (("pixels",), _pixels),

@@ -25,20 +25,17 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, image_kind_of, key_of
-from dsprep.sources.archive_reader import ArchiveReader
+from dsprep.sources.archive import ArchiveReader
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import as_source, facts_of, prefix_of
+from dsprep.storage.s3.read import as_source, prefix_of
 from dsprep.storage.store import Facts, Pages
 
 T = TypeVar("T")
 
 RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 """Like ``map``: calls the function with each item of the list and returns the results in order."""
-
-Identity: TypeAlias = tuple[int, int]
-"""``st_dev`` and ``st_ino``, which are a directory's own, however it was reached."""
 
 LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 _PARTS = WebDataset()  # files of a sample mean what the members of a WebDataset shard mean
@@ -51,7 +48,8 @@ class Directory(NamedTuple):
     """A directory to scan."""
 
     path: str  # path below the root; empty for the root itself
-    above: tuple[Identity, ...] = ()  # the directories that it was reached through, root first
+    # the `st_dev` and `st_ino` of the directories that it was reached through, root first
+    above: tuple[tuple[int, int], ...] = ()
 
 
 class Scanned(NamedTuple):
@@ -198,7 +196,7 @@ def _scan_objects(
             elif not is_image or not name:
                 found.findings.append(Finding("not-an-image", path))
             else:
-                size, mtime = facts_of(stored)
+                size, mtime = stored.facts
                 paths.append(path)
                 found.sizes.append(size)
                 found.mtimes.append(mtime)
@@ -250,7 +248,7 @@ class FileReader(Reader):
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         root = self.root.rstrip("/") + "/"
         tasks = ((root + path, size) for path, size in zip(rows.paths, rows.sizes, strict=True))
-        return _read_each(self.root, read_file, tasks)
+        return _read_each(self.root, _read_file, tasks)
 
 
 @dataclass(frozen=True)
@@ -271,7 +269,7 @@ class SampleReader(Reader):
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         paths = self.described_in()
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
-        files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
+        files = rows.files if paths else repeat(0, len(rows.ids))
         tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
         for id, found in zip(rows.ids, _read_each(self.root, self.sample, tasks), strict=True):
             if isinstance(found, Sample):
@@ -336,7 +334,6 @@ class ArchivedParts(Reader):
     stored: array[int]  # how many bytes each takes in the archive
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        assert rows.offsets is not None
         runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
         members = list(chain.from_iterable(runs))
         columns = (self.offsets, self.stored, self.sizes)
@@ -390,8 +387,7 @@ def facts_at(path: str) -> Facts | None:
         return None
 
 
-def read_file(path: str, size: int) -> bytes:
-    """Read a file of a known size."""
+def _read_file(path: str, size: int) -> bytes:
     try:
         data = read_sized(path, size)
     except OSError as error:
@@ -406,4 +402,4 @@ def read_files(files: Mapping[T, tuple[str, Facts | None]], size: int) -> dict[T
     sizes = {name: own.size for name, (_, own) in files.items() if own is not None}
     if len(sizes) != len(files) or sum(sizes.values()) != size:
         raise BadSample(f"has changed: its files had {size} bytes when they were listed")
-    return {name: read_file(path, sizes[name]) for name, (path, _) in files.items()}
+    return {name: _read_file(path, sizes[name]) for name, (path, _) in files.items()}

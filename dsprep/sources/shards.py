@@ -21,7 +21,7 @@ from dsprep.formats.stream import Part, ShardStream, why_no_shard
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
-from dsprep.sources.prefetch import OpenFiles, Run, State, runs, unpack
+from dsprep.sources.prefetch import OpenFiles, Run, runs, unpack
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.storage.files import OpenFile, facts, is_file, short_names
@@ -31,7 +31,7 @@ from dsprep.units import format_count, format_extensions
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Catalog
+    from dsprep.catalog import Found
 
 _LARGEST_ID = 2**63 - 1
 _MOST_MISSING = 1_000_000  # samples that a shard may lack: its manifest may come from anywhere
@@ -49,7 +49,7 @@ class ShardReader(Reader):
     # position and uncompressed size of each compressed shard
     unpacked: tuple[tuple[int, int], ...] = ()
     # size and time of last change of each shard, to notice changes; None for unpacked copies
-    states: tuple[State | None, ...] = ()
+    states: tuple[Facts | None, ...] = ()
 
     @property
     def table(self) -> Format:
@@ -84,12 +84,11 @@ class ShardReader(Reader):
 
     def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
-        assert rows.offsets is not None
         path = self.files[run.file]
         number = run.first
         while number < run.last:
             start = rows.offsets[number]
-            with ShardStream.of_part(path, Part(file, start, run.stop), start) as stream:
+            with ShardStream(path, Part(file, start, run.stop), start=start) as stream:
                 try:
                     for entry in self.layout.read(stream):
                         if (entry.offset, entry.size) != (start, rows.sizes[number]):
@@ -106,7 +105,6 @@ class ShardReader(Reader):
 
     def _unpack(self, file: int, numbers: range, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples of a compressed shard, which is only read from front to back."""
-        assert rows.offsets is not None
         path = self.files[file]
         with ExitStack() as opened:
             stream = opened.enter_context(ShardStream(path))
@@ -120,7 +118,7 @@ class ShardReader(Reader):
                             stream = opened.enter_context(ShardStream(path))
                         stream.skip(offset - stream.offset, "the shard")
                         encoded, last = stream.read(size, "a sample"), offset
-                    sample = ShardStream.of_part(path, io.BytesIO(encoded), offset)
+                    sample = ShardStream(path, io.BytesIO(encoded), start=offset)
                     found = list(self.layout.read(sample))
                 except DamagedShard as error:
                     yield BadSample(f"at byte {error.offset}: {error.problem}")
@@ -157,7 +155,6 @@ class ShardReader(Reader):
 
 def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
     """Read a run in blocks, which hold several samples where these are small."""
-    assert rows.offsets is not None
     start, samples = run.start, 0
     for number in range(run.first, run.last):
         stop = rows.offsets[number] + rows.sizes[number]
@@ -177,7 +174,7 @@ def _intact(
     run: Run, rows: Rows, file: OpenFile, path: str, layout: Format
 ) -> Iterator[tuple[bytes | BadSample, int]]:
     """Read a run sample by sample, and reject those whose checksums are wrong."""
-    stream = ShardStream.of_part(path, Part(file, run.start, run.stop), run.start)
+    stream = ShardStream(path, Part(file, run.start, run.stop), start=run.start)
     for size in rows.sizes[run.first : run.last]:
         start = stream.offset
         try:
@@ -218,7 +215,7 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
     """Find the samples of a shard, in a worker, by its headers."""
     path, layout = task
     keys: list[str] = []
-    with ShardStream.of_headers(path) as stream:
+    with ShardStream(path, headers=True) as stream:
         found = IndexedShard(facts(path), stream.compressed)
         try:
             for number, span in enumerate(layout.spans(stream)):
@@ -244,7 +241,7 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
 
 def read_shards(
     shards: ShardSet, *, classes: tuple[str, ...] | None = None, run_all: RunAll = map
-) -> tuple[Catalog, list[Finding]]:
+) -> Found:
     """Make the catalog of shards, with the samples in the order of the shards."""
     # The paths of the samples are their keys, or the names in a `.lst` beside a RecordIO shard; if
     # neither exists, `STEM-0000012`: the stem of the shard and the number of the sample in it.
@@ -253,31 +250,21 @@ def read_shards(
     from dsprep.catalog import Catalog
 
     indexed = list(run_all(index_shard, [(path, shards.layout) for path in shards.files]))
-    pairs = list(zip(shards.files, indexed, strict=True))
     findings: list[Finding] = []
-    for path, shard in pairs:
-        findings += _lost(path, shard, shards.samples.get(path, 0))
+    for path, shard in zip(shards.files, indexed, strict=True):
+        why = why_no_shard(shard.passed_over, shard.members)
+        if why and not shards.known:
+            raise SourceError(f"{path}: {why}")
+        findings += _findings(path, shard, shards.samples.get(path, 0))
     if classes is None and shards.unused_classes:
         detail = (
             f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
             f"are; if they are those of SOURCE, give --classes {shards.unused_classes}"
         )
         findings.append(Finding("note", "", detail))
-    for path, shard in pairs:
-        why = why_no_shard(shard.passed_over, shard.members)
-        if why and not shards.known:
-            raise SourceError(f"{path}: {why}")
-        if shard.passed_over:
-            count = format_count(shard.passed_over.total(), "member")
-            detail = f"{count} ({format_extensions(shard.passed_over)})"
-            findings.append(Finding("keyless", os.path.basename(path), detail))
-        if shard.without_image:
-            count = format_count(shard.without_image, "record")
-            detail = f"{count} without an image: they index others, as InsightFace writes them"
-            findings.append(Finding("keyless", os.path.basename(path), detail))
     findings += [Finding("note", "", note) for note in shards.notes]
-    names = short_names(shards.files)
-    table = pl.concat([_rows(at, name, indexed[at]) for at, name in enumerate(names)])
+    names = enumerate(short_names(shards.files))
+    table = pl.concat([_rows(at, name, indexed[at]) for at, name in names])
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
         raise SourceError(f"{shards.name}: holds no samples{why}")
@@ -301,9 +288,10 @@ def read_shards(
     states = tuple(shard.state for shard in indexed)
     is_named = listed is not None
     reader = ShardReader(shards.files, shards.layout, is_named, unpacked, states)
-    keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
-    catalog = Catalog(table, shards.name, classes, reader, keys_known=is_named or keys_known)
-    return replace(catalog, schema=shards.schema, schema_known=shards.enforced), findings
+    keyed = is_named or all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
+    schema, enforced = shards.schema, shards.enforced
+    catalog = Catalog(table, shards.name, classes, reader, schema, enforced, keys_known=keyed)
+    return catalog, findings
 
 
 def _with_labels(
@@ -318,15 +306,13 @@ def _with_labels(
         return table
     lists = pl.Series("label", labels, dtype=pl.List(pl.Float64))
     numbers = class_numbers(lists)
-    if numbers is None or (
-        classes is not None and not numbers.is_between(0, len(classes) - 1).all()
-    ):
-        return table.with_columns(lists)
-    return table.with_columns(numbers)
+    if numbers is not None and classes is not None:
+        numbers = numbers if numbers.is_between(0, len(classes) - 1).all() else None
+    return table.with_columns(lists if numbers is None else numbers)
 
 
-def _lost(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
-    """Report what a shard has lost, a finding for each sample as far as that can be known."""
+def _findings(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
+    """Report what a shard has lost, sample by sample if that is known, and what it has besides."""
     name, missing = os.path.basename(path), expected - len(shard.offsets)
     is_are = "is" if missing == 1 else "are"
     lack = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
@@ -336,6 +322,13 @@ def _lost(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
     first = len(shard.offsets) + len(shard.damage)
     for number in range(first, min(expected, first + _MOST_MISSING)):
         yield Finding("cut-off", f"{name}/{number}", lack)
+    if shard.passed_over:
+        count = format_count(shard.passed_over.total(), "member")
+        yield Finding("keyless", name, f"{count} ({format_extensions(shard.passed_over)})")
+    if shard.without_image:
+        count = format_count(shard.without_image, "record")
+        detail = f"{count} without an image: they index others, as InsightFace writes them"
+        yield Finding("keyless", name, detail)
 
 
 def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:

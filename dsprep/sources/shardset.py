@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
-from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest
-from dsprep.dataset.recorded import recorded_options
+from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest, recorded_options
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, format_of_source
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
-from dsprep.schema import IMAGE, Schema
+from dsprep.schema import IMAGE, Field, Schema, Table
 from dsprep.sources.names import by_directory, expand, require_one_split, require_there
-from dsprep.sources.tfds import read_counts, read_features, require_records
-from dsprep.storage.files import entries, exists, is_dir, is_file
+from dsprep.storage.files import entries, exists, is_dir, is_file, read_bytes
 from dsprep.units import format_count
 
 # Files beside records that number class names: Object Detection API's, slim's.
@@ -175,7 +176,7 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     if exists(path):
         with suppress(OtherVersion):
             return _of_manifest(path, read_manifest(path))
-    names, tables = [], 0
+    files, tables = list[str](), 0
     for entry in entries(directory):
         if entry.name.startswith("."):
             continue
@@ -183,11 +184,11 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
             return None  # a tree of images, however many there are
         layout = format_of_source(entry.name)
         if layout and layout.concatenative and format_name in (None, layout.name):
-            names.append(entry.name)
+            files.append(entry.path)
         tables += entry.name.endswith(".parquet")
-    if not names:
+    if not files:
         return None
-    files = [os.path.join(directory, name) for name in sorted(names)]
+    files.sort()
     require_one_split(directory, files)
     found = _of_files(directory, files, format_name)
     if found is None or not tables:
@@ -212,7 +213,7 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
 def require_no_index(shards: ShardSet) -> None:
     """Refuse shards that begin with a record of ranges of records, as InsightFace writes it."""
     for path in shards.files:
-        with suppress(DamagedShard), ShardStream.of_headers(path) as stream:
+        with suppress(DamagedShard), ShardStream(path, headers=True) as stream:
             first = next(iter(shards.layout.spans(stream)), None)
             names = first.fields or () if first else ()
             roles = {shards.layout.meaning(name).role for name in names}
@@ -222,3 +223,129 @@ def require_no_index(shards: ShardSet) -> None:
                     "InsightFace writes it; these would be wrong in other shards: use dsprep "
                     "convert, which leaves such records out"
                 )
+
+
+# What TensorFlow Datasets says of the records in a directory: features, classes, counts. The file
+# features.json is a tree; records hold its leaves by their names, with `/` between. A look at the
+# records settles what it leaves open, such as tensors of text and nested sequences.
+
+FEATURES = "features.json"
+
+_SHARD = re.compile(r"(?:.*-)?([^-.]+)\.tfrecord-(\d+)-of-\d+")
+_ARRAY_RECORD = re.compile(r"\.array_record(-\d+-of-\d+)?$")
+
+# The type of a feature, by its kind.
+_LEAVES = {
+    "image": "image",
+    "classLabel": "class",
+    "text": "text",
+    "boundingBox": "list<float32>",
+    "video": "bytes",
+}
+# The type of numbers in a record, by that of a tensor.
+_NUMBERS = {
+    **dict.fromkeys(("float16", "bfloat16", "float32", "float64"), "float32"),
+    **{f"{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "bool": "bool",
+}
+
+
+def require_records(files: Sequence[str]) -> None:
+    """Refuse files of ArrayRecord."""
+    for path in filter(_ARRAY_RECORD.search, files):
+        raise SourceError(
+            f"{path}: is an ArrayRecord, which dsprep does not read: write the data set as "
+            "TFRecord, with download_and_prepare(file_format='tfrecord') or "
+            "tfds convert_format --out_file_format=tfrecord"
+        )
+
+
+def read_features(directory: str, files: Sequence[str], table: Table) -> Schema | None:
+    """Read the schema of the records in a directory; None if nothing describes them."""
+    if not all(_SHARD.fullmatch(os.path.basename(path)) for path in files):
+        return None
+    tree = _read_json(os.path.join(directory, FEATURES))
+    if not isinstance(tree, dict) or "featuresDict" not in tree:
+        return None
+    try:
+        stated = list(leaves(tree))
+    except (AttributeError, TypeError):
+        raise SourceError(f"{directory}/{FEATURES}: is not what TFDS writes") from None
+    from dsprep.lists.store import read_classes  # not before polars is there
+
+    fields = []
+    for name, kind, missing in stated:
+        if table.meaning(name).field:
+            labels = os.path.join(directory, f"{name.replace('/', '-')}.labels.txt")
+            names = read_classes(labels) if kind == "class" and is_file(labels) else ()
+            fields.append(Field(name, kind, missing, names, ((name,),), told=FEATURES))
+    types = {each.name: each.type for each in fields}
+    keys: list[str] = []  # the names of the inputs, and of the target
+    info = _read_json(os.path.join(directory, "dataset_info.json"))
+    with suppress(TypeError, LookupError):
+        keys = [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]]
+    image = next((key for key in keys if types.get(key) == "image"), None)
+    label = next((key for key in keys if types.get(key, "image") != "image"), None)
+    return Schema(tuple(fields), image, label, table.name)
+
+
+def leaves(
+    tree: Mapping[str, Any], name: str = "", depth: int = 0
+) -> Iterator[tuple[str, str, bool]]:
+    """Find the features of a tree whose type it states."""
+    if "featuresDict" in tree:
+        for below, feature in tree["featuresDict"].get("features", {}).items():
+            yield from leaves(feature, f"{name}/{below}".lstrip("/"), depth)
+    elif "sequence" in tree:
+        yield from leaves(tree["sequence"].get("feature", {}), name, depth + 1)
+    elif "optional" in tree:
+        for below, kind, _ in leaves(tree["optional"].get("feature", {}), name, depth):
+            yield below, kind, True
+    elif stated := _type_of(tree, depth):
+        yield name, stated, False
+
+
+def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
+    """Return the type of a leaf; None if a look has to settle it."""
+    kind = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
+    if kind is None:
+        tensor = feature.get("tensor", {})
+        kind = _NUMBERS.get(tensor.get("dtype", ""))
+        dimensions = tensor.get("shape", {}).get("dimensions", [])
+        is_plain = tensor.get("encoding", "none").lower() == "none"
+        if kind is None or not is_plain or dimensions.count("-1") > 1:
+            return None
+        kind = _list_of(kind) if dimensions else kind
+    depth += "video" in feature  # a sequence of images
+    return None if depth > 1 else _list_of(kind) if depth else kind
+
+
+def _list_of(kind: str) -> str:
+    item = {"class": "int", "bool": "int", "image": "bytes"}.get(kind, kind)
+    return kind if kind.startswith("list<") else f"list<{item}>"
+
+
+def read_counts(directory: str, files: Sequence[str]) -> dict[str, int]:
+    """Read how many samples shards hold, by their paths."""
+    info = _read_json(os.path.join(directory, "dataset_info.json"))
+    counts: dict[str, int] = {}
+    try:
+        lengths = {split["name"]: split["shardLengths"] for split in info["splits"]}
+        for path in files:
+            if shard := _SHARD.fullmatch(os.path.basename(path)):
+                counts[path] = int(lengths[shard[1]][int(shard[2])])
+    except (TypeError, LookupError, ValueError):
+        return {}
+    return counts
+
+
+def _read_json(path: str) -> Any:
+    """Read a JSON file; None if there is none."""
+    if not is_file(path):
+        return None
+    try:
+        return json.loads(read_bytes(path))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise SourceError(f"{path}: is not JSON: correct it, or move it away") from None

@@ -14,7 +14,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import is_too_large, leads_outside, plain_paths
+from dsprep.lists.rows import is_number, is_too_large, leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import (
@@ -72,8 +72,8 @@ def read_table(
     cells, lines = parse_cells(text, path)
     paths, names = find_columns(cells.columns, source.path_column, source.label_columns, path)
     labels, classes = _labels(cells.select(names), lines, known, source)
-    named = known.classes is None and classes is not None
-    require_effect("", {"--class-order": known.order}, named=named)
+    has_names = known.classes is None and classes is not None
+    require_effect("", {"--class-order": known.order}, named=has_names)
     rows = pl.DataFrame([lines, cells[paths].alias("path"), labels]).with_row_index("index")
     cell = pl.col("path")
     refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
@@ -84,11 +84,9 @@ def read_table(
     plain = plain_paths(rows["path"])
     files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
-    named_files = rows.select("line", name=plain)
-    left = named_files.join(files.table, left_on="name", right_on="path", how="anti")
-    found = find_spelled(left, more_than_names(files.table), path)
-    joined = named_files.join(found, on="name", how="left", maintain_order="left")
-    rows = rows.with_columns(file=joined.select(pl.coalesce("path", "name")).to_series())
+    named = rows.select("line", name=plain)
+    found = find_spelled(named, files.table["path"], more_than_names(files.table), path)
+    rows = rows.with_columns(file=found.fill_null(plain))
     boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
     catalog, findings = choose(rows, files, source, classes, paths="file", advice=advice)
@@ -118,7 +116,7 @@ def find_columns(
     if len(header) == 2 and len(paths) + len(found) == 1:
         rest = [name for name in header if name not in (*paths, *found)]
         paths, found = paths or rest, found or rest
-    if numbers_in(pl.Series(header)).any():
+    if is_number(pl.Series(header)).any():
         columns += ". If its first line is data already, put a line above it, such as path,label"
     if not paths:
         raise OptionError(f"{source}: name its column of paths with --path-column: {columns}")
@@ -130,17 +128,14 @@ def find_columns(
 # Cells
 
 # How files of annotation tools begin.
-_ANNOTATIONS = [
-    (name, re.compile(pattern, re.DOTALL))
-    for name, pattern in (
-        ("COCO's JSON", r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)'),
-        ("Label Studio's JSON", r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)'),
-        ("JSON", r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]'),
-        ("Pascal VOC's XML", r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b"),
-        ("XML", r"\s*<\?xml\b"),
-        ("a label file of YOLO", r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}"),
-    )
-]
+_ANNOTATIONS = {
+    "COCO's JSON": r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)',
+    "Label Studio's JSON": r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)',
+    "JSON": r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]',
+    "Pascal VOC's XML": r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b",
+    "XML": r"\s*<\?xml\b",
+    "a label file of YOLO": r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}",
+}
 _AUGMENTED = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
 
@@ -179,8 +174,8 @@ def refuse_annotations(text: str, source: str) -> None:
             f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
             "with --from augmented-manifest"
         )
-    for name, pattern in _ANNOTATIONS:
-        if pattern.match(text):
+    for name, pattern in _ANNOTATIONS.items():
+        if re.match(pattern, text, re.DOTALL):
             raise SourceError(
                 f"{source}: is {name}, which dsprep does not read yet: give a CSV or TSV file with "
                 "a header line and a row for each image, such as path,label; for boxes, give an "
@@ -221,32 +216,40 @@ class _Cells(NamedTuple):
         for line, text in zip(self.lines.filter(wrong), self.texts.filter(wrong), strict=True):
             raise SourceError(f"{self.source}:{line}: {quoted(text)} {self.where} {reason}")
 
-    def refuse_mixture(self, is_number: pl.Series, way_out: str) -> None:
+    def refuse_mixture(self, are_numbers: pl.Series, way_out: str) -> None:
         """Refuse numbers with some names among them, or names with some numbers."""
         # As names, all numbers would get other numbers.
-        numbers = int(is_number.sum())
+        numbers = int(are_numbers.sum())
         names = len(self.texts) - numbers
         if not (numbers and names):
             return
         most = max(numbers, names)
         are = f"{format_count(most, 'label')} of this column {'is' if most == 1 else 'are'}"
         if names <= numbers:
-            self.refuse(~is_number, f"is not a number, but {are}: correct it, or {way_out}")
-        self.refuse(is_number, f"is a number, but {are} not: correct it, or {way_out}")
+            self.refuse(~are_numbers, f"is not a number, but {are}: correct it, or {way_out}")
+        self.refuse(are_numbers, f"is a number, but {are} not: correct it, or {way_out}")
 
     def are_in(self, known: Known) -> bool:
         """Return whether all labels are names of known classes."""
         # Refuse numbers that are also names of other classes of the source: they have two readings.
         if not known.classes or not self.texts.is_in(known.classes).all():
             return False
-        if known.owner is not None and numbers_in(self.texts).all():
+        if known.owner is not None and is_number(self.texts).all():
             number = self.texts.cast(pl.Float64, strict=False)
             reason = (
                 f"is the number of one class of {known.owner} and the name of another: give "
                 "--classes FILE with the names of all classes, in the order of their numbers"
             )
-            self.refuse(_numbered(self.texts, known.classes) != number, reason)
+            self.refuse(self.numbered(known)[1] != number, reason)
         return True
+
+    def numbered(self, known: Known) -> tuple[tuple[str, ...], pl.Series]:
+        """Number the names of classes; unknown names get null."""
+        names = self.texts
+        classes = known.classes or number_classes(names.unique(), self.source, known.order)
+        numbers = range(len(classes))
+        found = names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
+        return classes, found
 
     def refuse_tags(self) -> None:
         """Refuse a column whose cells hold several labels each, unless they are few and unclear."""
@@ -255,24 +258,17 @@ class _Cells(NamedTuple):
         if separator is None:
             return
         cells = [split_cell(text, separator) for text in texts]
-        text = next(texts[at] for at, cell in enumerate(cells) if len(cell) > 1)
+        text = next(text for text, cell in zip(texts, cells, strict=True) if len(cell) > 1)
         tags = pl.Series(sorted({tag for cell in cells for tag in cell}))
-        are_numbers = bool(numbers_in(tags).all())
+        are_numbers = bool(is_number(tags).all())
         kept = "add --label-type float to keep numbers as they are, " if are_numbers else ""
-        line = self.lines.filter(self.texts == text)[0]
-        raise SourceError(
-            f"{self.source}:{line}: {quoted(text)} in the column {self.texts.name!r} looks like "
-            f"several {'numbers' if are_numbers else 'tags'} ({len(tags):,} different ones in "
-            f"{format_count(len(texts), 'combination')}): give --label-separator {separator!r} for "
-            f"labels of a 0 or a 1 for each, {kept}or give --label-type class if each text is the "
-            "name of one class"
+        self.refuse(
+            self.texts == text,
+            f"looks like several {'numbers' if are_numbers else 'tags'} ({len(tags):,} different "
+            f"ones in {format_count(len(texts), 'combination')}): give --label-separator "
+            f"{separator!r} for labels of a 0 or a 1 for each, {kept}or give --label-type class if "
+            "each text is the name of one class",
         )
-
-
-def _numbered(names: pl.Series, classes: Sequence[str]) -> pl.Series:
-    """Return the numbers of class names; null for other names."""
-    numbers = range(len(classes))
-    return names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
 
 
 def _labels(
@@ -287,29 +283,27 @@ def _labels(
     for column in columns:
         missing = column.texts.str.to_lowercase().is_in(_NOT_GIVEN[separator is not None :])
         for line in lines.filter(missing).head(1):
-            name = column.texts.name
-            raise SourceError(f"{source}:{line}: no label in the column {name!r}")
+            raise SourceError(f"{source}:{line}: no label {column.where}")
     first = columns[0]
     if separator is not None:
         return _labels_from_lists(first, separator, kind, known)
     must_be_numbers = cells.width > 1 or kind == "float"
-    are_numbers = [numbers_in(column) for column in cells]
-    are_named = not must_be_numbers and first.are_in(known)
+    are_numbers = is_number(first.texts)
     if must_be_numbers:
-        for column, is_number in zip(columns, are_numbers, strict=True):
-            column.refuse(~is_number, "is not a number, as each of these labels must be")
-    elif kind is None and not are_named and not are_numbers[0].all():
-        first.refuse_tags()
-        way_out = "give --label-type class if all labels are names of classes"
-        first.refuse_mixture(are_numbers[0], way_out)
-    if are_named or not all(column.all() for column in are_numbers):
+        for column in columns:
+            wrong = ~is_number(column.texts)
+            column.refuse(wrong, "is not a number, as each of these labels must be")
+    elif (are_named := first.are_in(known)) or not are_numbers.all():
+        if kind is None and not are_named:
+            first.refuse_tags()
+            way_out = "give --label-type class if all labels are names of classes"
+            first.refuse_mixture(are_numbers, way_out)
         names = first.texts
-        classes = known.classes or number_classes(names.unique(), source, known.order)
-        numbers = _numbered(names, classes).alias("cls")
+        classes, numbers = first.numbered(known)
         for at in numbers.is_null().arg_true().head(1):
             which = among(classes, known.owner)
             raise SourceError(f"{source}:{lines[at]}: {names[at]!r} is none of {which}")
-        return numbers, classes
+        return numbers.alias("cls"), classes
     for column in columns:
         column.refuse(is_too_large(column.texts), _TOO_LARGE)
     labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
@@ -329,11 +323,6 @@ def _labels(
     return label, known.classes
 
 
-def numbers_in(column: pl.Series) -> pl.Series:
-    """Return which texts are finite numbers."""
-    return column.cast(pl.Float64, strict=False).is_finite().fill_null(False)
-
-
 def find_separator(texts: Sequence[str]) -> str | None:
     """Find what separates tags in the cells of a column; None if the cells are single labels."""
     # Names of classes hold blanks, too: "golden retriever", "New York". Tags differ from words:
@@ -347,7 +336,7 @@ def find_separator(texts: Sequence[str]) -> str | None:
         if not several:
             continue
         count = Counter(tag for cell in cells for tag in set(cell))
-        if numbers_in(pl.Series(list(count), dtype=pl.String)).all():
+        if is_number(pl.Series(list(count), dtype=pl.String)).all():
             return separator
         if count.keys() == {cell[0] for cell in cells if len(cell) == 1}:
             return separator
@@ -393,10 +382,10 @@ def _labels_from_lists(
     rows = pl.DataFrame([lines, cells]).with_row_index("row")
     exploded = rows.explode("label").drop_nulls("label")
     tags = _Cells(exploded["label"].alias(texts.name), exploded["line"], source)
-    is_number = numbers_in(tags.texts)
+    are_numbers = is_number(tags.texts)
     tags.refuse(is_too_large(tags.texts), _TOO_LARGE)
     if kind == "float":
-        tags.refuse(~is_number, "is not a number, as --label-type float says")
+        tags.refuse(~are_numbers, "is not a number, as --label-type float says")
         count, length = len(cells[0]), pl.col("label").list.len()
         refuse(
             source,
@@ -412,8 +401,8 @@ def _labels_from_lists(
     classes = known.classes
     are_named = tags.are_in(known)
     if not are_named:
-        tags.refuse_mixture(is_number, "give --classes FILE with the names of all classes")
-    if is_number.all() and not are_named:
+        tags.refuse_mixture(are_numbers, "give --classes FILE with the names of all classes")
+    if are_numbers.all() and not are_named:
         number = tags.texts.cast(pl.Float64)
         wrong = (number % 1 != 0) | (number < 0) | (number >= LARGEST_EXACT)
         reason = "is not the number of a class; --label-type float keeps numbers as they are"
@@ -421,9 +410,8 @@ def _labels_from_lists(
         positions = number.cast(pl.Int64)
         width = len(classes) if classes else int(str(positions.max())) + 1
     else:
-        classes = classes or number_classes(tags.texts.unique(), source, known.order)
+        classes, positions = tags.numbered(known)
         width = len(classes)
-        positions = _numbered(tags.texts, classes)
     which = among(range(width), known.owner if classes else None)
     tags.refuse((positions >= width).fill_null(True), f"is none of {which}")
     if len(texts) * width > _MOST_VALUES:

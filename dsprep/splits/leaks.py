@@ -8,29 +8,26 @@ of half a trillion.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from hashlib import blake2b
 from itertools import combinations, pairwise
+from typing import TypeVar
 
 import polars as pl
 
-from dsprep.errors import SourceError
 from dsprep.progress import Progress
-from dsprep.splits.near import hash_images
+from dsprep.splits.hashes import digest_files, hash_images
 from dsprep.splits.sides import join_sets
-from dsprep.storage.local import open_regular
-from dsprep.storage.location import is_s3
-from dsprep.storage.pool import ahead
-from dsprep.storage.s3.read import read_object
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool
 
-_AT_ONCE = 64  # files and images a call
-_BLOCK = 1 << 20
+F = TypeVar("F")
+H = TypeVar("H")
+
+Copies = tuple[str, list[int]]
+"""Samples that show the same: the kind, as in :class:`Leak`, and their rows."""
+
+_AT_ONCE = 64  # files a task
 _PAIRS_AT_ONCE = 1_000_000
 
 
@@ -42,20 +39,12 @@ class Leak:
     samples: Sequence[tuple[str, str]]  # the side and the path of each
 
 
-@dataclass(frozen=True, eq=False)
-class Copies:
-    """Samples that show the same."""
-
-    kind: str  # as in `Leak`
-    rows: list[int]  # their rows
-
-
 def find_copies(
-    root: str, files: pl.DataFrame, distance: int | None, workers: int, progress: Progress
+    root: str, files: pl.DataFrame, distance: int | None, pool: Pool, progress: Progress
 ) -> tuple[list[Copies], list[str]]:
     """Find samples that show the same, and say which could not be compared."""
     # Images that look alike count if a distance is given: the bits that their hashes may differ in.
-    same, near = find_same(root, files, progress), []
+    same, near = find_same(root, files, pool, progress), []
     notes = []
     empty = files.filter(pl.col("size") == 0)["path"]
     if len(empty):
@@ -63,12 +52,8 @@ def find_copies(
         notes.append(f"{what}, not compared: {format_some(empty.head(4).to_list())}")
     if distance is not None:
         paths = files["path"].to_list()
-        starts = range(0, len(paths), _AT_ONCE)
-        tasks = [(root, paths[start : start + _AT_ONCE]) for start in starts]
-        about = "looking for images that are alike"
-        with progress.task(about, len(paths)), Pool(workers) as pool:
-            done = dict(pool.run(hash_images, tasks, progress.advance))
-        hashes = [found for task in range(len(tasks)) for found in done[task]]
+        with progress.task("looking for images that are alike", len(paths)):
+            hashes = _in_workers(hash_images, root, paths, pool, progress)
         near = find_near(hashes, distance)
         blind = [path for path, found in zip(paths, hashes, strict=True) if found is None]
         if blind:
@@ -77,28 +62,31 @@ def find_copies(
     return join_copies(same, near), notes
 
 
-def find_same(root: str, files: pl.DataFrame, progress: Progress) -> list[list[int]]:
+def find_same(root: str, files: pl.DataFrame, pool: Pool, progress: Progress) -> list[list[int]]:
     """Find samples whose files have the same content. Only files of equal size are read."""
     # Empty files do not count: they show nothing.
     different = files.select("path", "size").unique("path", maintain_order=True)
     read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
-    pairs = list(read.iter_rows())
-    digests: list[bytes] = []
-    total = sum(size for _, size in pairs)
-    # A small file takes less time than a call. An object is in memory as a whole.
-    count = 1 if is_s3(root) else _AT_ONCE
-    batches = [pairs[at : at + count] for at in range(0, len(pairs), count)]
-    calls = ((b[0][1] if is_s3(root) else 0, partial(_digests, root, b)) for b in batches)
-    # closed: a caller that stops early waits for none of the files
-    with progress.task("looking for copies", len(pairs), total), closing(ahead(calls)) as found:
-        for batch, some in zip(batches, found, strict=True):
-            digests += some
-            progress.advance(len(batch), sum(size for _, size in batch))
+    with progress.task("looking for copies", read.height, int(read["size"].sum())):
+        digests = _in_workers(digest_files, root, read.rows(), pool, progress)
     rows = files.select("path").with_row_index("row")
     of_files = read.select("path", pl.Series("digest", digests, pl.Binary))
     rows = rows.join(of_files, on="path", how="left", maintain_order="left")
     own = pl.when(pl.col("digest").is_null()).then("path").alias("own")
     return _sets(rows.group_by("digest", own).agg("row")["row"])
+
+
+def _in_workers(
+    function: Callable[[tuple[str, Sequence[F]], Callable[..., None]], list[H]],
+    root: str,
+    files: Sequence[F],
+    pool: Pool,
+    progress: Progress,
+) -> list[H]:
+    """Hash files in worker processes, some at a time."""
+    starts = range(0, len(files), _AT_ONCE)
+    tasks = [(root, files[start : start + _AT_ONCE]) for start in starts]
+    return [found for some in pool.map(function, tasks, progress.advance) for found in some]
 
 
 def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
@@ -116,15 +104,15 @@ def join_copies(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) ->
     for row in sorted(first):
         joined.setdefault(first[row], []).append(row)
     exact = {tuple(sorted(rows)) for rows in same}
-    return [Copies("same" if tuple(rows) in exact else "near", rows) for rows in joined.values()]
+    return [("same" if tuple(rows) in exact else "near", rows) for rows in joined.values()]
 
 
 def find_leaks(copies: Sequence[Copies], sides: pl.Series, paths: pl.Series) -> list[Leak]:
     """Find copies that lie on different sides."""
     return [
-        Leak(copy.kind, list(zip(places, paths.gather(copy.rows).to_list(), strict=True)))
-        for copy in copies
-        if len(set(places := sides.gather(copy.rows).to_list())) > 1
+        Leak(kind, list(zip(places, paths.gather(rows).to_list(), strict=True)))
+        for kind, rows in copies
+        if len(set(places := sides.gather(rows).to_list())) > 1
     ]
 
 
@@ -168,27 +156,3 @@ def _same_keys(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 def _sets(rows: pl.Series) -> list[list[int]]:
     return sorted(sorted(found) for found in rows.filter(rows.list.len() > 1).to_list())
-
-
-def _digests(root: str, pairs: Sequence[tuple[str, int]]) -> list[bytes]:
-    return [_digest(os.path.join(root, path), size) for path, size in pairs]
-
-
-def _digest(path: str, size: int) -> bytes:
-    """Return the BLAKE2b of a file's content."""
-    hashed = blake2b(digest_size=16)
-    try:
-        if is_s3(path):
-            data = read_object(path, size)
-            hashed.update(data or b"")
-            is_whole = data is not None
-        else:
-            with open(path, "rb", buffering=0, opener=open_regular) as file:
-                is_whole = os.fstat(file.fileno()).st_size == size
-                while is_whole and (block := file.read(_BLOCK)):
-                    hashed.update(block)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-    if not is_whole:
-        raise SourceError(f"{path}: has changed; give the same command again")
-    return hashed.digest()

@@ -28,8 +28,7 @@ from dsprep.storage.local import (
     holds,
     open_regular,
     remove_all_but,
-    sync_directory,
-    sync_file,
+    sync_path,
 )
 
 Place = tuple[str, str]
@@ -86,14 +85,14 @@ def write_lists(
                     "or another directory"
                 )
             (scratch / name).write_bytes(data)
-            sync_file(scratch / name)
+            sync_path(scratch / name)
             new.append(name)
         for name in new:
             (directory / name).unlink(missing_ok=True)
-        sync_directory(directory)
+        sync_path(directory)
         for name in new:
             (scratch / name).rename(directory / name)
-        sync_directory(directory)
+        sync_path(directory)
     lists = {path.name: os.path.realpath(path) for path in directory.glob("[!.]*.lst")}
     return bool(new), sorted(name for name in lists.keys() - files if lists[name] not in read)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
-from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
-from dsprep.lists.rows import listable, plain_path, plain_paths, rows_of
+from dsprep.findings import SKIP_KINDS
+from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
+from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
@@ -79,9 +78,7 @@ class Samples:
     labeled: bool = True  # whether they have labels; else those of the rows are all 0
     in_folders: bool = False  # whether the directories of the paths are the classes
     table: str | None = None  # the table that they come from, if they do
-    rejects: Sequence[Reject] = ()  # samples of the source that are not here, and why
-    skipped: Sequence[Finding] = ()  # what lies in the source and is no sample
-    notes: Sequence[str] = ()  # remarks on the source, for the report
+    noticed: Noticed = field(default_factory=Noticed)  # when they were read
 
 
 def source_of_split(options: SplitOptions) -> Source:
@@ -95,7 +92,7 @@ def source_of_split(options: SplitOptions) -> Source:
     root, classes = options.root, options.classes
     require_effect("split", options.given, is_list=listed)
     if not listed:
-        values = values_of(options, SourceOptions) | values_of(options, ClassOptions)
+        values = options.values_of(SourceOptions, ClassOptions)
         if not options.labels:
             values["path_column"] = None  # it is that of --assign
         return Source(first, others=others, needs_names=True, choice=choice_of(options), **values)
@@ -107,30 +104,27 @@ def source_of_split(options: SplitOptions) -> Source:
 
 
 def read_samples(
-    source: Source, options: SplitOptions, workers: int
+    source: Source, options: SplitOptions, pool: Pool
 ) -> tuple[Samples, pl.Series | None]:
     """Read the samples: with the classes that ``--assign`` gives, or beside its sides."""
     if options.assign is None:
-        return _read(source, options, workers), None
+        return _read(source, options, pool), None
     text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
-    assignment = parse_assignment(text, options.assign, column, options.path_column, shared)
-    gives_classes = assignment.gives != "side"
-    names_own = gives_classes and not source.chooses  # then --classes names those of the file
-    samples = _read(replace(source, classes=None) if names_own else source, options, workers)
-    values = assigned_values(
-        assignment, samples.rows["path"], options.assign, options.skip_unmatched
-    )
-    if not gives_classes:
+    gives, given = parse_assignment(text, options.assign, column, options.path_column, shared)
+    names_own = gives != "side" and not source.chooses  # then --classes names those of the file
+    samples = _read(source.replace(classes=None) if names_own else source, options, pool)
+    values = assigned_values(given, samples.rows["path"], options.assign, options.skip_unmatched)
+    if gives == "side":
         return samples, values
     if samples.labeled:
         raise OptionError(f"{options.assign}: gives classes, but {samples.name} has labels already")
     named = read_classes(source.classes) if source.classes else None
-    label, classes = class_labels(assignment, values, named, options.assign)
+    label, classes = class_labels(gives, values, named, options.assign)
     rows = samples.rows.with_columns(label)
     return replace(samples, rows=rows, classes=classes, labeled=True, in_folders=False), None
 
 
-def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
+def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
     """Read a source and look for its files; a list without a root tells nothing of these."""
     if source.list_file is not None and not source.root:
         if options.leaks is not None or options.materialize is not None:
@@ -142,11 +136,11 @@ def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
         plain = listed.table.with_columns(plain_paths(listed.table["path"]).alias("file"))
         rows, again = settle_duplicates(plain, "file", listed.path, source.duplicates)
         skipped = [finding for finding in again if finding.kind in SKIP_KINDS]
-        return Samples(source.list_file, rows.drop("file"), classes=listed.classes, skipped=skipped)
-    with Pool(workers) as pool:
-        catalog, findings = read_source(source, pool.map)
+        noticed = Noticed(skipped=skipped)
+        return Samples(source.list_file, rows.drop("file"), classes=listed.classes, noticed=noticed)
+    catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
-    catalog, odd_names = listable(catalog)
+    catalog, noticed = listable(catalog, findings)
     reader = catalog.reader
     in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
     return Samples(
@@ -159,26 +153,16 @@ def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
         labeled=catalog.label_column is not None,
         in_folders=in_files and not source.chooses,
         table=source.labels,
-        rejects=[*lost(findings), *odd_names],
-        skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
-        notes=notes_of(findings),
+        noticed=noticed,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Assignment:
-    """What a file gives to samples."""
-
-    gives: str  # `side`, `class` (its name) or `number` (a class number from 1)
-    # the columns `line`, `value` and, unless the file follows the sorted order of the samples,
-    # `name`: a path, or an id
-    values: pl.DataFrame
 
 
 def parse_assignment(
     text: str, source: str, column: str | None, path_column: str | None = None, shared: bool = False
-) -> Assignment:
-    """Parse a file that assigns samples."""
+) -> tuple[str, pl.DataFrame]:
+    """Parse a file that gives samples a ``side``, a ``class`` or, from 1, a class ``number``."""
+    # The table has the columns `line`, `value` and, unless the file follows the sorted order of the
+    # samples, `name`: a path, or an id.
     # It is a CSV or TSV file with a column of sides; or Kaggle's `LOC_val_solution.csv`, whose
     # `PredictionString` repeats a class and a box (`n01440764 x y x y`); or the ImageNet
     # development kit's `ILSVRC2012_validation_ground_truth.txt`, a class number a line. The path
@@ -190,7 +174,7 @@ def parse_assignment(
         )
         wrong = ~pl.col("value").str.contains(_NUMBER) | pl.col("value").str.contains("^0+$")
         refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
-        return Assignment("number", values)
+        return "number", values
     cells, numbers = parse_cells(text, source)
     if shared and path_column not in cells.columns:
         path_column = None
@@ -211,7 +195,7 @@ def parse_assignment(
     if gives == "side":
         empty = pl.col("value") == ""
         refuse(source, values, empty, lambda row: f"nothing in the column {column!r}")
-        return Assignment("side", values)
+        return "side", values
     words = pl.col("value").str.split(" ").list.eval(pl.element().filter(pl.element() != ""))
     values = values.with_columns(words=words)
     # the class of an image is the first word of each of its boxes
@@ -222,17 +206,15 @@ def parse_assignment(
         (pl.col("words").list.len() % _BOX != 0) | (pl.col("classes").list.len() != 1),
         lambda row: f"{row['value']!r} is not one class with its boxes: class x y x y, repeated",
     )
-    values = values.select("line", "name", value=pl.col("classes").list.first())
-    return Assignment("class", values)
+    return "class", values.select("line", "name", value=pl.col("classes").list.first())
 
 
 def assigned_values(
-    assignment: Assignment, paths: pl.Series, source: str, skip_unmatched: bool = False
+    values: pl.DataFrame, paths: pl.Series, source: str, skip_unmatched: bool = False
 ) -> pl.Series:
     """Return the value of each sample."""
     # A name may lack its extension, and its directories if no other sample has that name.
     known = pl.DataFrame({"path": paths}).select(path=plain_path(pl.col("path")))
-    values = assignment.values
     if "name" not in values.columns:
         if values.height != len(paths):
             raise SourceError(
@@ -242,9 +224,8 @@ def assigned_values(
         return values["value"].gather(known["path"].rank("ordinal").cast(pl.Int64) - 1)
     named = values.with_columns(name=plain_path(pl.col("name")))
     every = known.unique().sort("path")
-    spellings = [every.select("path", name="path"), *more_than_names(every)]
-    spelled = find_spelled(named, spellings, source)
-    found = named.join(spelled, on="name", how="left", maintain_order="left")
+    paths = find_spelled(named, every["path"], more_than_names(every), source)
+    found = named.with_columns(path=paths)
     lost = pl.col("path").is_null()
     if not skip_unmatched:
         refuse(
@@ -276,10 +257,10 @@ def assigned_values(
 
 
 def class_labels(
-    assignment: Assignment, values: pl.Series, classes: tuple[str, ...] | None, source: str
+    gives: str, values: pl.Series, classes: tuple[str, ...] | None, source: str
 ) -> tuple[pl.Series, tuple[str, ...]]:
     """Return the class numbers of the classes that a file gives, and the names of classes."""
-    if assignment.gives == "number":
+    if gives == "number":
         numbers = values.cast(pl.Int64)
         largest = int(str(numbers.max()))
         if classes is None:

@@ -55,7 +55,7 @@ class Sides:
 def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequence[int]]) -> Sides:
     """Draw the sides, keeping groups and copies, given as rows, together."""
     ratios, path = wanted_ratios(options), plain_paths(samples.rows["path"])
-    groups = None if options.group is None else _groups(samples, options.group)
+    groups = None if options.group is None else groups_of(samples, options.group)
     count = None if groups is None else groups.n_unique()
     notes = []
     if options.stable:
@@ -64,8 +64,17 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
         method = "by the hash of each " + ("key" if groups is None else "group")
         notes.append("counts are only about right, as a side depends on that hash alone")
     else:
-        strata, method, why_not = _strata(options, samples)
-        notes += why_not
+        classes = stratum_numbers(samples) if options.stratify else None
+        if classes is not None:  # numbered from 0 without gaps
+            strata, method = classes.unique().sort().search_sorted(classes), "stratified by class"
+        else:
+            strata, method = pl.zeros(len(path), eager=True), "at random"
+        if classes is None and options.stratify:
+            what = (
+                "labels are not single class numbers" if samples.labeled else "there are no labels"
+            )
+            notes.append(f"not stratified, as {what}")
+        strata = strata.cast(pl.Int64).alias("stratum")
         drawn = draw(path, options.seed or 0)
         repeated: list[list[int]] = []
         if drawn.n_unique() < len(drawn):  # numbers are faster to count than the paths they hash
@@ -95,17 +104,29 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
     return sides
 
 
-def _groups(samples: Samples, group: str) -> pl.Series:
-    """Return the group of each sample, by a column of their table or a pattern of paths."""
-    paths = samples.rows["path"]
+def groups_of(samples: Samples, group: str) -> pl.Series:
+    """Return the group of each sample: a value in their table, or a match in their paths."""
+    paths, cells = samples.rows["path"], pl.DataFrame()
     if samples.table is not None:
         cells, _ = parse_cells(read_text_beside(samples.root or "", samples.table), samples.table)
-        if group in cells.columns:
-            # The ids of a table's samples are the numbers of its rows.
-            groups = cells[group].gather(samples.rows["index"]).alias("group")
-            problem = f"{samples.table}: nothing in the column {group!r} for"
-            return _require_groups(groups, paths, problem)
-    return group_by_pattern(paths, group)
+    if group in cells.columns:
+        # The ids of a table's samples are the numbers of its rows.
+        groups = cells[group].gather(samples.rows["index"])
+        problem = f"{samples.table}: nothing in the column {group!r} for"
+    else:
+        try:
+            parentheses = paths.head(1).str.extract_groups(group).struct.fields
+            groups = paths.str.extract(group, 1 if parentheses else 0)
+        except ComputeError as error:
+            reason = str(error).partition("\n\nThis error")[0]
+            raise OptionError(f"--group {group!r}: not a regular expression: {reason}") from None
+        problem = f"--group {group!r} matches nothing in"
+    named = paths.filter(groups.is_null() | (groups == ""))
+    if len(named):
+        raise SourceError(
+            f"{problem} {named[0]!r} ({len(named):,} such): every sample needs a group"
+        )
+    return groups.alias("group")
 
 
 def given_sides(options: SplitOptions, values: pl.Series) -> Sides:
@@ -127,18 +148,6 @@ def stratum_numbers(samples: Samples) -> pl.Series | None:
     """Return the class number of each sample; None if labels are not classes."""
     numbers = samples.rows.select(stratum=class_numbers())["stratum"]
     return numbers if samples.labeled and not numbers.null_count() else None
-
-
-def _strata(options: SplitOptions, samples: Samples) -> tuple[pl.Series, str, list[str]]:
-    """Number the classes from 0 without gaps; also return the method and notes."""
-    numbers = stratum_numbers(samples) if options.stratify else None
-    if numbers is not None:
-        places = numbers.unique().sort().search_sorted(numbers).cast(pl.Int64)
-        return places.alias("stratum"), "stratified by class", []
-    what = "labels are not single class numbers" if samples.labeled else "there are no labels"
-    why_not = [f"not stratified, as {what}"] if options.stratify else []
-    same = pl.Series("stratum", [0], pl.Int64).new_from_index(0, samples.rows.height)
-    return same, "at random", why_not
 
 
 def draw(texts: pl.Series, seed: int) -> pl.Series:
@@ -205,18 +214,14 @@ def _single_counts(
 
 
 def _divide(samples: pl.DataFrame, counts: Table) -> pl.DataFrame:
-    """Deal out the samples of each class in the order drawn."""
+    """Deal out the samples of each class in the order drawn, then by path and id."""
     runs = pl.DataFrame(
         [run for row in counts for run in enumerate(row) if run[1]],
         schema={"side": pl.Int64, "count": pl.Int64},
         orient="row",
     )
     sides = runs.select(pl.col("side").repeat_by("count").explode()).to_series()
-    return pl.DataFrame([_order(samples).alias("row"), sides])
-
-
-def _order(samples: pl.DataFrame) -> pl.Series:
-    """Return the rows of samples by class, by the number drawn, and by path and id."""
+    rows = None
     if len(samples) and samples["stratum"].max() < 1 << _CLASS_BITS:  # type: ignore[operator]
         # One number to sort by is several times as fast as two, and two are seldom equal.
         scale = 1 << (64 - _CLASS_BITS)
@@ -225,30 +230,10 @@ def _order(samples: pl.DataFrame) -> pl.Series:
         order = packed.arg_sort()
         ordered = packed.gather(order)
         if not (ordered == ordered.shift(1)).any():
-            return samples["row"].gather(order)
-    return samples.sort("stratum", "drawn", "path", "index")["row"]
-
-
-def group_by_pattern(paths: pl.Series, pattern: str) -> pl.Series:
-    """Return the group of each sample: what a regular expression finds in its path."""
-    try:
-        parentheses = paths.head(1).str.extract_groups(pattern).struct.fields
-        groups = paths.str.extract(pattern, 1 if parentheses else 0)
-    except ComputeError as error:
-        reason = str(error).partition("\n\nThis error")[0]
-        raise OptionError(f"--group {pattern!r}: not a regular expression: {reason}") from None
-    return _require_groups(groups.alias("group"), paths, f"--group {pattern!r} matches nothing in")
-
-
-def _require_groups(groups: pl.Series, paths: pl.Series, problem: str) -> pl.Series:
-    """Refuse samples without a group."""
-    without = groups.is_null() | (groups == "")
-    if without.any():
-        named = paths.filter(without)
-        raise SourceError(
-            f"{problem} {named[0]!r} ({len(named):,} such): every sample needs a group"
-        )
-    return groups
+            rows = samples["row"].gather(order)
+    if rows is None:
+        rows = samples.sort("stratum", "drawn", "path", "index")["row"]
+    return pl.DataFrame([rows, sides])
 
 
 def join_sets(sets: Iterable[Iterable[T]]) -> dict[T, T]:

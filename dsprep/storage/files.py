@@ -21,15 +21,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from dsprep.storage import pool
 from dsprep.storage.local import LARGEST, open_regular, read_whole
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import (
-    ObjectFile,
-    as_source,
-    facts_of,
-    levels,
-    look_up,
-    no_object,
-    read_object,
-)
+from dsprep.storage.s3.read import ObjectFile, as_source, levels, look_up, no_object, read_object
 from dsprep.storage.store import Facts
 
 T = TypeVar("T")
@@ -93,7 +85,7 @@ def facts(path: str) -> Facts:
     found = look_up(path)
     if found is None:
         raise no_object(path)
-    return facts_of(found)
+    return found.facts
 
 
 def entries(directory: str) -> Iterator[Entry]:
@@ -131,11 +123,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 def read_bytes(path: str, limit: int = LARGEST) -> bytes:
     """Read a file."""
-    if is_s3(path):
-        data = read_object(path, limit=limit)
-        assert data is not None  # of any size
-        return data
-    return read_whole(path, limit)
+    return read_object(path, limit=limit) or b"" if is_s3(path) else read_whole(path, limit)
 
 
 def read_sized(path: str, size: int) -> bytes | None:

@@ -31,10 +31,10 @@ LONGEST_NAME = 255  # maximum bytes of a file name on nearly all file systems
 LARGEST = 1 << 28  # maximum size of a file that is read whole; a manifest of a million shards fits
 # Maximum size of a list or a table: its columns take several times as much memory.
 LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # flags of a file to which lines are added
+_LOCKED = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW  # flags of a file that is opened to be locked
 
 # Seconds to wait for another run at a hidden directory: one that only tidies up takes less.
-PATIENCE = 1.0
+_PATIENCE = 1.0
 _ATTEMPTS = 100  # how often to make a hidden directory that others remove at the same moment
 
 # Paths of streams that a user gave to this process: `<(command)` is `/dev/fd/63`.
@@ -69,17 +69,9 @@ def destination_errors(path: str | Path) -> Iterator[None]:
         raise DestinationError(f"{error.filename or path}: cannot be written: {advice}") from None
 
 
-def sync_file(path: Path) -> None:
-    """Make the bytes of a file survive a power cut."""
-    _sync(open_regular(path))
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory survive a power cut."""
-    _sync(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
-
-
-def _sync(fd: int) -> None:
+def sync_path(path: Path) -> None:
+    """Make a file, or the names in a directory, survive a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -135,7 +127,7 @@ def holds(path: Path, data: bytes) -> bool:
 def publish(temporary: Path, final: Path) -> None:
     """Write a file's bytes to the disk, then give it its final name."""
     with destination_errors(final):
-        sync_file(temporary)
+        sync_path(temporary)
         temporary.replace(final)
 
 
@@ -206,26 +198,20 @@ class Lock:
     """A lock of the kernel (``flock``) on a file, which it opens; it ends with the process."""
 
     def __init__(
-        self,
-        path: Path,
-        guarded: Path | str,
-        patience: float = 0.0,
-        flags: int = APPEND,
-        *,
-        hidden: bool = False,
+        self, path: Path, guarded: Path | str, patience: float = _PATIENCE, *, hidden: bool = False
     ) -> None:
         """Take the lock, or raise `DestinationError`; make the directory of a hidden file."""
         until = time.monotonic() + patience
         with destination_errors(path):
-            while not self._take(path, flags, hidden):
+            while not self._take(path, hidden):
                 if time.monotonic() >= until:
                     raise DestinationError(
                         f"{guarded}: another dsprep run is writing there; wait for it to end"
                     )
                 time.sleep(0.01)
 
-    def _take(self, path: Path, flags: int, hidden: bool) -> bool:
-        self.file = io.FileIO(_open_hidden(path, flags) if hidden else open_regular(path, flags))
+    def _take(self, path: Path, hidden: bool) -> bool:
+        self.file = io.FileIO(_open_hidden(path) if hidden else open_regular(path, _LOCKED))
         with suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A run that has just ended removed the file between our opening and our locking it.
@@ -238,12 +224,12 @@ class Lock:
         self.file.close()
 
 
-def _open_hidden(path: Path, flags: int) -> int:
+def _open_hidden(path: Path) -> int:
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError, FileExistsError):  # another run has just removed it
             path.parent.mkdir(parents=True, exist_ok=True)
-            return open_regular(path, flags)
-    return open_regular(path, flags)
+            return open_regular(path, _LOCKED)
+    return open_regular(path, _LOCKED)
 
 
 class ScratchLock(Lock):
@@ -252,7 +238,7 @@ class ScratchLock(Lock):
     def __init__(self, scratch: Path, guarded: Path | str) -> None:
         """Take the lock; a run that only looks for leftovers releases it soon."""
         self._scratch = scratch
-        super().__init__(scratch / "lock", guarded, PATIENCE, hidden=True)
+        super().__init__(scratch / "lock", guarded, hidden=True)
 
     def remove(self) -> None:
         # The locked file is removed last: until then no other run can begin to write there.

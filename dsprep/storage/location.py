@@ -27,10 +27,20 @@ class Location(NamedTuple):
     def __str__(self) -> str:
         return f"{SCHEME}{self.bucket}/{self.key}"
 
+    @property
+    def prefix(self) -> str:
+        """What the keys below it begin with."""
+        return self.key if not self.key or self.key.endswith("/") else f"{self.key}/"
+
 
 def is_s3(text: str) -> bool:
     """Return whether a path that the user gave is on S3."""
     return text[: len(SCHEME)].lower() == SCHEME
+
+
+def location_of(path: str) -> Location | None:
+    """Return the address that a user gave; None if it is the path of a file."""
+    return parse_url(path) if is_s3(path) else None
 
 
 def canonical(path: str) -> str:

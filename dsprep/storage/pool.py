@@ -151,8 +151,7 @@ class Pace:
             now = time.monotonic()
             self._due = max(self._due, now) + size / self._bandwidth
             left = self._due - now
-        if left > 0:
-            self.wait(left)
+        self.wait(left)
 
     def each(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """Call a function with every item, several at once; it must not call `each` itself."""

@@ -8,8 +8,11 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from zlib import crc32
 
 import google_crc32c
+
+from dsprep.errors import Interrupted, StoreError
 
 FATAL = ("denied", "expired")  # kinds of failure that all other files would meet, too
 
@@ -18,6 +21,7 @@ FATAL = ("denied", "expired")  # kinds of failure that all other files would mee
 CRC32C = "dsprep-crc32c"
 MTIME = "dsprep-mtime"
 
+_SECOND = 1_000_000_000
 _POLYNOMIAL = 0x82F63B78  # CRC-32C's (RFC 3720, Castagnoli) with reversed bits
 
 
@@ -48,6 +52,56 @@ class Stored:
             return bytes.fromhex(self.etag)
         except ValueError:
             return None
+
+    @property
+    def facts(self) -> Facts:
+        mark = crc32(self.etag.encode()) % _SECOND
+        return Facts(self.size, int(self.modified) * _SECOND + mark)
+
+    @property
+    def known_crc32c(self) -> tuple[int, str] | None:
+        """The crc32c of an object as a HEAD reports it, and by which field; None if unknown."""
+        if self.crc32c is not None:
+            return self.crc32c, "checksum"
+        said = said_crc32c(self.metadata)
+        return None if said is None else (said, "metadata")
+
+    @property
+    def any_crc32c(self) -> int | None:
+        """The crc32c of an object as a HEAD reports it; None if unknown."""
+        return said_crc32c(self.metadata) if self.crc32c is None else self.crc32c
+
+    @property
+    def may_be_wrong(self) -> bool:
+        """Whether only the server reports the crc32c, and dsprep has not noted the same.
+
+        Some servers compute a wrong one for objects in parts. It proves that two objects are the
+        same, but not that they differ: their bytes do.
+        """
+        return self.crc32c is not None and said_crc32c(self.metadata) != self.crc32c
+
+    def confirmed_by(self, crc32c: int, md5: Callable[[], bytes]) -> str:
+        """Return which checksum confirms that bytes are the object's; empty if one differs."""
+        said = said_crc32c(self.metadata)
+        if crc32c in (self.crc32c, said):
+            return "crc32c"
+        if said is not None:
+            return ""
+        if self.md5 is not None:
+            return "md5" if self.md5 == md5() else ""
+        return "size" if self.crc32c is None else ""
+
+    def is_whole(self, data: bytes) -> bool:
+        """Return whether bytes are those of the object, as far as S3 reports."""
+        return bool(self.confirmed_by(crc32c(data), lambda: md5(data)))
+
+    def is_made_of(self, parts: Iterable[Part]) -> bool:
+        """Return whether the ETag is that of these parts; with KMS, it is another one."""
+        try:
+            digests = [bytes.fromhex(part.etag) for part in parts]
+        except ValueError:
+            return False
+        return self.etag == f"{md5(b''.join(digests)).hex()}-{len(digests)}"
 
 
 class Facts(NamedTuple):
@@ -114,6 +168,11 @@ def ignore(*_: object, **facts: object) -> None:
     """Listen to nothing."""
 
 
+def stops_all(error: Exception) -> bool:
+    """Return whether all other files would meet this error, too."""
+    return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)
+
+
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
     """Return the crc32c of bytes, going on from that of the bytes before."""
     if isinstance(data, bytes):
@@ -175,51 +234,3 @@ def said_crc32c(metadata: Mapping[str, str]) -> int | None:
     """Return the crc32c in metadata."""
     text = metadata.get(CRC32C, "")
     return int(text, 16) if len(text) == 8 and set(text) <= set(string.hexdigits) else None
-
-
-def known_crc32c(stored: Stored) -> tuple[int, str] | None:
-    """Return the crc32c of an object as a HEAD reports it, and by which field; None if unknown."""
-    if stored.crc32c is not None:
-        return stored.crc32c, "checksum"
-    said = said_crc32c(stored.metadata)
-    return None if said is None else (said, "metadata")
-
-
-def crc32c_of(stored: Stored) -> int | None:
-    """Return the crc32c of an object as a HEAD reports it; None if it is unknown."""
-    return said_crc32c(stored.metadata) if stored.crc32c is None else stored.crc32c
-
-
-def may_be_wrong(stored: Stored) -> bool:
-    """Return whether only the server reports an object's crc32c, and dsprep has not noted the same.
-
-    Some servers compute a wrong one for objects in parts. It proves that two objects are the same,
-    but not that they differ: their bytes do.
-    """
-    return stored.crc32c is not None and said_crc32c(stored.metadata) != stored.crc32c
-
-
-def confirmed_by(stored: Stored, crc32c: int, md5: Callable[[], bytes]) -> str:
-    """Return which checksum confirms that bytes are those of an object; empty if one differs."""
-    said = said_crc32c(stored.metadata)
-    if crc32c in (stored.crc32c, said):
-        return "crc32c"
-    if said is not None:
-        return ""
-    if stored.md5 is not None:
-        return "md5" if stored.md5 == md5() else ""
-    return "size" if stored.crc32c is None else ""
-
-
-def is_whole(data: bytes, stored: Stored) -> bool:
-    """Return whether bytes are those of an object, as far as S3 reports."""
-    return bool(confirmed_by(stored, crc32c(data), lambda: md5(data)))
-
-
-def is_made_of(stored: Stored, parts: Iterable[Part]) -> bool:
-    """Return whether an object's ETag is that of these parts; with KMS, it is another one."""
-    try:
-        digests = [bytes.fromhex(part.etag) for part in parts]
-    except ValueError:
-        return False
-    return stored.etag == f"{md5(b''.join(digests)).hex()}-{len(digests)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -69,17 +68,6 @@ def fits(plan: Sequence[Range], parts: Iterable[Part]) -> bool:
 def _rounded(size: int, parts: int) -> int:
     """Return the part size in whole MiB that gives at most so many parts."""
     return -(-size // (parts * MIB)) * MIB
-
-
-_ours = threading.local()
-
-
-def buffer(size: int) -> memoryview:
-    """Return this thread's buffer, used again and again: fresh memory costs page faults."""
-    kept: bytearray | None = getattr(_ours, "buffer", None)
-    if kept is None or len(kept) < size:
-        kept = _ours.buffer = bytearray(size)
-    return memoryview(kept)[:size]
 
 
 class TransferOptions(NamedTuple):

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.storage.store import Stored, known_crc32c, may_be_wrong
+from dsprep.storage.store import Stored
 
 if TYPE_CHECKING:
     from dsprep.syncing.sides import Content
@@ -101,7 +101,7 @@ def prove(source: Content, stored: Stored | None, read: Callable[[Stored], int])
     """Return what proves an object, and what is wrong with it; ``read`` returns its crc32c."""
     if stored is None:
         return "", "is not there"
-    known = known_crc32c(stored)
+    known = stored.known_crc32c
     if known is None:
         md5 = stored.md5 and source.md5()
         if not md5:
@@ -112,7 +112,7 @@ def prove(source: Content, stored: Stored | None, read: Callable[[Stored], int])
     if ours is None:
         return "", "cannot be proven: the checksum of its source is not known"
     # Some servers keep wrong checksums: the bytes decide.
-    if theirs != ours[0] and by == "checksum" and may_be_wrong(stored):
+    if theirs != ours[0] and by == "checksum" and stored.may_be_wrong:
         theirs, by = read(stored), "download"
     if theirs != ours[0]:
         return by, f"has the crc32c {theirs:08x}, and {ours[0]:08x} is right"

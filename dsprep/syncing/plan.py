@@ -89,6 +89,34 @@ class SyncPlan:
         else:
             self.same[pair.path] = verdict.by
 
+    def limit_deletions(self, place: str, blind: bool, most: int | None) -> list[str]:
+        """Leave out what may not be deleted; return notes about that."""
+        # `blind` says that something could not be listed, `most` is --max-delete.
+        notes = []
+        if self.spared:
+            notes.append(
+                f"not deleted at the destination: {format_count(len(self.spared), 'file')} "
+                f"({format_some(self.spared)}) that the source does not have: they are behind "
+                "links, where part of the source was left out, or named by a manifest that stays"
+            )
+        if blind and self.deletions:
+            notes.append(self.nothing_deleted())
+            self.deletions = []
+        if most is not None and len(self.deletions) > most:
+            raise DestinationError(
+                f"{place}: {format_count(len(self.deletions), 'file')} would be deleted "
+                f"({format_some(self.deletions)}), and --max-delete allows {most}; nothing has "
+                "been done"
+            )
+        return notes
+
+    def nothing_deleted(self) -> str:
+        return (
+            "nothing is deleted at the destination "
+            f"({format_count(len(self.deletions), 'file')}), because something failed or could "
+            "not be listed"
+        )
+
     def spare(self, places: Collection[str]) -> None:
         self.spared += [path for path in self.deletions if lies_in(path, places)]
         self.deletions = [path for path in self.deletions if not lies_in(path, places)]
@@ -149,36 +177,6 @@ def why_not(path: str, named: Iterable[str], there: Collection[str], failed: Ite
             "the destination"
         )
     return ""
-
-
-def limit_deletions(plan: SyncPlan, place: str, blind: bool, most: int | None) -> list[str]:
-    """Take what may not be deleted out of a plan; return notes about that."""
-    # `blind` says that something could not be listed, `most` is --max-delete.
-    notes = []
-    if plan.spared:
-        notes.append(
-            f"not deleted at the destination: {format_count(len(plan.spared), 'file')} "
-            f"({format_some(plan.spared)}) that the source does not have: they are behind links, "
-            "where part of the source was left out, or named by a manifest that stays"
-        )
-    if blind and plan.deletions:
-        notes.append(nothing_deleted(plan.deletions))
-        plan.deletions = []
-    if most is not None and len(plan.deletions) > most:
-        raise DestinationError(
-            f"{place}: {format_count(len(plan.deletions), 'file')} would be deleted "
-            f"({format_some(plan.deletions)}), and --max-delete allows {most}; nothing has been "
-            "done"
-        )
-    return notes
-
-
-def nothing_deleted(paths: Sequence[str]) -> str:
-    """Say that files stay because something else went wrong."""
-    return (
-        f"nothing is deleted at the destination ({format_count(len(paths), 'file')}), because "
-        "something failed or could not be listed"
-    )
 
 
 def lies_in(path: str, places: Collection[str]) -> bool:

@@ -6,25 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from glob import escape
 from shlex import quote
-from typing import TypeVar
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt, parse_manifest
-from dsprep.errors import (
-    DestinationError,
-    DsprepError,
-    Interrupted,
-    OptionError,
-    SourceError,
-    StoreError,
-)
+from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError, StoreError
 from dsprep.keywords import SyncOptions
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import copy, require_rights, upload
-from dsprep.storage.store import FATAL, Stored, crc32c_of, may_be_wrong
-from dsprep.storage.store import crc32c as crc32c_of_bytes
+from dsprep.storage.store import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
 from dsprep.syncing.plan import (
@@ -36,107 +27,25 @@ from dsprep.syncing.plan import (
     SyncReport,
     is_manifest,
     lies_in,
-    limit_deletions,
-    nothing_deleted,
     plan_sync,
     why_not,
 )
 from dsprep.syncing.sides import ROOT, Directory, Prefix, Side, require_idle
 from dsprep.units import format_count, format_size, format_some
 
-A = TypeVar("A")
-B = TypeVar("B")
-
 _BATCHES = 64  # files whose contents are compared are divided among so many calls
 _PAGE = 1000  # keys in a page of a listing
-
-
-@dataclass(frozen=True)
-class Mover:
-    """Moves files from one side to the other; at least one of both is on S3."""
-
-    source: Side
-    destination: Side
-    way: TransferOptions
-
-    def parts(self, pair: Pair) -> int:
-        if isinstance(self.source, Prefix) and isinstance(self.destination, Prefix):
-            return len(plan_copy(pair.source.size))
-        return len(plan_parts(pair.source.size, self.way.part_size, pair.path))
-
-    def requests(self, parts: Sequence[int]) -> Requests:
-        """Estimate the requests for files of these numbers of parts."""
-        total, several = sum(parts), sum(count > 1 for count in parts)
-        if isinstance(self.destination, Directory):  # several parts take a HEAD more
-            return Requests(0, total + several, total)
-        # Several parts take a search, a beginning and a completion; a copy a HEAD of both objects.
-        heads = 2 * len(parts) if isinstance(self.source, Prefix) else several
-        return Requests(total + 3 * several, heads, total)
-
-    def send(self, pair: Pair, crc32c: int | None) -> int:
-        """Transfer a file; return the number of its bytes that an earlier run had sent."""
-        # `crc32c` is that in a manifest.
-        source, destination = self.source, self.destination
-        if isinstance(source, Directory):
-            assert isinstance(destination, Prefix)
-            key = destination.prefix + pair.path
-            done = upload(source.root / pair.path, destination.store, key, self.way, crc32c)
-        elif isinstance(destination, Directory):
-            path, key = destination.root / pair.path, pair.source.key
-            done = download(source.store, key, path, self.way, pair.source, crc32c)
-        else:
-            self._copy(source, destination, pair, crc32c)
-            return 0
-        return done.stored.size - done.moved
-
-    def _copy(self, source: Prefix, destination: Prefix, pair: Pair, crc32c: int | None) -> None:
-        """Let the server copy the object that was listed, with the crc32c in its manifest."""
-        name, key = source.name(pair.path), pair.source.key
-        stored = source.store.stat(key)
-        if stored is None or stored.etag != pair.source.etag:
-            raise StoreError(f"{name}: has changed since it was listed", "exists")
-        if crc32c is not None:
-            _require(crc32c, source, stored, name)
-        new_key = destination.prefix + pair.path
-        copied = copy(source.store, key, destination.store, new_key, self.way)
-        if crc32c is not None:
-            _require(crc32c, destination, copied.stored, name, proven=True)
-
-    def publish(self, pair: Pair, data: bytes, new: bool) -> None:
-        """Publish a manifest that has been read."""
-        # On S3, it replaces only the one that was found there, or none if `new`.
-        if isinstance(self.destination, Directory):
-            self.send(pair, crc32c_of_bytes(data))
-            return
-        guard = "" if new or pair.found is None else pair.found.etag
-        self.destination.store.publish(self.destination.prefix + pair.path, data, guard)
-        name = self.destination.name(pair.path)
-        self.way.events("moved", name=name, bytes=len(data))
-        self.way.events("end", name=name, bytes=len(data), proof="md5")
-
-
-def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
-    """Raise if an object does not have the crc32c in its manifest."""
-    known = crc32c_of(stored)
-    doubtful = proven if known is None else known != expected and may_be_wrong(stored)
-    if doubtful:
-        known = side.content(stored).read_crc32c()
-    if known not in (None, expected):
-        raise StoreError(
-            f"{name}: is not what its manifest names: its crc32c is {known:08x}, and "
-            f"{expected:08x} is right; check it with dsprep verify",
-            "damaged",
-        )
 
 
 class Sync:
     """One run, from one side to the other. Its steps are methods, in the order of `run`."""
 
-    def __init__(self, mover: Mover, options: SyncOptions) -> None:
-        self._mover, self._options, self._filters = mover, options, Filters(options.rules)
-        self._source, self._destination = mover.source, mover.destination
-        self._pace = mover.way.pace
-        self._report = SyncReport(mover.source.name(""), mover.destination.name(""))
+    def __init__(
+        self, source: Side, destination: Side, way: TransferOptions, options: SyncOptions
+    ) -> None:
+        self._source, self._destination, self._way, self._pace = source, destination, way, way.pace
+        self._options, self._filters = options, Filters(options.rules)
+        self._report = SyncReport(source.name(""), destination.name(""))
         self._notes = self._report.notes
         self._arrived: set[str] = set()
         self._failures: list[Failure] = []  # beside what could not be listed
@@ -147,7 +56,7 @@ class Sync:
         self._make_plan()
         self._settle_manifests()
         blind, most = bool(report.failures), self._options.max_delete
-        report.notes += limit_deletions(self._plan, report.destination, blind, most)
+        report.notes += self._plan.limit_deletions(report.destination, blind, most)
         self._describe_plan()
         if not self._options.dry_run:
             self._carry_out()
@@ -260,13 +169,13 @@ class Sync:
             for path in sorted(plan.withdrawn)
         ]
         report.sent = [
-            Send(pair.path, pair.source.size, by, self._mover.parts(pair))
+            Send(pair.path, pair.source.size, by, self._count_parts(pair))
             for pair, by in sorted(plan.sends)
         ]
         report.bytes = plan.bytes
         report.same = Counter(plan.same.values())
         report.deleted, report.left = plan.deletions, self._ours.left
-        requests = self._mover.requests([send.parts for send in report.sent])
+        requests = self._estimate([send.parts for send in report.sent])
         pages = max(1, -(-len(self._theirs.files) // _PAGE))
         report.requests = requests._replace(writes=requests.writes + pages)
 
@@ -285,12 +194,13 @@ class Sync:
         """Send what is to be sent, in the order in which it may be seen."""
         plan = self._plan
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
-        require_idle(self._destination, self._theirs.leases, changed, self._mover.way)
+        require_idle(self._destination, self._theirs.leases, changed, self._way)
         if plan.sends:
-            self._mover.way.events("plan", files=len(plan.sends), bytes=plan.bytes)
+            self._way.events("plan", files=len(plan.sends), bytes=plan.bytes)
             if isinstance(self._destination, Prefix):  # the first file makes a local directory
                 require_rights(self._destination.store, self._destination.prefix)
-        self._withdraw()
+        if plan.withdrawn:
+            self._withdraw()
         shards, indexes, manifests = plan.by_rank()
         self._send(shards)
         self._send(indexes)
@@ -298,8 +208,6 @@ class Sync:
 
     def _withdraw(self) -> None:
         """Remove the manifests that would be wrong during this run."""
-        if not self._plan.withdrawn:
-            return
 
         def require_true(pair: Pair) -> None:
             expected = self._checksums.get(pair.path)
@@ -322,7 +230,7 @@ class Sync:
         def send(pair: Pair) -> int:
             resumed = 0
             with self._one_failure(pair.path):
-                resumed = self._mover.send(pair, self._checksums.get(pair.path))
+                resumed = self.transfer(pair, self._checksums.get(pair.path))
                 self._arrived.add(pair.path)
             return resumed
 
@@ -334,7 +242,7 @@ class Sync:
         try:
             yield
         except (DsprepError, OSError) as error:
-            if _stops_all(error):
+            if stops_all(error):
                 raise
             self._failures.append(Failure(path, str(error)))
 
@@ -350,7 +258,7 @@ class Sync:
                 if why:
                     raise DestinationError(why)
                 new = path in self._plan.withdrawn
-                self._mover.publish(pair, self._documents[path], new)
+                self._publish_one(pair, self._documents[path], new)
                 self._arrived.add(path)
             if path not in self._arrived:
                 with self._one_failure(path):
@@ -404,7 +312,7 @@ class Sync:
         """Delete what the source has not, if everything before went well."""
         paths, self._report.deleted = self._plan.deletions, []
         if paths and self._failures:
-            self._notes.append(nothing_deleted(paths))
+            self._notes.append(self._plan.nothing_deleted())
             return
         withdrawn = self._plan.withdrawn
         deleted = [path for path in paths if path in withdrawn]
@@ -435,7 +343,7 @@ class Sync:
                 stored = remote.store.stat(remote.prefix + path)
                 return prove(content, stored, lambda stored: remote.content(stored).read_crc32c())
             except DsprepError as error:
-                if _stops_all(error):
+                if stops_all(error):
                     raise
                 return "", str(error)
 
@@ -451,6 +359,68 @@ class Sync:
                 read[not problem].append(path)
         self._note_read_back(read[True], read[False])
 
+    def _count_parts(self, pair: Pair) -> int:
+        if isinstance(self._source, Prefix) and isinstance(self._destination, Prefix):
+            return len(plan_copy(pair.source.size))
+        return len(plan_parts(pair.source.size, self._way.part_size, pair.path))
+
+    def _estimate(self, parts: Sequence[int]) -> Requests:
+        """Estimate the requests for files of these numbers of parts."""
+        total, several = sum(parts), sum(count > 1 for count in parts)
+        if isinstance(self._destination, Directory):  # several parts take a HEAD more
+            return Requests(0, total + several, total)
+        # Several parts take a search, a beginning and a completion; a copy a HEAD of both objects.
+        heads = 2 * len(parts) if isinstance(self._source, Prefix) else several
+        return Requests(total + 3 * several, heads, total)
+
+    def transfer(self, pair: Pair, crc32c: int | None) -> int:
+        """Transfer a file; return the number of its bytes that an earlier run had sent."""
+        # `crc32c` is that in a manifest.
+        source, destination = self._source, self._destination
+        if isinstance(source, Directory):
+            assert isinstance(destination, Prefix)
+            key = destination.prefix + pair.path
+            done = upload(source.root / pair.path, destination.store, key, self._way, crc32c)
+        elif isinstance(destination, Directory):
+            path, key = destination.root / pair.path, pair.source.key
+            done = download(source.store, key, path, self._way, pair.source, crc32c)
+        else:
+            name, stored = source.name(pair.path), source.store.stat(pair.source.key)
+            if stored is None or stored.etag != pair.source.etag:
+                raise StoreError(f"{name}: has changed since it was listed", "exists")
+            _require(crc32c, source, stored, name)
+            key = destination.prefix + pair.path
+            done = copy(source.store, stored, destination.store, key, self._way)
+            _require(crc32c, destination, done.stored, name, proven=True)
+        return done.stored.size - done.moved
+
+    def _publish_one(self, pair: Pair, data: bytes, new: bool) -> None:
+        # On S3, it replaces only the one that was found there, or none if `new`.
+        if isinstance(self._destination, Directory):
+            self.transfer(pair, crc32c(data))
+            return
+        guard = "" if new or pair.found is None else pair.found.etag
+        self._destination.store.publish(self._destination.prefix + pair.path, data, guard)
+        name = self._destination.name(pair.path)
+        self._way.events("moved", name=name, bytes=len(data))
+        self._way.events("end", name=name, bytes=len(data), proof="md5")
+
+
+def _require(
+    expected: int | None, side: Prefix, stored: Stored, name: str, proven: bool = False
+) -> None:
+    """Raise if an object does not have the crc32c in its manifest, if that names one."""
+    known = stored.any_crc32c
+    doubtful = proven if known is None else known != expected and stored.may_be_wrong
+    if doubtful and expected is not None:
+        known = side.content(stored).read_crc32c()
+    if None not in (expected, known) and known != expected:
+        raise StoreError(
+            f"{name}: is not what its manifest names: its crc32c is {known:08x}, and "
+            f"{expected:08x} is right; check it with dsprep verify",
+            "damaged",
+        )
+
 
 def manifests_in(
     paths: Iterable[str], read: Callable[[str], bytes]
@@ -464,8 +434,3 @@ def manifests_in(
             files = parse_manifest(data, path).every_file()
             found[path] = {beside + file.name: file for file in files}
     return found
-
-
-def _stops_all(error: Exception) -> bool:
-    """Whether all other files would meet this error, too."""
-    return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)

@@ -21,7 +21,7 @@ from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import Stored, crc32c, is_whole, known_crc32c, may_be_wrong
+from dsprep.storage.store import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.plan import Failure, Left
 
@@ -86,37 +86,38 @@ class Directory:
             path = f"{below}/{entry.name}" if below else entry.name
             if is_scratch(entry.name):
                 found.unfinished.append(path)
-            elif entry.name.encode(errors="ignore").decode() != entry.name:
-                found.left.append(Left(path, "its name is not UTF-8, as keys have to be"))
-            elif entry.is_symlink() and not self.follow:
-                found.left.append(Left(path, "is a link (--no-follow-symlinks)"))
-            else:
-                self._add(entry, path, found, above)
+            elif why := self._add(entry, path, found, above):
+                found.left.append(Left(path, why))
 
     def _add(
         self, entry: os.DirEntry[str], path: str, found: Listing, above: set[tuple[int, int]]
-    ) -> None:
+    ) -> str:
+        """Add an entry, or all below it; return why it is left out."""
+        if entry.name.encode(errors="ignore").decode() != entry.name:
+            return "its name is not UTF-8, as keys have to be"
+        if entry.is_symlink() and not self.follow:
+            return "is a link (--no-follow-symlinks)"
         try:
             status = entry.stat()
         except OSError as error:
             if entry.is_symlink() and error.errno in _BROKEN:
-                found.left.append(Left(path, "is a link to what is not there"))
-            elif error.errno == errno.ENOENT:
-                found.left.append(Left(path, "was deleted just now"))
-            else:
-                found.unseen.append(Left(path, f"cannot be looked at ({error.strerror})"))
-            return
+                return "is a link to what is not there"
+            if error.errno == errno.ENOENT:
+                return "was deleted just now"
+            found.unseen.append(Left(path, f"cannot be looked at ({error.strerror})"))
+            return ""
         place = (status.st_dev, status.st_ino)
         if stat.S_ISREG(status.st_mode):
             found.files[path] = Stored(path, status.st_size, status.st_mtime)
-        elif not stat.S_ISDIR(status.st_mode):
-            found.left.append(Left(path, "is neither a file nor a directory"))
-        elif place in above:
-            found.left.append(Left(path, "is a link to a directory that it is in"))
-        else:
-            if entry.is_symlink():
-                found.linked.add(path)
-            self._walk(path, found, above | {place})
+            return ""
+        if not stat.S_ISDIR(status.st_mode):
+            return "is neither a file nor a directory"
+        if place in above:
+            return "is a link to a directory that it is in"
+        if entry.is_symlink():
+            found.linked.add(path)
+        self._walk(path, found, above | {place})
+        return ""
 
     def read(self, path: str) -> bytes:
         try:
@@ -127,7 +128,6 @@ class Directory:
             raise SourceError(f"{self.name(path)}: cannot be read ({error.strerror})") from None
 
     def content(self, file: Stored, crc32c: int | None = None) -> Content:
-        """Return what compares a file's contents; ``crc32c`` is that in a manifest."""
         return _FileContent(self.root / file.key, crc32c, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
@@ -171,7 +171,6 @@ class Prefix:
         return found
 
     def why_empty(self) -> str:
-        """Return what to say if there are no objects below the prefix."""
         above, _, name = self.prefix.rstrip("/").rpartition("/")
         if not name or self.store.stat(self.prefix.rstrip("/")) is None:
             return "holds nothing"
@@ -184,7 +183,7 @@ class Prefix:
         """Read a small object, again if the bytes do not match its checksum."""
         for _ in range(_TRIES):
             data, stored = self.store.read(self.prefix + path)
-            if is_whole(data, stored):
+            if stored.is_whole(data):
                 return data
         raise StoreError(
             f"{self.name(path)}: the bytes do not match the crc32c or MD5 that is stored there",
@@ -192,7 +191,6 @@ class Prefix:
         )
 
     def content(self, file: Stored, crc32c: int | None = None) -> Content:
-        """Return what compares an object's contents, by what S3 keeps about it."""
         return _ObjectContent(file, self.store, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
@@ -300,15 +298,15 @@ class _ObjectContent:
         return self.stored.md5
 
     @cached_property
-    def looked(self) -> Stored | None:
-        return self.store.stat(self.stored.key)
+    def looked(self) -> Stored:
+        return self.store.stat(self.stored.key) or self.stored
 
     @property
     def may_be_wrong(self) -> bool:
-        return self.looked is not None and may_be_wrong(self.looked)
+        return self.looked.may_be_wrong
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        return None if self.looked is None else known_crc32c(self.looked)
+        return self.looked.known_crc32c
 
     def read_crc32c(self) -> int:
         (value,) = read_back(self.store, [self.stored], self.pace)

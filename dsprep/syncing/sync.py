@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dsprep.arguments import AnyPath, public
+from dsprep.arguments import AnyPath
 from dsprep.errors import (
     DestinationError,
     DestinationStoreError,
@@ -20,9 +20,9 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
-from dsprep.keywords import SyncOptions, called_with
+from dsprep.keywords import Options, SyncOptions, called_with, field, option
 from dsprep.options import require_effect
-from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.location import Location, location_of, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
@@ -30,7 +30,7 @@ from dsprep.storage.s3.upload import probe
 from dsprep.storage.store import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
 from dsprep.syncing.plan import SyncReport
-from dsprep.syncing.run import Mover, Sync
+from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.units import format_count, parse_size
 
@@ -57,7 +57,8 @@ def sync(options: SyncOptions) -> SyncReport:
         Interrupted: If it is stopped; calling again goes on.
     """
     source, destination = options.source, options.destination
-    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
+    ours, theirs = location_of(source), location_of(destination)
+    facts = {"local_source": ours is None, "remote": theirs is not None}
     require_effect("sync", options.given, **facts)
     tally = Tally(options.events or ignore, keep=not options.abort_on_exit)
     concurrency, bandwidth = options.concurrency or DEFAULT_CONCURRENCY, options.bandwidth or 0.0
@@ -65,31 +66,24 @@ def sync(options: SyncOptions) -> SyncReport:
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
     config = replace(options.config or S3Config(), connections=concurrency + _SPARE)
+    part_size = parse_size(options.part_size) if options.part_size else 0
     stores: list[S3Store] = []
 
-    def side(text: str, role: type[StoreError], to_files: bool, follow: bool) -> Side:
-        if not is_s3(text):
+    def side(text: str, place: Location | None, role: type[StoreError], follow: bool) -> Side:
+        if place is None:
             path = Path(text)
             single = path.name if path.is_file() else None
             return Directory(path.parent if single else path, single, follow, pace)
-        url = parse_url(text)
-        store = S3Store(url.bucket, config, wait=pace.wait, events=tally, role=role)
+        store = S3Store(place.bucket, config, wait=pace.wait, events=tally, role=role)
         stores.append(store)
-        return Prefix(store, _prefix_of(url.key), to_files, pace)
+        return Prefix(store, place.prefix, theirs is None, pace)
 
-    _require_apart(source, destination)
+    _require_apart(options, ours, theirs)
     try:
-        ours = side(source, SourceStoreError, not is_s3(destination), options.follow_links)
-        theirs = side(destination, DestinationStoreError, to_files=False, follow=True)
-        if options.delete and isinstance(ours, Directory) and ours.single is not None:
-            raise OptionError(f"{source}: is a file; --delete goes with a directory")
-        if not stores:
-            raise OptionError(
-                "SRC and DST are both local: one of them must be like s3://bucket/prefix"
-            )
-        part_size = parse_size(options.part_size) if options.part_size else 0
-        mover = Mover(ours, theirs, TransferOptions(pace, tally, part_size, tally.keep))
-        return Sync(mover, options).run()
+        source_side = side(source, ours, SourceStoreError, options.follow_links)
+        destination_side = side(destination, theirs, DestinationStoreError, follow=True)
+        way = TransferOptions(pace, tally, part_size, tally.keep)
+        return Sync(source_side, destination_side, way, options).run()
     except (KeyboardInterrupt, Interrupted):
         pace.stop()
         raise Interrupted(
@@ -106,22 +100,21 @@ def sync(options: SyncOptions) -> SyncReport:
             store.close()
 
 
-def _require_apart(source: str, destination: str) -> None:
+def _require_apart(options: SyncOptions, ours: Location | None, theirs: Location | None) -> None:
     """Refuse a destination that is the source, lies in it, has it inside, or is a file."""
-    if not is_s3(source) and not os.path.exists(source):
+    source, destination = options.source, options.destination
+    if ours is None and not os.path.exists(source):
         raise SourceError(f"{source}: does not exist")
-    if not is_s3(destination) and os.path.lexists(destination) and not os.path.isdir(destination):
+    if theirs is None and os.path.lexists(destination) and not os.path.isdir(destination):
         raise DestinationError(f"{destination}: is not a directory; name the one to sync to")
-    if is_s3(source) and is_s3(destination):
-        ours, theirs = parse_url(source), parse_url(destination)
-        one, other = _prefix_of(ours.key), _prefix_of(theirs.key)
-        if ours.bucket == theirs.bucket and (one.startswith(other) or other.startswith(one)):
+    if ours is not None and theirs is not None and ours.bucket == theirs.bucket:
+        one, other = ours.prefix, theirs.prefix
+        if one.startswith(other) or other.startswith(one):
             raise OptionError(f"{destination}: is {source} itself, or one lies in the other")
-
-
-def _prefix_of(key: str) -> str:
-    """Return what the keys below a location begin with."""
-    return key if not key or key.endswith("/") else key + "/"
+    if ours is None and options.delete and os.path.isfile(source):
+        raise OptionError(f"{source}: is a file; --delete goes with a directory")
+    if ours is None and theirs is None:
+        raise OptionError("SRC and DST are both local: one of them must be like s3://bucket/prefix")
 
 
 class Tally:
@@ -177,50 +170,43 @@ class Orphan:
     aborted: bool
 
 
-@public
-def clean_uploads(
-    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
-) -> list[Orphan]:
-    """Abort one's own unfinished uploads; those of others are left alone.
+class CleanOptions(Options):
+    """The options of :func:`clean_uploads`."""
 
-    Args:
-        place: ``s3://bucket/prefix``.
-        older_than: Seconds.
-        dry_run: Whether they are only listed.
-        config: How S3 is reached.
+    place: AnyPath = field(kw_only=False)
+    older_than: float = option("", "Minimum age of the uploads in seconds.", default=0.0)
+    dry_run: bool = option("", "Abort nothing.", default=False)
+    config: S3Config | None = None  # how S3 is reached
+
+
+@called_with(CleanOptions)
+def clean_uploads(options: CleanOptions) -> list[Orphan]:
+    """Abort your own unfinished uploads below ``place``, a location like ``s3://bucket/prefix``.
+
+    Returns:
+        The uploads.
 
     Raises:
-        OptionError: If it is not on S3.
-        StoreError: If it is refused.
+        OptionError: If the location is not on S3.
+        StoreError: If S3 refuses a request.
     """
-    url = parse_url(place)
-    with closing(S3Store(url.bucket, config, role=DestinationStoreError)) as store:
-        return abort_uploads(store, url.key, older_than, dry_run)
-
-
-def abort_uploads(
-    store: S3Store, place: str, older_than: float = 0.0, dry_run: bool = False
-) -> list[Orphan]:
-    """Abort one's own unfinished uploads."""
     # An upload is one's own if its initiator is that of an upload begun now, which also shows the
     # server's time. If the server names no initiators, all uploads below the place are one's own.
-    below = _prefix_of(place)
-    mine = None if dry_run else probe(store, below)
-    now = time.time() if mine is None else mine.initiated
-    found = []
-    for upload in store.list_uploads(place):
-        is_below = upload.key == place or upload.key.startswith(below)
-        is_own = mine is None or upload.initiator == mine.initiator
-        age = now - upload.initiated
-        if not (is_below and is_own and age >= older_than):
-            continue
-        parts = store.parts(upload)
-        if parts is None:  # it has ended meanwhile
-            continue
-        size, url = sum(part.size for part in parts), store.url(upload.key)
-        found.append(
-            Orphan(url, upload.id, age, upload.initiator, len(parts), size, aborted=not dry_run)
-        )
-        if not dry_run:
-            store.abort(upload)
+    url, found = parse_url(options.place), []
+    with closing(S3Store(url.bucket, options.config, role=DestinationStoreError)) as store:
+        mine = None if options.dry_run else probe(store, url.prefix)
+        now = time.time() if mine is None else mine.initiated
+        for upload in store.list_uploads(url.key):
+            is_below = upload.key == url.key or upload.key.startswith(url.prefix)
+            is_own = mine is None or upload.initiator == mine.initiator
+            age, name = now - upload.initiated, store.url(upload.key)
+            if not (is_below and is_own and age >= options.older_than):
+                continue
+            parts = store.parts(upload)
+            if parts is None:  # it has ended meanwhile
+                continue
+            size, aborted = sum(part.size for part in parts), not options.dry_run
+            found.append(Orphan(name, upload.id, age, upload.initiator, len(parts), size, aborted))
+            if aborted:
+                store.abort(upload)
     return found

@@ -23,33 +23,20 @@ from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
 from dsprep.storage.files import read_bytes, short_names
 from dsprep.units import format_count, format_some
-from dsprep.verifying.inspection import (
-    MISSING,
-    WIDTH,
-    Digested,
-    Digester,
-    SourceTask,
-    Understood,
-    digest_source,
-)
+from dsprep.verifying.inspection import MISSING, WIDTH, Digested, Understood, digest_source
 from dsprep.verifying.report import Problem
 from dsprep.verifying.shards import Shards
-from dsprep.workers.pool import Pool, Report
+from dsprep.workers.pool import Pool
+from dsprep.workers.worker import Report
 
 _TASKS_PER_WORKER = 16
 
 _MAX_CLASSES = 20  # classes that have other names in the source; more are not the same classes
 _MIN_SHARE = 0.5  # share of the samples of a part that a source holds, if the part was made of it
 
-_COLUMNS = {
-    "name": pl.String(),
-    "digests": pl.Binary(),
-    "reason": pl.String(),
-    "key": pl.String(),
-    "file": pl.String(),
-    "offset": pl.Int64(),
-}
-"""The columns of samples that were digested; see :data:`dsprep.verifying.inspection.Digested`."""
+# The columns of samples that were digested.
+_TEXTS = dict.fromkeys(("name", "digests", "reason", "key", "file", "offset"), pl.String())
+_COLUMNS = _TEXTS | {"digests": pl.Binary(), "offset": pl.Int64()}
 
 
 @dataclass(frozen=True)
@@ -90,7 +77,6 @@ def prepare(
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
     catalog, _ = read_source(_as_recorded(against, shards, understood), pool.map)
     settled, reader = catalog.settled, catalog.reader
-    assert settled is not None
     require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
     base: Schema = understood.schema
     if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
@@ -107,7 +93,7 @@ def prepare(
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-        catalog = replace(catalog, from_rows=catalog.from_rows | {"label"})
+        catalog = replace(catalog, overridden=catalog.overridden | {"label"})
     pipeline = Pipeline(
         catalog.reader,
         settled.schema,
@@ -115,7 +101,7 @@ def prepare(
         Images(check="none", max_pixels=made.max_pixels),
         made.key,
         catalog.classes,
-        from_rows=catalog.from_rows,
+        overridden=catalog.overridden,
     )
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     problems = [
@@ -138,7 +124,7 @@ def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Sou
         look_all=choice.look_all or not (understood.enforced or choice.schema),
         label_type="text" if is_text else choice.label_type,
     )
-    return replace(against, choice=choice, needs_names=True)
+    return against.replace(choice=choice, needs_names=True)
 
 
 def _match_fields(
@@ -158,7 +144,7 @@ def _match_fields(
         if name is None and not (role == LABEL and made.known) and field.name not in FACTS:
             extra.append(field.name)
             continue
-        bits = layout.label_bits if role == LABEL else layout.float_bits
+        bits = layout.limits.label_bits if role == LABEL else layout.limits.float_bits
         kind = field.type if bits > 32 else field.type.replace("float64", "float32")
         fields.append(replace(field, type=kind))
         if name is not None and name != field.name:
@@ -255,7 +241,6 @@ def _parts(manifest: Manifest | None) -> dict[str, int]:
 
 
 def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame:
-    """Return samples as a table."""
     # `content` tells samples without names apart: the digest of the image or, if images are not
     # compared, of all fields.
     table = pl.DataFrame(list(zip(*digested, strict=True)), schema=_COLUMNS, orient="col")
@@ -269,35 +254,29 @@ def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame
 
 def _digest_source(comparison: Comparison, pool: Pool, report: Report) -> pl.DataFrame:
     """Digest the samples of the source, as they would be in the shards."""
-    catalog, pipeline = comparison.catalog, comparison.pipeline
-    digester = Digester(comparison.fields, comparison.names, pipeline.schema)
+    shards, catalog, pipeline = comparison.shards, comparison.catalog, comparison.pipeline
+    known, columns = pipeline.schema.by_name, []
+    for field in comparison.fields:
+        name = comparison.names.get(field.name, field.name)
+        converts = name in known and known[name].type != field.type
+        columns.append((name, field.type, converts))
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
-    tasks = (SourceTask(pipeline, catalog.slice(at, share).rows(), digester) for at in starts)
+    tasks = ((pipeline, catalog.slice(at, share).rows(), tuple(columns)) for at in starts)
     digested = [row for rows in pool.map(digest_source, tasks, report) for row in rows]
-    samples = _table(digested, comparison).select("name", "digests", "content", "reason")
-    rejected = _is_rejected(comparison).alias("rejected")
-    return samples.with_columns(catalog.table["path"], rejected)
-
-
-def _is_rejected(comparison: Comparison) -> pl.Series:
-    """Return which samples of the source have been rejected, by path or by place in a shard."""
-    shards, catalog = comparison.shards, comparison.catalog
+    reports = shards.manifest.names() if shards.manifest else ()
     paths: list[str] = []
-    for file in shards.manifest.files if shards.manifest else ():
-        path = shards.directory / file.name
-        if file.name.endswith("rejects.jsonl") and path.exists():
-            with suppress(SourceError, OSError):  # it has changed, which is reported already
-                paths = [reject.path for reject in parse_rejects(read_bytes(str(path)), "")]
-            break
-    rejected = catalog.table["path"].is_in(paths)
-    files = catalog.reader.sources()
+    if (file := shards.destination.companion("rejects.jsonl")).name in reports:
+        with suppress(SourceError, OSError):  # it is missing or changed, which is reported already
+            paths = [reject.path for reject in parse_rejects(read_bytes(str(file)), "")]
+    rejected, files = catalog.table["path"].is_in(paths), catalog.reader.sources()
     if catalog.has_places and files:  # what a sample is called before it is read
         stems = pl.Series([shard_stem(name) for name in short_names(files)])
         number = catalog.table.select(pl.int_range(pl.len()).over("file")).to_series()
         names = stems.gather(catalog.table["file"]) + "-" + number.cast(pl.String).str.zfill(7)
         rejected |= names.is_in(paths)
-    return rejected
+    samples = _table(digested, comparison).select("name", "digests", "content", "reason")
+    return samples.with_columns(catalog.table["path"], rejected=rejected)
 
 
 def _of_source(
@@ -328,13 +307,10 @@ def _of_source(
 def _difference(row: Mapping[str, Any], comparison: Comparison) -> str:
     """Say in which fields a sample differs from that of the source."""
     path = row["path"]
-    lacks: list[str] = []
-    invents: list[str] = []
-    differs: list[str] = []
+    lacks, invents, differs = list[str](), list[str](), list[str]()
     for at, field in enumerate(comparison.fields):
-        own, other = (
-            row[it][at * WIDTH : (at + 1) * WIDTH] for it in ("digests", "digests_source")
-        )
+        here = slice(at * WIDTH, (at + 1) * WIDTH)
+        own, other = row["digests"][here], row["digests_source"][here]
         if own != other:
             into = lacks if own == MISSING else invents if other == MISSING else differs
             into.append(comparison.roles.get(field.name) or f"field {field.name!r}")

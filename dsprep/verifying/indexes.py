@@ -31,8 +31,8 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME, Member
 from dsprep.storage.local import open_regular, write_whole
 from dsprep.storage.store import crc32c
-from dsprep.verifying.report import IndexFile, Problem, counted, problem_of
-from dsprep.workers.pool import Report
+from dsprep.verifying.report import IndexFile, Problem, problem_of
+from dsprep.workers.worker import Report, counted
 
 Difference = Callable[[bytes], str | None]
 """Says what is wrong with the bytes of an index; None if they are right."""
@@ -45,8 +45,6 @@ _PLAIN = re.compile(r"[!-\[\]-~]+")
 _BLANK = re.compile(r"[ \t\n\v\f\r]")  # what ends a word in C++
 
 _LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 92: "\\"}
-
-
 _ESCAPED = [
     chr(byte)
     if 0x20 < byte < 0x7F and byte not in _LETTERS
@@ -135,10 +133,8 @@ def wids_difference(data: bytes, shards: Sequence[ShardFacts]) -> str | None:
         name = str(have.get("url")).rpartition("/")[2]
         if name != want.name:
             return f"lists {name:.200}, where {want.name} should be"
-        for what, says, is_so in (
-            ("samples", have.get("nsamples"), want.samples),
-            ("bytes", have.get("filesize"), want.bytes),
-        ):
+        for what, entry in (("samples", "nsamples"), ("bytes", "filesize")):
+            says, is_so = have.get(entry), getattr(want, what)
             if says != is_so:
                 return f"says that {want.name} has {says!s:.30} {what}, but it has {is_so}"
     if len(listed) != len(shards):
@@ -218,7 +214,7 @@ def make_index(task: IndexTask, report: Report) -> IndexedShard:
     """Read a shard, and make its index if it is whole."""
     found, path = IndexedShard(), Path(task.path)
     try:
-        with ShardStream(task.path) if task.whole else ShardStream.of_headers(task.path) as stream:
+        with ShardStream(task.path, headers=not task.whole) as stream:
             found.compressed = stream.compressed
             data, difference = _draft(task, stream, found, report)
             found.bytes = path.stat().st_size

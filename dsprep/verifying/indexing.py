@@ -6,13 +6,12 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
-from dsprep.dataset.recorded import options_of_others
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
 from dsprep.formats.base import Format, ShardFacts
@@ -21,7 +20,7 @@ from dsprep.lists.store import read_classes
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
-from dsprep.storage.local import ScratchLock, read_whole, sync_directory
+from dsprep.storage.local import ScratchLock, read_whole, sync_path
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.verifying.indexes import (
@@ -35,7 +34,7 @@ from dsprep.verifying.indexes import (
 )
 from dsprep.verifying.options import IndexOptions
 from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
-from dsprep.verifying.shards import Shards, find_shards, strays, without_record
+from dsprep.verifying.shards import Shards, find_shards, strays, without_manifest
 from dsprep.workers.pool import Pool, available_cores
 
 _NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
@@ -52,7 +51,7 @@ def index(options: IndexOptions) -> IndexReport:
     Returns:
         What was done; shards that are damaged are in there, not raised.
     """
-    dest, kinds, overwrite = options.dest, options.kinds, options.overwrite
+    dest = options.dest
     require_effect("shard index", options.given)
     began = time.monotonic()
     if is_s3(dest):
@@ -63,29 +62,24 @@ def index(options: IndexOptions) -> IndexReport:
     state = "checked" if options.check else "planned" if options.dry_run else "indexed"
     found = find_shards(dest)
     lost = [Problem(*stray) for stray in strays(dest, found)]
-    if lost and overwrite and found[0].destination.single is None:
-        found, lost = [without_record(found[0])], []
+    if lost and options.overwrite and found[0].destination.single is None:
+        found, lost = [without_manifest(found[0].destination)], []
     progress = options.progress or Progress()
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
-        parts = [_index(shards, kinds, overwrite, state, pool, progress) for shards in found]
+        parts = [_index(shards, options, state, pool, progress) for shards in found]
     return joined(dest, parts, lost, began)
 
 
 def _index(
-    shards: Shards,
-    asked: Sequence[str],
-    overwrite: bool,
-    state: str,
-    pool: Pool,
-    progress: Progress,
+    shards: Shards, options: IndexOptions, state: str, pool: Pool, progress: Progress
 ) -> IndexReport:
-    """Index one data set."""
     layout, directory = shards.made.layout, shards.directory
+    asked, overwrite = options.kinds, options.overwrite
     kinds = _suitable(asked, layout)
     if overwrite and shards.manifest:
         sizes = {directory / shard.name: shard.bytes for shard in shards.manifest.shards}
         if not all(path.is_file() and path.stat().st_size == sizes[path] for path in sizes):
-            shards = without_record(shards)
+            shards = without_manifest(shards.destination)
     taken = _clash(shards) if layout.shard_index in kinds else ""
     if taken and (layout.shard_index in asked or layout.shard_index == "mxnet"):
         raise DestinationError(taken)
@@ -111,10 +105,10 @@ def _index(
             difference = partial(wids_difference, shards=facts)
             settled.append(settle(directory / name, "wids", data, difference, scratch))
         problems += _mismatches(manifest, made)
-        if not problems:
-            settled += _settle_manifest(shards, made, settled, kinds, state, scratch)
+        if not problems and (manifest or "manifest" in kinds):
+            settled.append(_settle_manifest(shards, made, settled, state, scratch))
         if scratch is not None:
-            sync_directory(directory)
+            sync_path(directory)
     words = {} if state == "checked" else {"missing": "written", "wrong": "replaced"}
     files = [file._replace(state=words.get(file.state, file.state)) for file in settled]
     if state == "checked":
@@ -156,7 +150,7 @@ def _clash(shards: Shards) -> str:
     """Say which index would have the name of another shard's; empty if none would."""
     directory, layout = shards.directory, shards.made.layout
     owners = {index_name(name, layout): name for name in shards.names}
-    ours = {file.name for file in shards.manifest.every_file()} if shards.manifest else set()
+    ours = shards.manifest.names() if shards.manifest else set()
     for name in sorted(path.name for path in directory.iterdir()):
         other = format_of_file(name)
         if other is None or other is type(layout) or not other.shard_index:
@@ -174,15 +168,13 @@ def _require_own_name(shards: Shards, kinds: frozenset[str], overwrite: bool) ->
     """Refuse to write an index of all shards in the place of something else."""
     path = shards.directory / f"{data_set_name(shards)}.json"
     if "wids" in kinds and path.exists() and not overwrite:
-        try:
-            is_index = read_wids(read_whole(path)) is not None
-        except OSError:
-            is_index = False
-        if not is_index:
-            raise DestinationError(
-                f"{path}: has the name of the wids index, but is none; give --overwrite to replace "
-                "it, or --kind to write others"
-            )
+        with suppress(OSError):
+            if read_wids(read_whole(path)) is not None:
+                return
+        raise DestinationError(
+            f"{path}: has the name of the wids index, but is none; give --overwrite to replace it, "
+            "or --kind to write others"
+        )
 
 
 @contextmanager
@@ -211,34 +203,31 @@ def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> 
             for what in ("bytes", "samples"):
                 has, says = getattr(shard, what), getattr(receipt, what)
                 if has != says:
-                    message = f"has {has:,} {what}, but the manifest says {says:,}"
-                    yield Problem(receipt.name, message)
+                    wrong = f"has {has:,} {what}, but the manifest says {says:,}"
+                    yield Problem(receipt.name, wrong)
 
 
 def _settle_manifest(
     shards: Shards,
     made: Mapping[str, IndexedShard],
     settled: Sequence[IndexFile],
-    kinds: frozenset[str],
     state: str,
     scratch: Path | None,
-) -> list[IndexFile]:
+) -> IndexFile:
     """Write a manifest, or add to the one that is there what was written."""
     manifest, path = shards.manifest, shards.destination.manifest
     unknown = IndexFile(FileReceipt(path.name, 0, 0), "manifest", "missing")
-    if manifest is None and "manifest" not in kinds:
-        return []
     if manifest is None and scratch is None:
-        return [unknown]
+        return unknown
     new = [index.receipt for index in settled if index.state != "unchanged" or not manifest]
     updated = _with_indexes(manifest or _new_manifest(shards, made), made, new)
     if updated == manifest or (manifest and state == "checked"):
-        return [unknown._replace(state="unchanged")]
+        return unknown._replace(state="unchanged")
     now = settle(path, "manifest", updated.to_json().encode(), None, scratch)
     if manifest is not None:
         names = format_some([receipt.name for receipt in new])
         now = now._replace(state="updated", detail=f"tells of {names} now")
-    return [now]
+    return now
 
 
 def data_set_name(shards: Shards) -> str:
@@ -255,14 +244,11 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
     layout, directory = shards.made.layout, shards.directory
     receipts = []
     for name, shard in made.items():
-        sidecars = [shard.index.receipt] if shard.index else []
-        for suffix in layout.sidecar_suffixes:
-            path = directory / f"{name.removesuffix(layout.suffix)}{suffix}"
-            if path.name != index_name(name, layout) and path.is_file():
-                sidecars.append(FileReceipt.of(path))
-        receipts.append(
-            ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, tuple(sidecars))
-        )
+        index, stem = index_name(name, layout), name.removesuffix(layout.suffix)
+        beside = (directory / f"{stem}{suffix}" for suffix in layout.sidecar_suffixes)
+        others = [FileReceipt.of(path) for path in beside if path.name != index and path.is_file()]
+        sidecars = (*((shard.index.receipt,) if shard.index else ()), *others)
+        receipts.append(ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, sidecars))
     classes = shards.destination.companion("classes.txt")
     return Manifest(
         format=layout.name,
@@ -272,7 +258,12 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
         rejected=0,
         bytes=sum(shard.bytes for shard in made.values()),
         source="",
-        options=options_of_others(layout, shards.destination.single is not None),
+        # Nothing tells those of the program that wrote the shards.
+        options={
+            "format": {"name": layout.name},
+            "indexed": True,
+            "single_file": shards.destination.single is not None,
+        },
         shards=receipts,
         files=[FileReceipt.of(classes)] if classes.is_file() else [],
     )
@@ -281,7 +272,6 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
 def _with_indexes(
     manifest: Manifest, made: Mapping[str, IndexedShard], indexes: Sequence[FileReceipt]
 ) -> Manifest:
-    """Return a manifest that names indexes, too."""
     new = {receipt.name: receipt for receipt in indexes}
 
     def updated(files: Sequence[FileReceipt], own: Sequence[str]) -> list[FileReceipt]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import methodcaller
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -18,26 +17,26 @@ from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
-from dsprep.images.decode import make_check
+from dsprep.images.transform import make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
-from dsprep.schema import TYPES, Field, Reading, Schema, Type
+from dsprep.schema import TYPES, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
 from dsprep.verifying.indexes import mxnet_difference
-from dsprep.verifying.report import Problem, counted, problem_of
-from dsprep.workers.pool import Report
+from dsprep.verifying.report import Problem, problem_of
+from dsprep.workers.worker import Report, counted
 
-Digest: TypeAlias = bytes  # the digests of the fields of a sample, one after another
+# The names of fields in samples, their types in the shards, and whether values have other types in
+# the samples.
+Columns: TypeAlias = tuple[tuple[str, str, bool], ...]
+
+# A sample as a comparison needs it: what it is known by (key, path or id, as the format has it;
+# empty if unknown), the digests of its fields, why it has none, its key, its file and offset there.
+Digested: TypeAlias = tuple[str, bytes | None, str | None, str, str, int | None]
 
 WIDTH = 8  # bytes of a field's digest: a change goes unseen once in 2^64
 MISSING = bytes(WIDTH)  # the digest of a field that a sample does not have
-
-Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | None]"
-"""A sample as a comparison needs it: name, digest, why it has none, key, file, and offset there.
-
-A sample is known by its name: its key, path or id, as the format has it; empty if it is unknown.
-"""
 
 _MAX_PROBLEMS = 100
 """If more samples of a shard are wrong than this, the samples are not the reason."""
@@ -63,7 +62,7 @@ class Task(NamedTuple):
     understood: Understood
     decode: bool  # whether to decode every image
     max_pixels: int  # the maximum number of pixels of an image
-    digester: Digester | None  # digests every sample for a comparison; None if there is none
+    columns: Columns | None  # the fields to digest for a comparison; None if there is none
     listed: Sequence[Listed] = ()  # what the listing of a tree says of the samples
 
     @property
@@ -83,7 +82,7 @@ class Inspected:
     counts: Counter[str] = field(default_factory=Counter)  # how many samples have each field
     misfits: int = 0  # how many samples do not fit the schema
     misfit: str = ""  # why the first of them does not
-    digested: list[Digested] = field(default_factory=list)  # the samples, if there is a digester
+    digested: list[Digested] = field(default_factory=list)  # the samples, if they are compared
 
     def add(self, problem: Problem) -> None:
         """Add a problem, unless there are too many."""
@@ -113,7 +112,8 @@ def inspect(task: Task, report: Report) -> Inspected:
 def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: Report) -> None:
     """Check every sample, and the index that has their offsets."""
     layout, reading, pixels = task.layout, task.reading, task.understood.pixels
-    path, check, digester = Path(task.path), _checker(task, reading), task.digester
+    path, check = Path(task.path), _checker(task, reading)
+    digest_of = None if task.columns is None else digester(task.columns)
     ids, offsets = list[int](), list[int]()
     for offset, _, raw in counted(layout.read(stream), report, lambda: stream.offset):
         found.samples += 1
@@ -122,7 +122,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         sample, misfit = None, None
         if reading is not None:
             try:
-                sample = reading(pixels.encoded(raw) if pixels else raw)
+                sample = reading(pixels(raw) if pixels else raw)
             except BadSample as error:
                 misfit = str(error)
                 found.misfits += 1
@@ -133,8 +133,8 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
             found.counts.update(sample.fields.keys())
             for wrong in check(sample):
                 found.add(Problem(path.name, wrong, raw.key, offset))
-        if digester is not None:
-            digest = None if sample is None else digester(sample)
+        if digest_of is not None:
+            digest = None if sample is None else digest_of(sample)
             name = name_of(raw, layout)
             found.digested.append((name, digest, misfit, raw.key, path.name, offset))
     index = path.with_suffix(".idx")
@@ -153,9 +153,7 @@ def _checker(task: Task, reading: Reading | None) -> Callable[[Sample], Iterator
     label = schema.label_field
     names = label.names if label and label.type == "class" else ()
     images = [it.name for it in schema.fields if it.type == "image"]
-    check_own = make_check(
-        "decode", readable=task.layout.readable_images, max_pixels=task.max_pixels
-    )
+    check_own = make_check("decode", readable=task.layout.limits.images, max_pixels=task.max_pixels)
     check_other = make_check("decode", max_pixels=task.max_pixels)
 
     def check(sample: Sample) -> Iterator[str]:
@@ -199,9 +197,8 @@ def name_of(sample: Sample, layout: Format) -> str:
 
 
 def _inspect_files(task: Task, report: Report) -> Inspected:
-    """Compare the files of samples with the listing."""
     check = make_check("decode", readable=None, max_pixels=task.max_pixels)
-    found, reading = Inspected(), task.reading
+    found, reading, digest_of = Inspected(), task.reading, digester(task.columns or ())
     for listed in counted(task.listed, report):
         files: dict[str, bytes] = {}
         before = len(found.problems)
@@ -224,29 +221,22 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
             if wrong:
                 found.problems.append(Problem(file.path, wrong, listed.key))
         found.samples += len(found.problems) == before
-        if task.digester is not None and reading is not None:
+        if task.columns is not None and reading is not None:
             digest, reason = None, None
             try:
-                digest = task.digester(reading(task.layout.listed_sample(listed, files)))
+                digest = digest_of(reading(task.layout.listed_sample(listed, files)))
             except (BadSample, ValueError) as error:
                 reason = str(error)
-            first = listed.files[0].path
-            found.digested.append((listed.key, digest, reason, listed.key, first, None))
+            first, key = listed.files[0].path, listed.key
+            found.digested.append((key, digest, reason, key, first, None))
     return found
 
 
-class SourceTask(NamedTuple):
-    """Samples of a source to digest."""
-
-    pipeline: Pipeline  # how the shards were made of them
-    rows: Rows  # the samples
-    digester: Digester
-
-
-def digest_source(task: SourceTask, report: Report) -> list[Digested]:
+def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[Digested]:
     """Make samples of a source as packing would, and digest them."""
     digested = list[Digested]()
-    pipeline, rows = task.pipeline, task.rows
+    pipeline, rows, columns = task
+    digest_of = digester(columns)
     samples = zip(rows.ids, rows.paths, make_samples(pipeline, rows), strict=True)
     for id, path, sample in counted(samples, report):
         digest, reason = None, None
@@ -256,51 +246,37 @@ def digest_source(task: SourceTask, report: Report) -> list[Digested]:
             sample = Sample(key, {}, id, path)
         else:
             try:
-                digest = task.digester(sample)
+                digest = digest_of(sample)
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
-        digested.append((name_of(sample, pipeline.layout), digest, reason, sample.key, "", None))
+        name = name_of(sample, pipeline.layout)
+        digested.append((name, digest, reason, sample.key, "", None))
     report(0, sum(rows.sizes))
     return digested
 
 
-@dataclass(frozen=True)
-class Digester:
-    """Digests fields of samples. Plain data: it is pickled for the workers."""
+def digester(columns: Columns) -> Callable[[Sample], bytes]:
+    """Return a function from a sample to the digests of its fields, one after another."""
 
-    fields: tuple[Field, ...]  # the fields, as the shards have them
-    # what samples call those that they call otherwise
-    names: Mapping[str, str] = field(default_factory=dict)
-    schema: Schema | None = None  # the schema of the samples, if it is not that of the shards
+    def digest_of(kind: Type, converts: bool) -> Callable[[Value], bytes]:
+        content = _content_of(kind)
 
-    @cached_property
-    def _columns(self) -> list[tuple[str, Callable[[Value], bytes]]]:
-        known = self.schema.by_name if self.schema else {}
-        columns = []
-        for column in self.fields:
-            name = self.names.get(column.name, column.name)
-            converts = name in known and known[name].type != column.type
-            columns.append((name, _digest_of(TYPES[column.type], converts)))
-        return columns
+        def digest(value: Value) -> bytes:
+            if converts and (value := kind.convert(value)) is None:
+                return MISSING
+            return hashlib.blake2b(content(value), digest_size=WIDTH).digest()
 
-    def __call__(self, sample: Sample) -> Digest:
-        """Return the digests of the fields of a sample, one after another."""
+        return digest
+
+    digests = [(name, digest_of(TYPES[kind], converts)) for name, kind, converts in columns]
+
+    def digest_all(sample: Sample) -> bytes:
         fields = sample.fields
         return b"".join(
-            [digest(fields[name]) if name in fields else MISSING for name, digest in self._columns]
+            [digest(fields[name]) if name in fields else MISSING for name, digest in digests]
         )
 
-
-def _digest_of(kind: Type, converts: bool) -> Callable[[Value], bytes]:
-    """Return a function from a value of a type, or of one that it converts, to its digest."""
-    content = _content_of(kind)
-
-    def digest(value: Value) -> bytes:
-        if converts and (value := kind.convert(value)) is None:
-            return MISSING
-        return hashlib.blake2b(content(value), digest_size=WIDTH).digest()
-
-    return digest
+    return digest_all
 
 
 def _content_of(kind: Type) -> Callable[[Value], bytes]:

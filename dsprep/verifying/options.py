@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import Given, inherited, option, option_class, workers_field
+from dsprep.keywords import Options, field, option, workers_field
 
 if TYPE_CHECKING:
     from dsprep.progress import Progress
@@ -18,14 +17,12 @@ if TYPE_CHECKING:
 _check, _index = partial(option, "Check"), partial(option, "Index")
 
 
-@inherited
-class _Checked(Given):
+class _Checked(Options):
     dest: AnyPath = field(kw_only=False)
     workers: int | None = workers_field
     progress: Progress | None = None  # receives the progress
 
 
-@option_class
 class VerifyOptions(_Checked):
     """The options of ``verify``."""
 
@@ -47,7 +44,6 @@ class VerifyOptions(_Checked):
     )
 
 
-@option_class
 class IndexOptions(_Checked):
     """The options of ``shard index``."""
 

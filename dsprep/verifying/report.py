@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -13,11 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DamagedShard, DsprepError
-from dsprep.workers.pool import Report
-
-T = TypeVar("T")
-
-_REPORT_EVERY = 256  # samples between two progress reports
 
 
 class Problem(NamedTuple):
@@ -37,20 +32,6 @@ def problem_of(error: DsprepError | OSError, path: Path | str, name: str = "") -
     if isinstance(error, OSError):
         return Problem(name, f"cannot be read ({error.strerror})")
     return Problem(name, str(error).removeprefix(f"{path}: "))
-
-
-def counted(
-    samples: Iterable[T], report: Report, done: Callable[[], int] = lambda: 0
-) -> Iterator[T]:
-    """Yield samples, and report from time to time how many, and how many bytes are done."""
-    count, size = 0, 0
-    for sample in samples:
-        yield sample
-        count += 1
-        if count == _REPORT_EVERY:
-            report(count, done() - size)
-            count, size = 0, done()
-    report(count, done() - size)
 
 
 class FieldFound(NamedTuple):

@@ -13,12 +13,13 @@ from dsprep.dataset.manifest import (
     UNFINISHED,
     FileReceipt,
     Manifest,
+    Recorded,
     manifest_names,
     manifest_of,
     read_manifest,
+    recorded_options,
     single_of,
 )
-from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination
@@ -58,12 +59,12 @@ def find_shards(name: str) -> list[Shards]:
             return _in_directory(path)
         if path.name.endswith(MANIFEST) and path.is_file():
             return [_with_manifest(path)]
-        own = Destination(path.parent, path.name)
+        where = Destination(path.parent, path.name)
         if path.is_file():
-            found = _with_manifest(own.manifest) if own.manifest.exists() else None
             # A manifest of that name may be of another file that only has the same stem.
-            return [found if found and path.name in found.names else _without_manifest(own)]
-    if own.scratch.is_dir():
+            known = [_with_manifest(where.manifest)] if where.manifest.exists() else []
+            return [it for it in known if path.name in it.names] or [without_manifest(where)]
+    if where.scratch.is_dir():
         raise SourceError(f"{path}: is not finished; {UNFINISHED}")
     raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
 
@@ -93,7 +94,7 @@ def _in_directory(path: Path) -> list[Shards]:
         with suppress(OtherVersion):
             if (found := of_manifest(str(beside), read_manifest(beside))).made.layout.is_tree:
                 return [found]
-    return [_with_manifest(path / name) for name in own] or [_without_manifest(Destination(path))]
+    return [_with_manifest(path / name) for name in own] or [without_manifest(Destination(path))]
 
 
 def _some_of(files: Sequence[str]) -> Shards:
@@ -107,7 +108,7 @@ def _some_of(files: Sequence[str]) -> Shards:
             manifest = replace(found[1], shards=shards, samples=samples, bytes=size)
             return replace(whole, names=names, manifest=manifest, is_part=True)
     where = Destination(Path(files[0]).parent)
-    return replace(_without_manifest(where, names), is_part=True)
+    return replace(without_manifest(where, names), is_part=True)
 
 
 def of_manifest(path: str, manifest: Manifest, remote: Location | None = None) -> Shards:
@@ -127,13 +128,13 @@ def _with_manifest(path: Path) -> Shards:
     except OtherVersion as error:
         note = f"{error}; it is taken for absent"
         try:
-            others = _without_manifest(Destination(path.parent, single_of(path.name)))
+            others = without_manifest(Destination(path.parent, single_of(path.name)))
         except SourceError as nothing:
             raise SourceError(f"{note}, but {nothing}") from None
         return replace(others, notes=(*others.notes, note))
 
 
-def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
+def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
     """Return shards that have no manifest: those of these names, or all in the directory."""
     directory, by_format = where.directory, dict[str, list[str]]()
     names = [where.single] if where.single else names
@@ -159,14 +160,6 @@ def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         )
     ((kind, found),) = by_format.items()
     return Shards(Recorded(FORMATS[kind](), known=False), found, None, where)
-
-
-def without_record(shards: Shards) -> Shards:
-    """Return the shards that are there, whatever the manifest says."""
-    if shards.destination.single is None:
-        return _without_manifest(shards.destination)
-    made = Recorded(type(shards.made.layout)(), known=False)
-    return replace(shards, made=made, names=shards.present, manifest=None)
 
 
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:

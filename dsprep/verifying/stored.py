@@ -20,7 +20,7 @@ from dsprep.storage.location import Location, parse_url
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import FATAL, Stored, crc32c, ignore, is_whole, known_crc32c
+from dsprep.storage.store import FATAL, Stored, crc32c, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined, problem_of
@@ -65,7 +65,7 @@ class _File:
         if self.stored is None:
             self.wrong = "is in the manifest, but not there"
             return
-        checksum, self.by = known_crc32c(self.stored) or (None, "size")
+        checksum, self.by = self.stored.known_crc32c or (None, "size")
         self.wrong = difference(self.receipt, self.stored.size, checksum)
         if self.wrong and self.has_size:
             # Another program may have stored a wrong checksum.
@@ -111,16 +111,15 @@ def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
     sets = _sets(place, name if is_file else "", problems)
     if not (sets or problems):
         is_gone = (is_shard and name not in place.names) or not (place.names or place.deeper)
-        why = (
-            f"no manifest there tells what it should be; fetch all and look into it: dsprep sync "
-            f"{quote(place.url(''))} DIR, then dsprep verify DIR"
-        )
-        if is_gone and any(mark in key for mark in "*?[{"):
-            takes = "a prefix, a manifest or a shard, and no pattern"
-            why = f"nothing is there; on S3, verify takes {takes}"
-        elif is_gone:
-            why = "nothing is there; look at the spelling of its name"
-        raise SourceError(f"{url}: {why}")
+        if not is_gone:
+            raise SourceError(
+                f"{url}: no manifest there tells what it should be; fetch all and look into it: "
+                f"dsprep sync {quote(place.url(''))} DIR, then dsprep verify DIR"
+            )
+        advice = "look at the spelling of its name"
+        if any(mark in key for mark in "*?[{"):
+            advice = "on S3, verify takes a prefix, a manifest or a shard, and no pattern"
+        raise SourceError(f"{url}: nothing is there; {advice}")
     if not is_file or name == MANIFEST:
         here = [shards for at, shards in sets if at is place]
         for name, message in left_over(place.names, place.deeper, here):
@@ -130,7 +129,6 @@ def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
 
 
 def _look(location: Location) -> Place:
-    """List what lies right below a prefix."""
     store, start = store_of(location.bucket), len(location.key)
     levels = list(store.levels(location.key))
     names = frozenset(stored.key[start:] for level in levels for stored in level.files)
@@ -163,11 +161,10 @@ def _sets(place: Place, name: str, problems: list[Problem]) -> list[tuple[Place,
 
 
 def _read(place: Place, name: str, problems: list[Problem]) -> Shards | None:
-    """Read a manifest, or say what is wrong with it."""
     url = place.url(name)
     data, stored = place.store.read(place.location.key + name)
     try:
-        if not is_whole(data, stored):
+        if not stored.is_whole(data):
             raise SourceError("its bytes are not those of its checksum")
         return of_manifest(url, parse_manifest(data, url), place.location)
     except SourceError as error:
@@ -209,10 +206,8 @@ def _verify(
     with progress.task("verifying", sum(file.samples for file in files)):
         pace.each(look, files)
         doubted = [file for file in files if file.is_doubted]
-        if download:
-            _read_back(files, advance, place, pace)
-        else:
-            _read_back(doubted, ignore, place, pace)
+        back, listener = (files, advance) if download else (doubted, ignore)
+        _read_back(back, listener, place, pace)
     problems += [Problem(file.url, file.wrong) for file in files if file.wrong]
     data = [file for file in files if file.is_data and file.stored]
     proof = Counter(file.by for file in files if not file.wrong)
@@ -259,8 +254,8 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
         for line in BytesIO(data):
             for number, file in enumerate(Listed.from_json(line).files):
                 receipt = FileReceipt(f"{single}/{file.path}", file.bytes, file.crc32c)
-                # the first file stands for the sample
-                files.append(_File(place, receipt, 1 if number == 0 else 0, True))
+                # The first file stands for the sample.
+                files.append(_File(place, receipt, int(number == 0), True))
     except ValueError as error:
         problems.append(Problem(place.url(name), f"cannot be read: {error}"))
         return []
@@ -278,19 +273,19 @@ def _read_back(
     files: Sequence[_File], advance: Callable[[int, int], None], place: Place, pace: Pace
 ) -> None:
     """Compare all files of the right size by their bytes, whatever a HEAD said."""
-    left = [(file, file.stored) for file in files if file.stored is not None and file.has_size]
+    left = [file for file in files if file.has_size]
 
     def on_part(index: int, part: Range) -> None:
-        (file, stored), end = left[index], part.start + part.size
-        before, after = (file.samples * at // stored.size for at in (part.start, end))
+        file, end = left[index], part.start + part.size
+        before, after = (file.samples * at // file.receipt.bytes for at in (part.start, end))
         advance(after - before, part.size)
 
     for listener in (on_part, ignore):  # what seems wrong is read again: it may be the network
-        values = read_back(place.store, [stored for _, stored in left], pace, listener)
-        for (file, _), value in zip(left, values, strict=True):
+        values = read_back(place.store, [it.stored for it in left if it.stored], pace, listener)
+        for file, value in zip(left, values, strict=True):
             file.by = "download"
             if isinstance(value, StoreError):
                 file.wrong = problem_of(value, file.url).message
             else:
                 file.wrong = difference(file.receipt, file.receipt.bytes, value)
-        left = [pair for pair in left if pair[0].wrong]
+        left = [file for file in left if file.wrong]

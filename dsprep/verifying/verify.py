@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
@@ -23,15 +23,12 @@ from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
-from dsprep.verifying.inspection import Digester, Inspected, Task, Understood, inspect
+from dsprep.verifying.inspection import Inspected, Task, Understood, inspect
 from dsprep.verifying.loaders import count_samples, require_loader
 from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
 from dsprep.workers.pool import Pool, available_cores
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
@@ -86,29 +83,28 @@ def verify(options: VerifyOptions) -> VerifyReport:
 def _verify(
     shards: Shards, options: VerifyOptions, against: Source | None, pool: Pool, progress: Progress
 ) -> VerifyReport:
-    manifest, is_tree = shards.manifest, shards.made.layout.is_tree
-    decode, loader = options.decode, options.loader
+    manifest, made = shards.manifest, shards.made
+    is_tree, decode, loader = made.layout.is_tree, options.decode, options.loader
     problems = list(_compare_files(shards))
     checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
     checked += [] if is_tree else ["structure"]
     understood = understand(shards, options.choice or Choice(), pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
-    comparison, digester = None, None
+    comparison, columns = None, None
     if against is not None:
         from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
 
         comparison, found_out, wrong = prepare(shards, understood, against, pool)
         understood = understood if is_tree else found_out
         problems += wrong
-        digester = Digester(comparison.fields)
-    made = shards.made
+        columns = tuple((field.name, field.type, False) for field in comparison.fields)
     task = Task(
         path=str(shards.destination),
         layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),
         understood=understood,
         decode=decode,
         max_pixels=made.max_pixels if options.max_pixels is None else options.max_pixels,
-        digester=digester,
+        columns=columns,
     )
     if is_tree:
         tasks = _tree_tasks(shards, task, problems)
@@ -140,7 +136,7 @@ def _verify(
     roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
         destination=str(shards.directory),
-        format=shards.made.layout.name,
+        format=made.layout.name,
         manifest=manifest is not None,
         shards=len(shards.present),
         samples=sum(one.samples for one in found),
@@ -179,7 +175,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     files = [str(shards.directory / name) for name in shards.present]
     why = "there are none"
 
-    def run_all(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
+    def run_all(function: Callable[[Any], Any], tasks: Iterable[object]) -> list[Any]:
         return pool.map(_call, [(function, task) for task in tasks])
 
     # A directory has files that describe all shards in it; these may be sides of a split, though.
@@ -192,7 +188,6 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
         except SourceError as error:
             why = str(error)
             continue
-        assert catalog.settled is not None
         if catalog.reader.reads_samples and catalog.reader.table.name == layout.name:
             settled, pixels = catalog.settled, catalog.reader.pixels
             notes = tuple(notes_of(findings))
@@ -201,7 +196,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     return Understood(None, notes=(f"nothing tells the fields: {why}",))
 
 
-def _call(task: tuple[Callable[[T], R], T]) -> R:
+def _call(task: tuple[Callable[[Any], Any], Any]) -> Any:
     """Call a function in a worker; a disk that cannot be read says nothing of the fields."""
     function, argument = task
     try:
@@ -256,7 +251,6 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
 def _compare_shards(
     shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected], notes: list[str]
 ) -> Iterator[Problem]:
-    """Compare what was found in shards with the manifest."""
     receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)

@@ -19,13 +19,11 @@ from typing import TypeAlias, TypeVar
 from dsprep.errors import OptionError, RunStopped
 from dsprep.progress import WAITS
 from dsprep.units import format_count
-from dsprep.workers.worker import receive, send
+from dsprep.workers.worker import Report, receive, send
 
 A = TypeVar("A")
 R = TypeVar("R")
 Worker: TypeAlias = "subprocess.Popen[bytes]"
-Report = Callable[..., None]
-"""What a running function calls to report its progress, with arguments of its own."""
 
 _BEAT = 1.0  # seconds
 
@@ -33,11 +31,6 @@ _BEAT = 1.0  # seconds
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def most_workers() -> int:
-    """Return the largest number of processes that a user may ask for on this machine."""
-    return max(64, 4 * available_cores())
 
 
 class Pool:
@@ -53,9 +46,9 @@ class Pool:
         """Start none yet; a worker is ready some tens of milliseconds after its start."""
         if workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
-        if workers > most_workers():
+        if workers > (most := max(64, 4 * available_cores())):
             raise OptionError(
-                f"--workers {workers}: give at most {most_workers()} on this machine, which has "
+                f"--workers {workers}: give at most {most} on this machine, which has "
                 f"{format_count(available_cores(), 'core')}"
             )
         self.size = workers

@@ -12,15 +12,21 @@ import struct
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from dsprep.errors import DsprepError
 from dsprep.progress import WAITS
 
+# What a running function calls to report its progress, with arguments of its own.
+Report = Callable[..., None]
+
+T = TypeVar("T")
+
 _FRAME = struct.Struct("<Q")
+_REPORT_EVERY = 256  # samples between two progress reports
 
 
 def send(pipe: int, message: object) -> None:
@@ -54,6 +60,20 @@ def yield_core() -> None:
 
 
 _answer: Callable[[str, object], None] | None = None
+
+
+def counted(
+    samples: Iterable[T], report: Report, done: Callable[[], int] = lambda: 0
+) -> Iterator[T]:
+    """Yield samples, and report from time to time how many, and how many bytes are done."""
+    count, size = 0, 0
+    for sample in samples:
+        yield sample
+        count += 1
+        if count == _REPORT_EVERY:
+            report(count, done() - size)
+            count, size = 0, done()
+    report(count, done() - size)
 
 
 def main(alive: int) -> None:

@@ -130,7 +130,7 @@ def check_shard(layout: Format, data: bytes, directory: Path) -> None:
 def _check_headers(layout: Format, path: Path, entries: list[Entry], damage: int | None) -> None:
     """Find the samples by their headers; of damage, these tell no more than there is."""
     spans: list[Span] = []
-    with suppress(DamagedShard), ShardStream.of_headers(str(path)) as stream:
+    with suppress(DamagedShard), ShardStream(str(path), headers=True) as stream:
         spans += layout.spans(stream)
     places = [(span.offset, span.size) for span in spans]
     if damage is not None:

@@ -27,7 +27,7 @@ from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
-from dsprep.sources.archive_reader import CompressedTarReader
+from dsprep.sources.archive import CompressedTarReader
 from dsprep.sources.reading import Source, make_source, read_source
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet

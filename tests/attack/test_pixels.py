@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.sources.cifar import read_pickle
+from dsprep.sources.pixel_reader import read_pickle
 from dsprep.sources.pixels import read_pixels
 from tests.pixels import (
     PIXELS,

@@ -163,6 +163,29 @@ class TestStreams:
             assert dsprep.verify(dest, progress=kind(Gone())).problems == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (LogProgress, r"unpacking: ([0-9.]+ KB) of \1, [0-9.]+ [KM]B/s"),
+        (BarProgress, r"unpacking +0% .* 0.00/[0-9.]+kB "),
+    ],
+)
+def test_unpacking_counts_bytes(
+    kind: type[LogProgress],
+    line: str,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dsprep.progress._LINE_EVERY", 0)
+    monkeypatch.setattr("dsprep.progress._PATIENCE", 0)
+    archive, shown = tmp_path / "photos.tar.gz", io.StringIO()
+    subprocess.run(["tar", "-czf", archive, "-C", photos, "."], check=True)
+    dest = str(tmp_path / "out")
+    dsprep.pack(str(archive), dest, format="webdataset", shuffle=True, progress=kind(shown))
+    assert re.search(line, shown.getvalue())
+
+
 @pytest.mark.parametrize("size", [(0, 0), (24, 0), (0, 60), (24, 60)])
 def test_a_terminal_that_reports_no_size_gets_a_bar(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ import pytest
 
 from dsprep import progress
 from dsprep.cli import sync_events
-from dsprep.cli.sync import print_orphans
+from dsprep.cli.sync import orphan_lines
 from dsprep.cli.sync_events import Bars, Lines
 from dsprep.syncing.sync import Orphan
 from tests.conftest import Finished
@@ -74,11 +74,10 @@ def test_an_error_of_cleaning_does_so_too(
     assert json.loads(done.err)["code"] == 2
 
 
-def test_whose_uploads_these_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_whose_uploads_these_are() -> None:
     def said(*aborted: bool) -> list[str]:
         found = [Orphan("s3://b/k", "id", 30.0, "arn:me", 1, 10, each) for each in aborted]
-        print_orphans("s3://b", found, as_json=False, quiet=False)
-        return capsys.readouterr().out.splitlines()
+        return list(orphan_lines({"place": "s3://b", "uploads": found}))
 
     assert said() == ["s3://b: no unfinished uploads of your own"]
     assert said(True) == [

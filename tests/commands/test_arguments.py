@@ -15,9 +15,10 @@ import click
 import pytest
 
 import dsprep
-from dsprep.arguments import AnyPath, public
+from dsprep.arguments import AnyPath
 from dsprep.cli.main import cli
 from dsprep.errors import OptionError
+from dsprep.keywords import Options, called_with
 from scripts.reference import contexts
 from tests.images import image_folder
 
@@ -83,21 +84,24 @@ def test_another_type_is_refused(function: Callable[..., Any], name: str) -> Non
             function(**{**required, name: value})
 
 
-@public
-def taken(
-    path: AnyPath | None = None,
-    paths: AnyPath | Sequence[AnyPath] = (),
-    words: Sequence[str] = (),
-    whole: int | str | None = None,
-    share: float = 0.0,
-    is_so: bool = False,
-    shares: Mapping[str, str | float] | None = None,
-    transform: dsprep.Transform | None = None,
-    pair: tuple[str, str] | None = None,
-    rules: Sequence[dsprep.Rule] = (),
-    side: typing.Literal["ours", "theirs"] | None = None,
-) -> dict[str, Any]:
-    return {name: value for name, value in locals().items() if value not in (None, (), 0.0, False)}
+class Taken(Options):
+    path: AnyPath | None = None
+    paths: AnyPath | Sequence[AnyPath] = ()
+    words: Sequence[str] = ()
+    whole: int | str | None = None
+    share: float = 0.0
+    is_so: bool = False
+    shares: Mapping[str, str | float] | None = None
+    transform: dsprep.Transform | None = None
+    pair: tuple[str, str] | None = None
+    rules: Sequence[dsprep.Rule] = ()
+    side: typing.Literal["ours", "theirs"] | None = None
+
+
+@called_with(Taken)
+def taken(options: Taken) -> dict[str, Any]:
+    values = vars(options).items()
+    return {name: value for name, value in values if value not in (None, (), 0.0, False)}
 
 
 class AsPath:

@@ -14,7 +14,7 @@ import pytest
 import dsprep
 from dsprep.cli.help import DefaultGroup, command_name, option_name
 from dsprep.cli.main import cli
-from dsprep.options import FACTS, RULES, given_options, require_effect
+from dsprep.options import FACTS, given_options, require_effect, rules
 from scripts.reference import contexts
 from tests.conftest import Finished
 from tests.images import image_folder
@@ -78,7 +78,7 @@ def test_no_option_is_forgotten(name: str) -> None:
     }
     ruled = {
         option
-        for rule in RULES
+        for rule in rules()
         for option in rule.options
         if not rule.commands or name in rule.commands
     }
@@ -92,10 +92,10 @@ def test_the_table_names_what_there_is() -> None:
         for each in command.params
         if isinstance(each, click.Option)
     }
-    for rule in RULES:
+    for rule in rules():
         assert set(rule.options) <= there, rule
         assert set(rule.commands) <= COMMANDS.keys(), rule
-        assert set(rule.takes_effect.facts) <= FACTS.keys(), rule
+        assert set(rule.facts) <= FACTS.keys(), rule
     assert ALWAYS - {"--help", "--version"} <= there
 
 

@@ -80,6 +80,14 @@ def test_formats_are_what_they_are_listed_as() -> None:
         assert kind.is_tree == (name not in SHARDED)
 
 
+def test_no_attribute_is_set_for_exactly_one_format() -> None:
+    """Which would be a question for that format in disguise."""
+    for name, default in vars(Format).items():
+        if name in Format.__annotations__ and name != "schema":
+            others = [kind for kind in FORMATS.values() if getattr(kind, name) != default]
+            assert len(others) != 1, name
+
+
 class TestRoundTrip:
     @every_labeled_layout
     def test_gives_back_keys_images_labels_and_order(

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard, OptionError
-from dsprep.formats.recordio import MAX_RECORD, RecordIO, _split
+from dsprep.formats.recordio import LARGEST_CLASS, MAX_RECORD, RecordIO, _split
 from dsprep.formats.stream import ShardStream
 from dsprep.plan.cut import ShardSize, plan_shards
 from dsprep.rows import Rows
@@ -221,7 +221,7 @@ class TestReadsWhatMXNetWrites:
             Sample("0", {"label": (1.0, 2.0)}, 0),
         ]
         assert b"".join(b"".join(LAYOUT.encode(each)) for each in found) == path.read_bytes()
-        with ShardStream.of_headers(str(path)) as stream:
+        with ShardStream(str(path), headers=True) as stream:
             fields = [each.fields for each in LAYOUT.spans(stream)]
         assert fields == [("image", "label")] * 3 + [("label",)]
 
@@ -406,7 +406,7 @@ class TestRefuses:
         assert encode(LAYOUT, Picture(0, path, JPEG))
 
     def test_class_numbers_that_floats_change(self) -> None:
-        for number in (RecordIO.max_class, -RecordIO.max_class):
+        for number in (LARGEST_CLASS, -LARGEST_CLASS):
             (entry,) = read(LAYOUT, encode(LAYOUT, Picture(0, "a.jpg", JPEG, number)))
             assert entry.sample.fields["label"] == (number,)
             with pytest.raises(BadSample, match="which 32-bit floats do not hold exactly"):

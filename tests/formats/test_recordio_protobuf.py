@@ -543,7 +543,7 @@ class TestDamage:
     def test_spans_are_the_entries(self, tmp_path: Path) -> None:
         path = tmp_path / "a.pb"
         path.write_bytes(shard(LAYOUT, pictures(LABELS["class"])))
-        with ShardStream.of_headers(str(path)) as stream:
+        with ShardStream(str(path), headers=True) as stream:
             spans = [(each.offset, each.size, each.id) for each in LAYOUT.spans(stream)]
         entries = read(LAYOUT, path.read_bytes())
         assert spans == [(each.offset, each.size, each.sample.id) for each in entries]

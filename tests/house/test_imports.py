@@ -50,7 +50,7 @@ ALLOWED_IN = {
     "tensorflow": ["verifying.loaders"],
     "webdataset": ["verifying.loaders"],
     "numpy": ["verifying.loaders"],
-    "imagehash": ["splits.near"],
+    "imagehash": ["splits.hashes"],
     "pyarrow": ["formats.arrow"],
 }
 
@@ -73,10 +73,10 @@ WORKER = [
     "pipeline",
     *("run", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
-    *("sources", "sources.archive_reader", "sources.cifar", "sources.described"),
-    *("sources.infer", "sources.parquet_rows"),
+    *("sources", "sources.archive", "sources.described"),
+    *("sources.infer", "sources.parquet_rows", "sources.zip"),
     *("sources.pixel_reader", "sources.prefetch", "sources.scan", "sources.shards"),
-    *("splits", "splits.near"),
+    *("splits", "splits.hashes"),
 ]
 
 SLOW = {"polars", "PIL", *ALLOWED_IN}

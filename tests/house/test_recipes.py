@@ -32,8 +32,9 @@ def copy(tmp_path: Path) -> Path:
     registry = root / "dsprep/sources/reading.py"
     text = registry.read_text("utf-8")
     text = text.replace(
-        "    ((), _written),",
-        "    ((), import_module('dsprep.sources.toy').read_paths),\n    ((), _written),",
+        '    (("imagefolder",), _described),',
+        "    ((), import_module('dsprep.sources.toy').read_paths),\n"
+        '    (("imagefolder",), _described),',
     )
     registry.write_text(
         text.replace("import os\n", "import os\nfrom importlib import import_module\n", 1), "utf-8"

@@ -20,8 +20,8 @@ from PIL import Image
 from dsprep.errors import BadImage
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.webdataset import WebDataset
-from dsprep.images.decode import DEFAULT_MAX_PIXELS, make_check, require_readable
-from dsprep.images.header import ImageHeader
+from dsprep.images.header import DEFAULT_MAX_PIXELS, ImageHeader
+from dsprep.images.transform import make_check, require_readable
 from dsprep.pipeline import Images, Pipeline, image_maker
 from dsprep.schema import Schema
 from dsprep.sources.scan import FileReader
@@ -281,7 +281,7 @@ VARIANTS = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_mxnet_decodes_what_passes(mxnet: ModuleType, name: str) -> None:
     for level in ("structure", "decode"):
-        make_check(level, readable=RecordIO.readable_images)(VARIANTS[name])
+        make_check(level, readable=RecordIO.limits.images)(VARIANTS[name])
     assert decodes(mxnet, VARIANTS[name])
 
 
@@ -293,12 +293,12 @@ def test_mxnet_decodes_what_passes(mxnet: ModuleType, name: str) -> None:
 def test_mxnet_does_not_decode_the_other_kinds(mxnet: ModuleType, data: bytes) -> None:
     check_decode(data)
     assert not decodes(mxnet, data)
-    assert "--encode jpeg" in refuse(data, readable=RecordIO.readable_images)
+    assert "--encode jpeg" in refuse(data, readable=RecordIO.limits.images)
 
 
 @pytest.mark.parametrize("level", ["structure", "decode"])
 def test_mxnet_decodes_whatever_passes_damaged(mxnet: ModuleType, level: str) -> None:
-    check = make_check(level, readable=RecordIO.readable_images, max_pixels=1_000_000)
+    check = make_check(level, readable=RecordIO.limits.images, max_pixels=1_000_000)
     rng = random.Random(0)
     passed = 0
     for _ in range(300):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from dsprep.commands.edit_lists import edit_list
 from dsprep.errors import DestinationError, OptionError, SourceError
-from dsprep.lists.edit import (
-    append_rows,
-    class_number,
-    cut_parts,
-    replace_prefix,
-    selected,
-    set_rows,
-)
-from dsprep.lists.rows import require_fitting, require_one_kind
+from dsprep.lists.edit import append_rows, class_number, cut_parts, selected
+from dsprep.lists.rows import format_rows, require_fitting, require_one_kind
+from dsprep.lists.store import read_list
 from tests.lists import paths, rows, tables
 
 LIST = rows((0, "0", "cat/1.jpg"), (2, "1", "dog/2.jpg"), (7, "1", "dog/old/3.jpg"))
@@ -78,24 +74,35 @@ def test_classes_have_a_name_or_a_number() -> None:
             class_number(text, classes)
 
 
-@given(tables(), st.data())
-def test_set_changes_what_is_chosen_and_no_more(table: pl.DataFrame, data: st.DataObject) -> None:
-    ids = data.draw(st.sets(st.sampled_from(table["index"].to_list())))
+@settings(max_examples=30, deadline=None)
+@given(tables().map(lambda table: table.with_columns(label=pl.lit("1"))), st.data())
+def test_set_changes_what_is_chosen_and_no_more(
+    tmp_path_factory: pytest.TempPathFactory, table: pl.DataFrame, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("set") / "train.lst"
+    path.write_text(format_rows(table))
+    ids = data.draw(st.sets(st.sampled_from(table["index"].to_list()), min_size=1))
     is_chosen = pl.col("index").is_in(list(ids))
-    changed = set_rows(table, is_chosen, "5", None)
+    edit_list(str(path), ids=sorted(ids), label=5)
+    changed = read_list(str(path)).table
     assert_frame_equal(changed.filter(~is_chosen), table.filter(~is_chosen))
-    assert set(changed.filter(is_chosen)["label"]) <= {"5"}
+    assert set(changed.filter(is_chosen)["label"]) == {"5"}
     assert_frame_equal(changed.select("index", "path"), table.select("index", "path"))
 
 
-def test_prefixes() -> None:
-    assert replace_prefix(LIST, "dog/", "wolf/")["path"].to_list() == [
-        *("cat/1.jpg", "wolf/2.jpg", "wolf/old/3.jpg")
-    ]
-    assert replace_prefix(LIST, "dog/", "")["path"].to_list()[1:] == ["2.jpg", "old/3.jpg"]
-    assert_frame_equal(replace_prefix(LIST, "og/", "x"), LIST)
-    ünï = rows((0, "0", "ünï/ä.jpg"))
-    assert replace_prefix(ünï, "ünï/", "é/")["path"].to_list() == ["é/ä.jpg"]
+def test_prefixes(tmp_path: Path) -> None:
+    path = tmp_path / "train.lst"
+
+    def replaced(table: pl.DataFrame, old: str, new: str) -> list[str]:
+        path.write_text(format_rows(table))
+        edit_list(str(path), prefix=(old, new))
+        return read_list(str(path)).table["path"].to_list()
+
+    assert replaced(LIST, "dog/", "wolf/") == ["cat/1.jpg", "wolf/2.jpg", "wolf/old/3.jpg"]
+    assert replaced(LIST, "dog/", "")[1:] == ["2.jpg", "old/3.jpg"]
+    assert replaced(rows((0, "0", "ünï/ä.jpg")), "ünï/", "é/") == ["é/ä.jpg"]
+    with pytest.raises(SourceError, match="no row matches"):
+        replaced(LIST, "og/", "x")
 
 
 @given(tables(), st.lists(paths, max_size=8))
@@ -146,27 +153,18 @@ def test_every_row_is_in_one_part(n: int, chunks: int, train: float, test: float
         parts = cut_parts(n, chunks, train, test)
     except OptionError:
         return
-    assert sorted(row for part in parts for row in range(part.start, part.stop)) == list(range(n))
-    assert all(part.start < part.stop for part in parts)
-    assert len({part.name for part in parts}) == len(parts)
+    assert sorted(row for part in parts.values() for row in part) == list(range(n))
+    assert all(parts.values())
 
 
 def test_parts_are_named_as_im2rec_names_them() -> None:
-    assert [part.name for part in cut_parts(10)] == [""]
-    assert [part.name for part in cut_parts(10, 2)] == ["_0", "_1"]
-    assert [tuple(part) for part in cut_parts(10, 1, 0.7, 0.1)] == [
-        *(("_train", 1, 8), ("_val", 8, 10), ("_test", 0, 1))
+    assert [*cut_parts(10)] == [""]
+    assert [*cut_parts(10, 2)] == ["_0", "_1"]
+    assert [*cut_parts(10, 1, 0.7, 0.1).items()] == [
+        *(("_train", range(1, 8)), ("_val", range(8, 10)), ("_test", range(1)))
     ]
-    assert [tuple(part) for part in cut_parts(10, 1, 0.7, 0.3)] == [
-        ("_train", 3, 10),
-        ("_test", 0, 3),
-    ]
-    assert [part.name for part in cut_parts(9, 2, 0.5)] == [
-        "_0_train",
-        "_0_val",
-        "_1_train",
-        "_1_val",
-    ]
+    assert cut_parts(10, 1, 0.7, 0.3) == {"_train": range(3, 10), "_test": range(3)}
+    assert [*cut_parts(9, 2, 0.5)] == ["_0_train", "_0_val", "_1_train", "_1_val"]
 
 
 @pytest.mark.parametrize(

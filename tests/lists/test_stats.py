@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.lists.rows import objects_of
-from dsprep.lists.stats import ClassCount, Spread, count_list
+from dsprep.lists.stats import ClassCount, count_list
 from tests.lists import rows, tables
 
 BOX = "0\t0.25\t0.5\t1"
@@ -47,7 +47,7 @@ def test_objects_are_counted() -> None:
     )
     found = count_list(table, ("cat", "dog", "owl"), "train.lst")
     assert (found.kind, found.rows, found.objects) == ("detection", 3, 5)
-    assert found.objects_per_row == Spread(1, 5 / 3, 3)
+    assert found.objects_per_row == {"least": 1, "mean": 5 / 3, "most": 3}
     assert found.classes == [(0, "cat", 2, 2), (1, "dog", 2, 3), (2, "owl", 0, 0)]
     assert (found.largest, found.smallest) == (found.classes[1], found.classes[0])
     assert (found.imbalance, found.unused) == (1.5, 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.plan.weigh import SAMPLE, TOLERANCE, fit
+from dsprep.plan.cut import SAMPLE, TOLERANCE, fit
 
 
 def test_a_power_law_is_found() -> None:

@@ -98,7 +98,7 @@ class TestOverwrite:
             raise DestinationError("the disk is full")
 
         dest, fresh, flat = tmp_path / "out", tmp_path / "fresh", tmp_path / "flat"
-        monkeypatch.setattr("dsprep.run.target.sync_directory", full)
+        monkeypatch.setattr("dsprep.run.target.sync_path", full)
         with pytest.raises(DestinationError):
             dsprep.pack(str(photos), str(dest), format="webdataset", name="val", shards=2)
         assert {"classes.txt", "val.json"} <= set(names(dest))

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DestinationError, OptionError, SourceError
 from dsprep.formats.base import Format
-from dsprep.formats.folder import METADATA, File, Folder, Listed, read_listing
+from dsprep.formats.folder import METADATA, File, Folder, Listed, harmless_path, read_listing
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.values import harmless_path
 from dsprep.formats.webdataset import WebDataset
 from dsprep.plan.destination import Destination
 from dsprep.run.folder import _format_list, remove_folder

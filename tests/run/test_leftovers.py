@@ -157,7 +157,7 @@ def test_who_tidies_up_keeps_others_out_to_the_end(
 ) -> None:
     run = _begun(tmp_path)
     for number in range(50):
-        (run.target.work / f"{number}.tmp").touch()
+        (run.target.destination.scratch / f"{number}.tmp").touch()
     unlinked = []
     unlink = os.unlink
 
@@ -178,7 +178,7 @@ def test_what_is_removed_already_is_no_more_removed(tmp_path: Path) -> None:
     first.hold.remove()
     second = _begun(tmp_path)
     first.release()
-    assert (second.target.work / "run.json").exists()
+    assert (second.target.destination.scratch / "run.json").exists()
     second.hold.remove()
 
 

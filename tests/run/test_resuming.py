@@ -107,7 +107,8 @@ def test_only_what_is_missing_is_sent(
     ceph.put("set/.dsprep/receipts/train-00003.rec.json", b"no receipt")
     proxy.faults.clear()
     proxy.requests.clear()
-    second(*command, AWS_ENDPOINT_URL=proxy.endpoint)
+    again = second(*command, AWS_ENDPOINT_URL=proxy.endpoint)
+    assert f"{ceph.url}/set/: continues; 3 of 6 shards complete, 6 samples left" in again.err
     sent = [name for name in sorted(shards(expected)) if proxy.counted("PUT", f"set/{name}")]
     assert sent == ["train-00001.rec", "train-00002.rec", "train-00003.rec"]
     assert ceph.contents("set/") == expected

@@ -9,6 +9,7 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ import polars as pl
 import pytest
 
 from dsprep.errors import SourceError
+from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
 from dsprep.sources.archive import archive_kind, is_archive, open_archive, split_path
 from dsprep.sources.files import Files, files_of, read_text_beside
@@ -42,10 +44,10 @@ def test_the_file_in_a_path(tmp_path: Path) -> None:
     assert split_path(f"{path}/") == (str(path), "")
     assert split_path(f"{path}/a/b/") == (str(path), "a/b")
     assert split_path(f"{path}/./a//b") == (str(path), "a/b")
-    assert split_path(f"{tmp_path}/b.zip/a") is None
-    assert split_path(f"{tmp_path}") is None
-    assert split_path("") is None
-    assert split_path("no such file") is None
+    assert split_path(f"{tmp_path}/b.zip/a") == (str(tmp_path), "b.zip/a")
+    assert split_path(f"{tmp_path}") == (str(tmp_path), "")
+    assert split_path("") == ("", "")
+    assert split_path("no such file") == ("", "no such file")
 
 
 def test_kinds_are_told_by_content(tmp_path: Path) -> None:
@@ -153,8 +155,8 @@ def test_tars_are_listed_alike_from_disk_and_stream(tmp_path: Path, size: int) -
         outer.addfile(tarfile.TarInfo("last.jpg"))
     (tmp_path / "x.tar").write_bytes(data.getvalue())
     (tmp_path / "x.tar.gz").write_bytes(gzip.compress(data.getvalue(), 1))
-    plain, streamed = (open_archive(f"{tmp_path}/{name}").listing for name in ("x.tar", "x.tar.gz"))
-    assert plain == streamed
+    plain, streamed = (open_archive(f"{tmp_path}/{name}") for name in ("x.tar", "x.tar.gz"))
+    assert plain == replace(streamed, reader=plain.reader)
     assert len(plain.names) == 13
     assert not plain.damage
     assert len(plain.stems) == 4
@@ -180,9 +182,30 @@ def test_zips_as_other_programs_write_them(tmp_path: Path) -> None:
         path.write_bytes(data)
         with zipfile.ZipFile(path) as file:
             assert file.testzip() is None
-        listing, reader = open_archive(str(path))[2:]
-        assert (listing.names, listing.damage) == (["a/1.jpg", "a/2.jpg"], [])
-        assert list(reader.members(listing.places(range(2)))) == [b"one", b"two"]
+        archive = open_archive(str(path))
+        assert (archive.names, archive.damage) == (["a/1.jpg", "a/2.jpg"], [])
+        assert list(archive.reader.members(map(archive.place, range(2)))) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_checksums_after_the_members_of_a_zip(signed: bool, tmp_path: Path) -> None:
+    class Pipe(io.BytesIO):
+        def tell(self) -> int:
+            raise OSError
+
+    path, data = tmp_path / "x.zip", Pipe()
+    with zipfile.ZipFile(data, "w") as file:
+        file.writestr("a/1.jpg", b"one")
+    written = data.getvalue()
+    if not signed:  # the end record says where the directory begins, which is now earlier
+        at, size = written.index(b"PK\1\2"), len(written)
+        written = written.replace(b"PK\7\x08", b"")
+        written = written[: size - 10] + struct.pack("<L", at - 4) + written[size - 6 :]
+    for content, expected in ((b"one", "b'one'"), (b"two", "BadSample('its crc32 is not")):
+        path.write_bytes(written.replace(b"one", content))
+        archive = open_archive(str(path))
+        (found,) = archive.reader.members([archive.place(0)])
+        assert repr(found).startswith(expected)
 
 
 def test_links_in_a_zip_that_cannot_be_read(tmp_path: Path) -> None:
@@ -208,7 +231,8 @@ def test_a_sparse_file_has_its_own_name(tmp_path: Path) -> None:
         member = tarfile.TarInfo("a/GNUSparseFile.7/1.jpg")
         member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.name": "a/1.jpg"}
         tar.addfile(member)
-    assert open_archive(str(path)).listing.unreadable == [("a/1.jpg", "a sparse file")]
+    found = [Finding("unreadable", "a/1.jpg", "a sparse file")]
+    assert open_archive(str(path)).odd == found
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
@@ -260,8 +284,8 @@ def test_what_was_listed_before_the_damage_can_be_read(tmp_path: Path) -> None:
     for place in range(500_000, 1_500_000, 100_000):
         path.write_bytes(whole[:place] + noise[:50_000] + whole[place + 50_000 :])
         archive = open_archive(str(path))
-        assert archive.listing.damage
-        places = archive.listing.places(range(len(archive.listing.names)))
+        assert archive.damage
+        places = [archive.place(at) for at in range(len(archive.names))]
         assert len(list(archive.reader.members(places))) >= 50
         archive.reader.write_spool(0, str(tmp_path / "0"))
 

@@ -14,8 +14,8 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import format_augmented, parse_augmented
-from dsprep.sources.augmented import read_augmented
 from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.tree import read_augmented
 
 
 def line(ref: str, label: Any = "0", name: str | None = None, **more: Any) -> str:
@@ -285,18 +285,17 @@ def test_boxes_are_written_as_they_were_read() -> None:
     text = format_augmented(
         [("c.jpg", tuple(BOX_LABEL), None), ("d.jpg", (4.0, 5.0, 8.0, 9.0), None)],
         "",
-        "boxes",
         ("Echo", "Echo Dot", "neither"),
     )
     first, second = map(json.loads, text.splitlines())
-    assert first["boxes"] == BOXES
-    assert first["boxes-metadata"] == {
+    assert first["class"] == BOXES
+    assert first["class-metadata"] == {
         "class-map": {"0": "Echo", "1": "Echo Dot"},
         "human-annotated": "yes",
         "objects": [{"confidence": 1}, {"confidence": 1}],
         "type": "groundtruth/object-detection",
     }
-    assert second["boxes"] == {
+    assert second["class"] == {
         "image_size": [{"width": 8, "height": 9, "depth": 3}],
         "annotations": [],
     }

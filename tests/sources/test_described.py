@@ -53,7 +53,6 @@ def fields(catalog: Catalog) -> dict[str, dict[str, Any]]:
 
 
 def types(catalog: Catalog) -> dict[str, str]:
-    assert catalog.settled is not None
     return {each.name: each.type for each in catalog.settled.schema.fields}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
-from dsprep.keywords import SourceOptions
+from dsprep.keywords import SourceOptions, options_in
 from dsprep.sources.reading import REGISTRY, detect, make_source, shards_of
 from tests.images import jpeg
 
@@ -65,5 +64,5 @@ def test_the_place_of_samples_is_told(tmp_path: Path) -> None:
 
 
 def test_each_kind_can_be_named() -> None:
-    option = next(field for field in fields(SourceOptions) if field.name == "kind")
-    assert {*option.metadata["choices"]} == {"images", *chain(*(names for names, _ in REGISTRY))}
+    option = options_in(SourceOptions)["kind"]
+    assert {*option.choices} == {"images", *chain(*(names for names, _ in REGISTRY))}

@@ -124,7 +124,7 @@ class TestHuggingFace:
         columns = {"image": images([JPEG, PNG, PNG]), "label": [0, 1, 1]}
         path = write_table(tmp_path / "a.parquet", columns, features=CLASSES)
         catalog = typed(read_parquet([path], ("dog", "eel", "cat"))[0])
-        assert catalog.from_rows == {"label"}
+        assert catalog.overridden == {"label"}
         assert catalog.table["cls"].to_list() == [2, 0, 0]
         assert [each.fields["label"] for each in read_all(catalog)] == [2, 0, 0]  # type: ignore[union-attr]
         with pytest.raises(SourceError, match="'cat'"):

@@ -429,6 +429,16 @@ def test_members_of_a_sample_need_not_be_adjacent(tmp_path: Path, kind: str, sta
     assert told == {"hidden", "no-part"}
 
 
+def test_images_in_an_archive_have_the_classes_of_their_directories(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name in ("cat/1.jpg", "cat/1.txt", "dog/1.jpg", "dog/1.txt"):
+            archive.writestr(name, name)
+    catalog, _ = read(tmp_path / "x.zip")
+    assert catalog.classes == ("cat", "dog")
+    assert catalog.table["cls"].to_list() == [0, 1]
+    assert list(fields(catalog)) == ["cat/1", "dog/1"]
+
+
 def test_a_tar_of_images_and_labels_that_are_apart_is_not_read_without_labels(
     tmp_path: Path,
 ) -> None:
@@ -441,7 +451,6 @@ def test_a_tar_of_images_and_labels_that_are_apart_is_not_read_without_labels(
     with pytest.raises(SourceError, match=r"not adjacent .*--from parts .*--from images"):
         read_source(make_source(str(tmp_path / "x.tar")))
     catalog, _ = read_source(make_source(str(tmp_path / "x.tar"), kind="parts"))
-    assert catalog.settled is not None
     assert list(catalog.settled.schema.by_name) == ["image", "label", "xml"]
     catalog, _ = read_source(make_source(str(tmp_path / "x.tar"), kind="images"))
     assert not catalog.is_labeled

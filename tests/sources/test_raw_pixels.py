@@ -35,12 +35,12 @@ def test_pixels_are_as_they_were(channels: int, mode: str) -> None:
 def test_cifar() -> None:
     found = raw_pixels([sample(image=Blobs([PLANES]), label=Ints([n])) for n in range(3)])
     assert found == RawPixels("image")
-    made = found.encoded(sample(image=Blobs([PLANES]), label=Ints([7])))
+    made = found(sample(image=Blobs([PLANES]), label=Ints([7])))
     assert made.fields["label"] == (7,)
     image = opened(made.fields["image"])
     assert (image.size, image.getpixel((5, 5))) == ((32, 32), (0, 1, 2))
     with pytest.raises(BadSample, match="has 5 bytes of pixels, and not 32 x 32 x 3"):
-        found.encoded(sample(image=Blobs([b"12345"])))
+        found(sample(image=Blobs([b"12345"])))
 
 
 def test_sizes_beside_the_pixels() -> None:
@@ -50,11 +50,11 @@ def test_sizes_beside_the_pixels() -> None:
 
     found = raw_pixels([made(2, 3, b"abcdef"), made(1, 4, b"abcd")])
     assert found == RawPixels("image_raw", ("height", "width", "depth"))
-    encoded = found.encoded(made(2, 3, b"abcdef"))
+    encoded = found(made(2, 3, b"abcdef"))
     assert encoded.fields.keys() == {"image_raw", "label"}
     assert opened(encoded.fields["image_raw"]).tobytes() == b"abcdef"
     with pytest.raises(BadSample, match="has 5 bytes of pixels, and not 2 x 3 x 1"):
-        found.encoded(made(2, 3, b"abcde"))
+        found(made(2, 3, b"abcde"))
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,5 @@ def test_what_is_no_pixels(fields: dict[str, Value]) -> None:
 
 def test_an_encoded_image_stays() -> None:
     data = jpeg(size=(8, 8))
-    assert RawPixels("image").encoded(sample(image=data)).fields == {"image": data}
+    assert RawPixels("image")(sample(image=data)).fields == {"image": data}
     assert raw_pixels([]) is None

@@ -18,12 +18,12 @@ b,n01440764 5 6 7 8
 
 
 def values(text: str, column: str | None = None, skip: bool = False) -> list[str]:
-    return assigned_values(parse_assignment(text, "f", column), PATHS, "f", skip).to_list()
+    return assigned_values(parse_assignment(text, "f", column)[1], PATHS, "f", skip).to_list()
 
 
 def labels(text: str, classes: tuple[str, ...] | None = None) -> tuple[list[str], tuple[str, ...]]:
-    assignment = parse_assignment(text, "f", None)
-    label, names = class_labels(assignment, assigned_values(assignment, PATHS, "f"), classes, "f")
+    gives, given = parse_assignment(text, "f", None)
+    label, names = class_labels(gives, assigned_values(given, PATHS, "f"), classes, "f")
     assert label.name == "label"
     return label.to_list(), names
 
@@ -106,15 +106,15 @@ def test_columns_that_are_not_clear_have_to_be_named(text: str) -> None:
 
 def test_a_name_that_may_mean_two_is_refused() -> None:
     paths = pl.Series("path", ["x/a.jpg", "y/a.jpg"])
-    assignment = parse_assignment("image,fold\na,1\n", "f", None)
+    _, given = parse_assignment("image,fold\na,1\n", "f", None)
     with pytest.raises(SourceError, match=r"f:2: 'a' may mean 'x/a.jpg' or 'y/a.jpg'"):
-        assigned_values(assignment, paths, "f")
+        assigned_values(given, paths, "f")
 
 
 def test_a_sample_that_is_listed_twice_has_one_value() -> None:
     paths = pl.Series("path", ["a.jpg", "b.jpg", "./a.jpg"])
-    assignment = parse_assignment("image,fold\na,1\nb,2\n", "f", None)
-    assert assigned_values(assignment, paths, "f").to_list() == ["1", "2", "1"]
+    _, given = parse_assignment("image,fold\na,1\nb,2\n", "f", None)
+    assert assigned_values(given, paths, "f").to_list() == ["1", "2", "1"]
 
 
 def test_the_kit_s_numbers_are_not_those_of_sorted_names() -> None:

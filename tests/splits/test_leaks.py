@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,8 +18,8 @@ from PIL import Image
 from dsprep.errors import OptionError, SourceError
 from dsprep.progress import Progress
 from dsprep.splits import leaks
+from dsprep.splits.hashes import hash_images, require_imagehash
 from dsprep.splits.leaks import (
-    Copies,
     Leak,
     close_pairs,
     clusters,
@@ -28,7 +28,7 @@ from dsprep.splits.leaks import (
     find_same,
     join_copies,
 )
-from dsprep.splits.near import hash_images, require_imagehash
+from dsprep.workers.pool import Pool, Report
 from tests.images import draw, encode, jpeg, truncated
 
 properties = settings(deadline=None)
@@ -44,8 +44,17 @@ def write(root: Path, files: dict[str, bytes]) -> pl.DataFrame:
     )
 
 
-def same(root: Path, files: pl.DataFrame) -> list[list[int]]:
-    return find_same(str(root), files, Progress())
+class Here(Pool):
+    """A pool whose tasks run in this process."""
+
+    def map(
+        self, function: Callable[..., Any], arguments: Iterable[Any], report: Report | None = None
+    ) -> list[Any]:
+        return [function(argument, report) for argument in arguments]
+
+
+def same(root: Path, files: pl.DataFrame, pool: Pool | None = None) -> list[list[int]]:
+    return find_same(str(root), files, pool or Here(1), Progress())
 
 
 @settings(max_examples=50, deadline=None)
@@ -63,23 +72,21 @@ def test_files_of_the_same_bytes_are_copies(
     assert same(root, files) == sorted(rows for rows in expected if len(rows) > 1)
 
 
-@pytest.mark.parametrize("root", ["s3://bucket/root", "images"])
-def test_a_failure_waits_for_no_other_file(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
-    over, came = threading.Event(), []
+def test_as_many_processes_read_as_the_user_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = Pool._start, []
 
-    def digest(path: str, size: int) -> bytes:
-        if path.endswith("/0.jpg"):
-            raise SourceError(f"{path}: is in an archive")
-        over.wait(60)
-        came.append(path)
-        return bytes(16)
+    def counted(pool: Pool) -> Any:
+        started.append(pool)
+        return start(pool)
 
-    monkeypatch.setattr(leaks, "_digest", digest)
-    files = pl.DataFrame({"path": [f"{n}.jpg" for n in range(200)], "size": [10] * 200})
-    with pytest.raises(SourceError, match="0.jpg: is in an archive"):
-        find_same(root, files, Progress())
-    assert came == []
-    over.set()
+    monkeypatch.setattr(Pool, "_start", counted)
+    files = write(tmp_path, {f"{number}.jpg": b"%d" % (number % 10) for number in range(300)})
+    with Pool(2) as pool:
+        found = same(tmp_path, files, pool)
+    assert found == [list(range(digit, 300, 10)) for digit in range(10)]
+    assert len(started) == 2
 
 
 def test_only_files_of_equal_size_are_read(tmp_path: Path) -> None:
@@ -214,7 +221,7 @@ def test_one_picture_in_several_files_looks_alike(tmp_path: Path) -> None:
     hashes = hashes_of(tmp_path, *sorted(path.name for path in tmp_path.iterdir()))
     assert None not in hashes
     joined = join_copies([], find_near(hashes, 4))
-    assert [each.rows for each in joined] == [[0, 1, 2, 3, 4, 5]]
+    assert [each[1] for each in joined] == [[0, 1, 2, 3, 4, 5]]
 
 
 def test_different_pictures_do_not(tmp_path: Path) -> None:
@@ -238,7 +245,7 @@ def test_what_does_not_decode_has_no_look(tmp_path: Path) -> None:
 
 def test_without_the_library_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     require_imagehash()
-    monkeypatch.setattr("dsprep.splits.near.find_spec", lambda name: None)
+    monkeypatch.setattr("dsprep.splits.hashes.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'dsprep\[near\]'"):
         require_imagehash()
 
@@ -257,15 +264,15 @@ def test_joined_sets_are_those_that_are_connected(
         rest = [each for each in connected if each not in touched]
         connected = [*rest, set(rows).union(*touched)]
     joined = join_copies(same, near)
-    assert sorted(each.rows for each in joined) == sorted(map(sorted, connected))
-    assert [each.rows[0] for each in joined] == sorted(each.rows[0] for each in joined)
+    assert sorted(each[1] for each in joined) == sorted(map(sorted, connected))
+    assert [each[1][0] for each in joined] == sorted(each[1][0] for each in joined)
     exact = [sorted(rows) for rows in same]
     for each in joined:
-        assert each.kind == ("same" if each.rows in exact else "near")
+        assert each[0] == ("same" if each[1] in exact else "near")
 
 
 def test_leaks_are_copies_on_different_sides() -> None:
-    copies = [Copies("same", [0, 2]), Copies("near", [1, 3, 4])]
+    copies = [("same", [0, 2]), ("near", [1, 3, 4])]
     sides = pl.Series(["train", "train", "train", "val", "train"])
     paths = pl.Series(["a", "b", "c", "d", "e"])
     assert find_leaks(copies, sides, paths) == [

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.splits.ratios import Ratios, make_ratios
+from dsprep.splits.samples import Samples
 from dsprep.splits.sides import (
     assign_sides,
     draw,
     fill_empty_sides,
-    group_by_pattern,
+    groups_of,
     merge_groups,
     place_groups,
     stable_sides,
@@ -25,6 +26,10 @@ from dsprep.splits.sides import (
 properties = settings(deadline=None)
 
 PATHS = pl.Series("path", ["p1/a_7.jpg", "p1/b_7.jpg", "p22/c_8.jpg"])
+
+
+def samples(paths: pl.Series) -> Samples:
+    return Samples("photos", paths.to_frame())
 
 
 @pytest.mark.parametrize(
@@ -38,25 +43,25 @@ PATHS = pl.Series("path", ["p1/a_7.jpg", "p1/b_7.jpg", "p22/c_8.jpg"])
     ],
 )
 def test_a_group_is_what_matches(pattern: str, groups: list[str]) -> None:
-    assert group_by_pattern(PATHS, pattern).to_list() == groups
+    assert groups_of(samples(PATHS), pattern).to_list() == groups
 
 
 @pytest.mark.parametrize("pattern", ["p1/", "q", "x*", "(x)?p"])
 def test_a_path_without_a_group_is_named(pattern: str) -> None:
     with pytest.raises(SourceError, match=r"'p(1/a_7|22/c_8)\.jpg'.*every sample needs a group"):
-        group_by_pattern(PATHS, pattern)
+        groups_of(samples(PATHS), pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(", "[z-a]", "a{2,1}", "(?=p)", r"(p)\1"])
 def test_no_expression_is_refused(pattern: str) -> None:
     with pytest.raises(OptionError, match="not a regular expression"):
-        group_by_pattern(PATHS, pattern)
+        groups_of(samples(PATHS), pattern)
 
 
 def test_an_evil_expression_takes_no_time() -> None:
     paths = pl.Series("path", ["a" * 5000 + "!"])
     with pytest.raises(SourceError, match="matches nothing"):
-        group_by_pattern(paths, r"^(a+)+$")
+        groups_of(samples(paths), r"^(a+)+$")
 
 
 @properties

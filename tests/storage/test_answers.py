@@ -14,7 +14,7 @@ import pytest
 
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3 import bucket, client
+from dsprep.storage.s3 import bucket
 from dsprep.storage.s3 import read as objects
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
@@ -103,7 +103,7 @@ def without_length(**_: Any) -> dict[str, Any]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server()
-    monkeypatch.setattr(client, "Connection", lambda *_: server)
+    monkeypatch.setattr(bucket, "Connection", lambda *_: server)
     monkeypatch.setattr(bucket, "store_of", lambda _: store_of())
     return server
 

@@ -75,7 +75,7 @@ def test_a_condition_whose_answer_is_lost_has_held(ceph: Bucket, proxy: Proxy, g
     store = store_of(ceph, proxy.endpoint)
     seen = "" if guard == "new" else store.put("k", b"old").etag
     proxy.add("lose")
-    told = store.put("k", b"data", new=not seen, etag=seen)
+    told = store.put("k", b"data", replaces=seen)
     assert told.md5 == hashlib.md5(b"data").digest()
     assert ceph.contents() == {"k": b"data"}
 
@@ -118,8 +118,11 @@ def test_metadata_whose_answer_is_lost_is_there(localstack: Bucket, tmp_path: Pa
     upload(tmp_path / "f", store_of(localstack), "k", part_size=PART)
     wanted = metadata_of(1, google_crc32c.value(data))
     with Proxy(localstack.endpoint).running() as proxy:
+        store = store_of(localstack, proxy.endpoint)
+        stored = store.stat("k")
+        assert stored is not None
         proxy.add("lose", match="/k")
-        told = set_metadata(store_of(localstack, proxy.endpoint), "k", wanted, Pace())
+        told = set_metadata(store, stored, wanted, Pace())
         assert proxy.counted("PUT") == 2
     assert dict(told.metadata) == wanted
     assert localstack.contents() == {"k": data}

@@ -51,8 +51,8 @@ def test_requests_use_few_connections(ceph: Bucket, monkeypatch: pytest.MonkeyPa
     made: list[object] = []
     connect = Connection._connect
 
-    def counted(self: Connection) -> object:
-        made.append(connect(self))
+    def counted(self: Connection, route: object) -> object:
+        made.append(connect(self, route))
         return made[-1]
 
     monkeypatch.setattr(Connection, "_connect", counted)

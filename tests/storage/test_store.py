@@ -109,18 +109,18 @@ def test_a_file_is_replaced(place: Place) -> None:
 
 
 def test_only_what_is_new(place: Place) -> None:
-    place.store.put("k", b"first", new=True)
+    place.store.put("k", b"first", replaces="")
     with pytest.raises(StoreError) as caught:
-        place.store.put("k", b"second", new=True)
+        place.store.put("k", b"second", replaces="")
     assert caught.value.kind == "exists"
     assert read(place.store, "k") == b"first"
 
 
 def test_only_what_was_seen(place: Place) -> None:
     first = place.store.put("k", b"first")
-    place.store.put("k", b"second", etag=first.etag)
+    place.store.put("k", b"second", replaces=first.etag)
     with pytest.raises(StoreError) as caught:
-        place.store.put("k", b"third", etag=first.etag)
+        place.store.put("k", b"third", replaces=first.etag)
     assert caught.value.kind == "exists"
     with pytest.raises(StoreError) as caught:
         read(place.store, "k", 0, None, first.etag)

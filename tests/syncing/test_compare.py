@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dsprep.storage.store import Stored, known_crc32c
+from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Verdict, by_content, by_listing, has_crc32c
 
 MD5 = hashlib.md5(b"data").hexdigest()
@@ -121,10 +121,10 @@ def test_a_file_is_not_read_if_the_other_side_tells_nothing() -> None:
 
 def test_what_a_head_tells() -> None:
     noted = {"dsprep-crc32c": "00000002"}
-    assert known_crc32c(Stored("a", 1, 0.0)) is None
-    assert known_crc32c(Stored("a", 1, 0.0, metadata=noted)) == (2, "metadata")
-    assert known_crc32c(Stored("a", 1, 0.0, crc32c=1, metadata=noted)) == (1, "checksum")
-    assert known_crc32c(Stored("a", 1, 0.0, metadata={"dsprep-crc32c": "x"})) is None
+    assert Stored("a", 1, 0.0).known_crc32c is None
+    assert Stored("a", 1, 0.0, metadata=noted).known_crc32c == (2, "metadata")
+    assert Stored("a", 1, 0.0, crc32c=1, metadata=noted).known_crc32c == (1, "checksum")
+    assert Stored("a", 1, 0.0, metadata={"dsprep-crc32c": "x"}).known_crc32c is None
 
 
 @pytest.mark.parametrize("crc32c", [1, 2])

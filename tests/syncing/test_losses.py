@@ -17,23 +17,22 @@ from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.pool import Pace
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.plan import Failure, Pair, SyncReport
-from dsprep.syncing.run import Mover, Sync
+from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory
 from tests.syncing.folders import data_set, tree
 
 
-@dataclass(frozen=True)
-class Copies(Mover):
+class Copies(Sync):
     """Copies files between directories, but for those that fail."""
 
     failing: Sequence[str] = ()
 
-    def send(self, pair: Pair, crc32c: int | None) -> int:
+    def transfer(self, pair: Pair, crc32c: int | None) -> int:
         if pair.path in self.failing:
             raise StoreError("the network is down", "transient")
-        place = Path(self.destination.name(pair.path))
+        place = Path(self._destination.name(pair.path))
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(self.source.name(pair.path), place)
+        shutil.copy2(self._source.name(pair.path), place)
         return 0
 
 
@@ -60,10 +59,11 @@ class Folders:
         self, failing: Sequence[str] = (), exclude: Sequence[str] = (), **options: Any
     ) -> SyncReport:
         source, destination = Directory(self.src), Refusing(self.dst, failing=tuple(failing))
-        mover = Copies(source, destination, TransferOptions(Pace(1)), failing=failing)
         rules = [Rule(False, pattern) for pattern in exclude]
         given = SyncOptions(str(self.src), str(self.dst), rules=rules, **options)
-        return Sync(mover, given).run()
+        run = Copies(source, destination, TransferOptions(Pace(1)), given)
+        run.failing = failing
+        return run.run()
 
 
 @pytest.fixture

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dsprep.keywords import SyncOptions
 from dsprep.storage.pool import Pace
 from dsprep.storage.store import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions, Transferred
 from dsprep.syncing import run
 from dsprep.syncing.plan import Pair
-from dsprep.syncing.run import Mover
+from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix
 
 
@@ -26,10 +28,10 @@ def test_a_manifest_comes_down_at_the_pace_of_the_run(
         return Transferred(stored, 0, 1, 0, 4, "md5")
 
     monkeypatch.setattr(run, "download", download)
-    store: Any = None
+    store: Any = SimpleNamespace(url=str)
     way = TransferOptions(Pace(1))
-    mover = Mover(Prefix(store, "set/"), Directory(tmp_path), way)
+    sync = Sync(Prefix(store, "set/"), Directory(tmp_path), way, SyncOptions("", ""))
     stored = Stored("set/manifest.json", 4, 0.0)
-    mover.publish(Pair("manifest.json", stored, None), b"data", new=False)
+    sync._publish_one(Pair("manifest.json", stored, None), b"data", new=False)
     assert called["path"] == tmp_path / "manifest.json"
     assert called["options"] == (way, stored, crc32c(b"data"))

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from dsprep.storage.store import Part, Upload
-from dsprep.syncing.sync import abort_uploads
+from dsprep.syncing import sync as syncing
+from dsprep.syncing.sync import clean_uploads
 
+PLACE = "s3://bucket/set"
 NOW = 10_000.0
 """The time on the server, which is long before that of this machine."""
 
@@ -45,10 +47,14 @@ class Store:
     def url(self, key: str) -> str:
         return f"s3://bucket/{key}"
 
+    def close(self) -> None:
+        pass
+
 
 @pytest.fixture
-def store() -> Store:
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     made = Store()
+    monkeypatch.setattr(syncing, "S3Store", lambda bucket, config, role: made)
     made.begin("set/young", ago=10)
     made.begin("set/old", ago=100)
     made.begin("set/theirs", ago=100, who="they")
@@ -57,14 +63,14 @@ def store() -> Store:
 
 
 def test_ages_are_told_by_the_clock_of_the_server(store: Store) -> None:
-    (orphan,) = abort_uploads(store, "set", older_than=50)
+    (orphan,) = clean_uploads(PLACE, older_than=50)
     assert (orphan.url, orphan.seconds, orphan.bytes) == ("s3://bucket/set/old", 100, 5)
     assert orphan.aborted
     assert set(store.uploads) == {"set/young", "set/theirs", "setting/old"}
 
 
 def test_a_dry_run_writes_nothing_and_tells_who_began_what(store: Store) -> None:
-    found = abort_uploads(store, "set", dry_run=True)
+    found = clean_uploads(PLACE, dry_run=True)
     assert [(each.url[-5:], each.initiator, each.aborted) for each in found] == [
         ("young", "me", False),
         ("t/old", "me", False),
@@ -75,5 +81,5 @@ def test_a_dry_run_writes_nothing_and_tells_who_began_what(store: Store) -> None
 
 def test_an_upload_that_ends_meanwhile_is_no_failure(store: Store) -> None:
     store.ended.add("set/young")
-    assert [each.url for each in abort_uploads(store, "set")] == ["s3://bucket/set/old"]
+    assert [each.url for each in clean_uploads(PLACE)] == ["s3://bucket/set/old"]
     assert "abort set/young" not in store.writes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage.s3.client import Client
+from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.errors import OPERATIONS
 from dsprep.syncing.sync import clean_uploads, sync
@@ -42,13 +42,13 @@ class Limited:
         for name, value in env.items():
             self._patch.setenv(name, value)
         self.bucket = replace(self.bucket, env=env)  # its objects belong to who stores them
-        call = Client.call
+        call = S3Store.call
 
-        def noted(client: Client, operation: str, *args: Any, **named: Any) -> Any:
+        def noted(client: S3Store, operation: str, *args: Any, **named: Any) -> Any:
             self.called.add(operation)
             return call(client, operation, *args, **named)
 
-        self._patch.setattr(Client, "call", noted)
+        self._patch.setattr(S3Store, "call", noted)
 
     def sync(self, source: str, destination: str, **wishes: Any) -> None:
         report = sync(source, destination, config=self.config, part_size=PART, **wishes)

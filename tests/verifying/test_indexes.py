@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.dataset.recorded import Recorded
+from dsprep.dataset.manifest import Recorded
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
@@ -50,7 +50,7 @@ def tar_file(path: Path, names: list[str], **options: Any) -> Path:
 
 
 def dali_index(path: Path) -> bytes:
-    with ShardStream.of_headers(str(path)) as stream:
+    with ShardStream(str(path), headers=True) as stream:
         lines = [dali_line(each.key, each.members.values()) for each in WebDataset().groups(stream)]
     return dali_webdataset(lines)
 

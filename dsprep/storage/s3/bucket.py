@@ -6,13 +6,15 @@ bytes that do not match, and its answer is compared with what was sent.
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import replace
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -20,10 +22,10 @@ from dsprep.errors import DestinationError, StoreError
 from dsprep.storage import store
 from dsprep.storage.local import LARGEST
 from dsprep.storage.location import Location
-from dsprep.storage.s3.client import Client, Data, seconds
-from dsprep.storage.s3.config import tell_retry
-from dsprep.storage.s3.errors import DamagedError
-from dsprep.storage.store import Level, Pages, Part, Progress, Stored, Upload, ignore
+from dsprep.storage.s3.client import SMALL, Body, Connection, Data, seconds
+from dsprep.storage.s3.config import Retries, S3Config, tell_retry
+from dsprep.storage.s3.errors import DamagedError, Request
+from dsprep.storage.store import Events, Level, Pages, Part, Progress, Stored, Upload, ignore
 from dsprep.units import format_size
 
 T = TypeVar("T")
@@ -35,11 +37,126 @@ _TOKEN = "dsprep-put"  # metadata that distinguishes our conditional PUT from an
 _KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType")
 
 
-class S3Store(Client):
-    """A bucket. Keys are those of the bucket, whole."""
+class S3Store:
+    """A bucket, and what makes requests of it, again where that may help.
 
-    checksums: bool | None = None
-    """Whether the server keeps checksums; None until an answer shows it."""
+    Retries are here rather than in botocore, so that the total wait is bounded and a stop is
+    noticed at once.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        config: S3Config | None = None,
+        *,
+        retries: Retries | None = None,
+        wait: Callable[[float], object] = time.sleep,
+        events: Events = ignore,
+        role: type[StoreError] = StoreError,
+    ) -> None:
+        self.bucket, self.config = bucket, config or S3Config()
+        self._retries, self._wait, self._role = retries or Retries(), wait, role
+        self._events = events
+        # whether the server keeps checksums; None until an answer shows it
+        self.checksums: bool | None = None
+        self._without_checksums = False
+        self._falling_back = Lock()
+        try:
+            self._connection = Connection(bucket, self.config)
+        except Exception as error:  # whatever is wrong in AWS's files
+            raise self.failed("", "").explain(error) from None
+
+    def in_role(self, role: type[StoreError]) -> Self:
+        """Return a client with the same connections that raises errors of another role."""
+        other = copy(self)
+        other._role = role
+        return other
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def call(
+        self,
+        operation: str,
+        key: str,
+        parse: Callable[[Any], T],
+        *,
+        data: Data | None = None,
+        progress: Progress = ignore,
+        once: bool = False,
+        **args: Any,
+    ) -> T:
+        if self.config.request_payer:
+            args["RequestPayer"] = "requester"
+
+        def attempt(number: int) -> T:
+            nonlocal args
+            if self._without_checksums:
+                args = {name: value for name, value in args.items() if "Checksum" not in name}
+            body = Body(data or b"", progress)
+            if data is not None:
+                args["Body"] = body if len(data) > SMALL else bytes(body.read(SMALL))
+            try:
+                return parse(self._connection.send(operation, **args))
+            except Exception as caught:
+                error = self.failed(operation, key, number).explain(caught)
+                repeats = self._connection.follows(caught)
+                if error.kind == "unsupported" and any("Checksum" in name for name in args):
+                    self._fall_back(caught)
+                    repeats = True
+            progress(-body.tell())
+            if repeats:
+                return attempt(number)
+            raise error
+
+        return attempt(1) if once else self.retried(attempt)
+
+    def pages(
+        self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
+    ) -> Iterator[T]:
+        def parse_page(page: Any) -> tuple[T, dict[str, Any]]:
+            following = {}
+            if page.get("IsTruncated"):
+                following = {mark: page[f"Next{mark}"] for mark in marks}
+                if following.items() <= args.items():
+                    raise ValueError("the page that follows is the same again")
+            return parse(page), following
+
+        while True:
+            found, following = self.call(operation, prefix, parse_page, **args)
+            yield found
+            if not following:
+                return
+            args |= following
+
+    def failed(self, operation: str, key: str, attempts: int = 1) -> Request:
+        return Request(operation, self.bucket, key, attempts, self._role)
+
+    def retried(self, attempt: Callable[[int], T]) -> T:
+        """Call a function with the number of the attempt, after longer and longer waits."""
+        number = 1
+        while True:
+            try:
+                return attempt(number)
+            except StoreError as error:
+                may_help = error.kind in ("transient", "damaged")
+                if error.is_final or not may_help or number >= self._retries.attempts:
+                    error.is_final = True  # a caller with retries of its own does not begin again
+                    raise
+                delay = self._retries.delay(number)
+                facts = {"error": str(error), "kind": error.kind, "seconds": round(delay, 3)}
+                self._events("retry", **facts)
+            self._wait(delay)
+            number += 1
+
+    def _fall_back(self, refusal: Any) -> None:
+        """Do without checksums from now on; several threads may find out that this is needed."""
+        with self._falling_back:
+            is_told, self._without_checksums = self._without_checksums, True
+        if not is_told:
+            place, code = Location(self.bucket, ""), refusal.response["Error"]["Code"]
+            text = f"{place}: the server takes no checksums ({code}): going on with MD5"
+            self._events("fallback", text=text)
 
     def url(self, key: str) -> str:
         return str(Location(self.bucket, key))
@@ -57,7 +174,7 @@ class S3Store(Client):
 
         def parse(page: _Answer) -> Level:
             entries = page.get("Contents", [])
-            files = [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
+            files = [self.parse(entry["Key"], entry, int(entry["Size"])) for entry in entries]
             deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
             return Level(files, deeper, not page.get("IsTruncated"))
 
@@ -68,7 +185,7 @@ class S3Store(Client):
 
     def stat(self, key: str) -> Stored | None:
         def parse(answer: _Answer) -> Stored:
-            return _stored(key, answer, int(answer["ContentLength"]))
+            return self.parse(key, answer, int(answer["ContentLength"]))
 
         try:
             return self.call("HeadObject", key, parse, Key=key, ChecksumMode="ENABLED")
@@ -76,6 +193,29 @@ class S3Store(Client):
             if error.kind == "missing":
                 return None
             raise
+
+    @staticmethod
+    def parse(key: str, answer: _Answer, size: int) -> Stored:
+        """Return what an answer, or the entry of a listing, says about an object."""
+        modified = answer.get("LastModified")
+        return Stored(
+            key=key,
+            size=size,
+            modified=seconds(modified) if modified is not None else 0.0,
+            etag=_etag(answer),
+            crc32c=_crc32c(answer),
+            metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
+            storage_class=_standard_is_empty(answer.get("StorageClass", "")),
+            encryption=answer.get("ServerSideEncryption", ""),
+            kms_key=answer.get("SSEKMSKeyId", ""),
+            headers={name: answer[name] for name in _KEPT if answer.get(name)},
+        )
+
+    def tags(self, key: str) -> dict[str, str]:
+        def parse(answer: _Answer) -> dict[str, str]:
+            return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
+
+        return self.call("GetObjectTagging", key, parse, Key=key)
 
     def open(
         self, key: str, start: int = 0, size: int | None = None, etag: str = ""
@@ -93,25 +233,21 @@ class S3Store(Client):
         key: str,
         data: Data,
         *,
-        new: bool = False,
-        etag: str = "",
+        replaces: str | None = None,
         crc32c: int | None = None,
         metadata: Mapping[str, str] | None = None,
         progress: Progress = ignore,
     ) -> Stored:
-        """Store an object in one request."""
+        """Store an object in one request; only in place of the ETag ``replaces``, if given."""
+        # An empty ETag stands for no object.
+        token, noted, condition = uuid4().hex, dict(metadata or {}), {}
+        if replaces is not None:  # Ceph takes no quotes around an ETag here, others both
+            condition = {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
+            noted[_TOKEN] = token
+        args: dict[str, Any] = {"Key": key, **condition, **self.config.to_create(noted)}
         value = store.crc32c(data) if crc32c is None else crc32c
-        args: dict[str, Any] = {"Key": key, **self.config.to_create(metadata or {})}
-        token = uuid4().hex
-        if new or etag:
-            args["Metadata"] = {**args.get("Metadata", {}), _TOKEN: token}
-        if new:
-            args["IfNoneMatch"] = "*"
-        if etag:
-            args["IfMatch"] = etag  # Ceph takes no quotes here, others both
-        md5 = None if self.checksums else store.md5(data)
         try:
-            return self._send("PutObject", args, data, value, md5, progress)
+            return self._send("PutObject", args, data, value, self.checksums, progress)
         except StoreError as error:
             # The object is ours if the PUT was repeated because the first answer was lost.
             there = self.stat(key) if error.kind == "exists" else None
@@ -122,7 +258,7 @@ class S3Store(Client):
     def publish(self, key: str, data: bytes, etag: str = "") -> None:
         """Store a manifest in the place of the one with this ETag, or of none."""
         try:
-            self.put(key, data, new=not etag, etag=etag)
+            self.put(key, data, replaces=etag)
         except StoreError as error:
             if error.kind != "exists":
                 raise
@@ -184,17 +320,10 @@ class S3Store(Client):
         return upload
 
     def send_part(
-        self,
-        upload: Upload,
-        number: int,
-        data: Data,
-        crc32c: int,
-        md5: bytes | None,
-        progress: Progress = ignore,
+        self, upload: Upload, number: int, data: Data, crc32c: int, progress: Progress = ignore
     ) -> Part:
-        value = crc32c if upload.checksums else None
         args = {**_names(upload), "PartNumber": number}
-        stored = self._send("UploadPart", args, data, value, md5, progress)
+        stored = self._send("UploadPart", args, data, crc32c, upload.checksums, progress)
         return Part(number, stored.size, stored.etag, stored.crc32c)
 
     def copy_part(
@@ -232,8 +361,8 @@ class S3Store(Client):
             there = self.stat(upload.key) if error.kind == "gone" else None
             if there is None or there.size != size:
                 raise
-            is_it = crc32c is not None and store.crc32c_of(there) == crc32c
-            if not is_it and not store.is_made_of(there, parts):
+            is_it = crc32c is not None and there.any_crc32c == crc32c
+            if not is_it and not there.is_made_of(parts):
                 raise
             return there.etag
 
@@ -246,8 +375,6 @@ class S3Store(Client):
                 raise
 
     def list_uploads(self, prefix: str = "") -> Iterator[Upload]:
-        """List the unfinished uploads whose key begins with a prefix."""
-
         def parse(page: _Answer) -> Sequence[Upload]:
             full = ("CRC32C", "FULL_OBJECT")
             return [
@@ -287,20 +414,22 @@ class S3Store(Client):
         operation: str,
         args: dict[str, Any],
         data: Data,
-        crc32c: int | None,
-        md5: bytes | None,
+        crc32c: int,
+        checksums: bool | None,
         progress: Progress,
     ) -> Stored:
         """Send bytes with their checksums, and compare the checksums of the answer."""
+        # `checksums` tells whether the server keeps the crc32c; with None, it gets the MD5 as well.
+        md5 = None if checksums else store.md5(data)
         if md5 is not None:
             args["ContentMD5"] = b64encode(md5).decode()
-        if crc32c is not None and self.checksums is not False:
+        if checksums is not False:
             args["ChecksumCRC32C"] = _base64(crc32c)
 
         def compare(answer: _Answer) -> Stored:
-            stored = _stored(args["Key"], answer, len(data))
+            stored = self.parse(args["Key"], answer, len(data))
             self.checksums = stored.crc32c is not None
-            if stored.crc32c is not None and crc32c is not None:
+            if stored.crc32c is not None:
                 if stored.crc32c != crc32c:
                     raise DamagedError("another crc32c than was sent")
             elif md5 is not None and stored.md5 not in (None, md5):
@@ -377,7 +506,7 @@ class S3Reading:
                     raise ValueError(
                         f"{asked} were asked for, and {length:,} bytes come as {sent!r}"
                     )
-                self.stored = _stored(self._key, answer, total)
+                self.stored = self._store.parse(self._key, answer, total)
             except (KeyError, ValueError):
                 self._body.close()
                 raise
@@ -396,23 +525,6 @@ def store_of(bucket: str) -> S3Store:
         if bucket not in _stores:
             _stores[bucket] = S3Store(bucket, events=tell_retry)
         return _stores[bucket]
-
-
-def _stored(key: str, answer: _Answer, size: int) -> Stored:
-    """Return what an answer, or the entry of a listing, says about an object."""
-    modified = answer.get("LastModified")
-    return Stored(
-        key=key,
-        size=size,
-        modified=seconds(modified) if modified is not None else 0.0,
-        etag=_etag(answer),
-        crc32c=_crc32c(answer),
-        metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
-        storage_class=_standard_is_empty(answer.get("StorageClass", "")),
-        encryption=answer.get("ServerSideEncryption", ""),
-        kms_key=answer.get("SSEKMSKeyId", ""),
-        headers={name: answer[name] for name in _KEPT if answer.get(name)},
-    )
 
 
 def _part(answer: _Answer, number: int, size: int) -> Part:

@@ -19,26 +19,23 @@ import threading
 import time
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from copy import copy
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
-from dsprep.errors import StoreError
-from dsprep.storage.location import Location
-from dsprep.storage.s3.config import Retries, S3Config, require_endpoint
-from dsprep.storage.s3.errors import Request
-from dsprep.storage.store import Events, Progress, ignore
+from dsprep.storage.s3.config import S3Config, require_endpoint
+from dsprep.storage.store import Progress
 
 Data = bytes | bytearray | memoryview
 T = TypeVar("T")
+_Headers = dict[str, str]
 
 _CONNECT_TIMEOUT = 20.0  # seconds; also for each piece of a body
-_SMALL = 1 << 20  # bytes that are sent without asking first whether the server accepts them
+SMALL = 1 << 20  # bytes that are sent without asking first whether the server accepts them
 # Bytes handed to the socket at once: a stop, a limit and a stall are noticed between two.
 _AT_ONCE = 256 * 1024
 # Operations that may answer 200 and then report an error in the body.
@@ -64,7 +61,7 @@ class _Routed(Exception):
     """Carries a request out of botocore before it is sent."""
 
 
-class _Body:
+class Body:
     """Bytes in memory as the body of a request: sent without a copy, and reported on the way."""
 
     def __init__(self, data: Data, progress: Progress) -> None:
@@ -159,9 +156,8 @@ class Connection:
         target = route.path + path or "/"
         if route.region:
             self._sign(route.region, model.http["method"], target, query, headers)
-        found = self._exchange(
-            model.http["method"], f"{target}?{query}" if query else target, headers, body
-        )
+        target += f"?{query}" if query else ""
+        found = self._exchange(route, model.http["method"], target, headers, body)
         status, body = found.response.status, found
         if status >= 300 or not model.has_streaming_output:
             try:
@@ -180,12 +176,9 @@ class Connection:
             raise ClientError(answer, operation)
         return _decoded(answer)
 
-    def _sign(
-        self, region: str, method: str, path: str, query: str, headers: dict[str, str]
-    ) -> None:
+    def _sign(self, region: str, method: str, path: str, query: str, headers: _Headers) -> None:
         """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference)."""
-        # botocore's signer takes four times as long, which is noticed with thousands of small
-        # files.
+        # botocore's signer takes four times as long: thousands of small files make it noticeable.
         keys = self._session.get_credentials().get_frozen_credentials()
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         headers |= {"x-amz-date": now, "x-amz-content-sha256": _UNSIGNED}
@@ -206,12 +199,12 @@ class Connection:
         )
 
     def _exchange(
-        self, method: str, target: str, headers: dict[str, str], body: bytes | _Body
+        self, route: _Route, method: str, target: str, headers: _Headers, body: bytes | Body
     ) -> _Response:
         """Send a request and wait for the headers of the answer."""
         values = {name: text.encode() for name, text in headers.items()}
         values["content-length"] = str(len(body)).encode()
-        if isinstance(body, _Body):
+        if isinstance(body, Body):
             values["Expect"] = b"100-continue"
         # The server may have closed an idle connection. What does no harm twice goes to another.
         harmless = method in ("GET", "PUT") and isinstance(body, bytes)
@@ -219,7 +212,7 @@ class Connection:
             used = None
             with suppress(IndexError):  # none is idle
                 used = self._idle.pop()
-            connection = used or self._connect()
+            connection = used or self._connect(route)
             try:
                 connection.request(method, target, body=body or None, headers=values)
                 connection.sock.settimeout(self._options.read_timeout)
@@ -233,9 +226,8 @@ class Connection:
                 if not (used and lost and harmless) or isinstance(error, TimeoutError):
                     raise
 
-    def _connect(self) -> Any:
-        assert self._route is not None
-        made = self._route.connect(self._route.host, timeout=self._options.connect_timeout)
+    def _connect(self, route: _Route) -> Any:
+        made = route.connect(route.host, timeout=self._options.connect_timeout)
         made.connect()
         return made
 
@@ -261,25 +253,6 @@ class Connection:
             self._client, self._route = self._make_client(region), None
         return True
 
-    def _connections(self, scheme: str) -> Callable[..., Any]:
-        # These classes of botocore wait for "100 Continue" before a large body.
-        from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
-        from botocore.httpsession import get_cert_path
-
-        options = [
-            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-        ]
-        if scheme == "http":
-            return partial(AWSHTTPConnection, socket_options=options)
-        trusted = (
-            self._session.get_config_variable("ca_bundle")
-            or os.environ.get("REQUESTS_CA_BUNDLE")
-            or get_cert_path(True)
-        )
-        context = ssl.create_default_context(cafile=trusted)
-        return partial(AWSHTTPSConnection, ssl_context=context, socket_options=options)
-
     def _make_client(self, region: str | None) -> Any:
         return self._session.create_client(
             "s3", region_name=region, endpoint_url=self._config.endpoint, config=self._options
@@ -287,6 +260,9 @@ class Connection:
 
     def _find_route(self) -> _Route:
         """Let botocore make a request, and see where it would go and how it is signed."""
+        # These classes of botocore wait for "100 Continue" before a large body.
+        from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
+        from botocore.httpsession import get_cert_path
         from botocore.utils import get_environ_proxies
 
         def stop(request: Any, **_: Any) -> None:
@@ -303,13 +279,23 @@ class Connection:
         scope = signed.partition("Credential=")[2].partition(",")[0].split("/")
         parts = urlsplit(url)
         usual = signed.startswith("AWS4-HMAC-SHA256 ") and scope[3:4] == ["s3"]
-        return _Route(
-            parts.netloc,
-            parts.path.rstrip("/"),
-            scope[2] if usual else "",
-            self._connections(parts.scheme),
-            (usual or not self._config.sign) and not get_environ_proxies(url),
-        )
+        options: dict[str, Any] = {
+            "socket_options": [
+                (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            ]
+        }
+        if parts.scheme != "http":
+            trusted = (
+                self._session.get_config_variable("ca_bundle")
+                or os.environ.get("REQUESTS_CA_BUNDLE")
+                or get_cert_path(True)
+            )
+            options["ssl_context"] = ssl.create_default_context(cafile=trusted)
+        kind = AWSHTTPConnection if parts.scheme == "http" else AWSHTTPSConnection
+        plain = (usual or not self._config.sign) and not get_environ_proxies(url)
+        path, region = parts.path.rstrip("/"), scope[2] if usual else ""
+        return _Route(parts.netloc, path, region, partial(kind, **options), plain)
 
 
 class _Response:
@@ -349,127 +335,3 @@ def seconds(text: str | float) -> float:
     if text[:1].isdigit():
         return datetime.fromisoformat(text).timestamp()
     return parsedate_to_datetime(text).timestamp()
-
-
-class Client:
-    """Makes requests of a bucket, again where that may help.
-
-    Retries are here rather than in botocore, so that the total wait is bounded and a stop is
-    noticed at once.
-    """
-
-    def __init__(
-        self,
-        bucket: str,
-        config: S3Config | None = None,
-        *,
-        retries: Retries | None = None,
-        wait: Callable[[float], object] = time.sleep,
-        events: Events = ignore,
-        role: type[StoreError] = StoreError,
-    ) -> None:
-        self.bucket, self.config = bucket, config or S3Config()
-        self._retries, self._wait, self._role = retries or Retries(), wait, role
-        self._events = events
-        self._without_checksums = False
-        self._falling_back = threading.Lock()
-        try:
-            self._connection = Connection(bucket, self.config)
-        except Exception as error:  # whatever is wrong in AWS's files
-            raise self.failed("", "").explain(error) from None
-
-    def in_role(self, role: type[StoreError]) -> Self:
-        """Return a client with the same connections that raises errors of another role."""
-        other = copy(self)
-        other._role = role
-        return other
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def call(
-        self,
-        operation: str,
-        key: str,
-        parse: Callable[[Any], T],
-        *,
-        data: Data | None = None,
-        progress: Progress = ignore,
-        once: bool = False,
-        **args: Any,
-    ) -> T:
-        """Make a request and parse its answer."""
-        if self.config.request_payer:
-            args["RequestPayer"] = "requester"
-
-        def attempt(number: int) -> T:
-            nonlocal args
-            if self._without_checksums:
-                args = {name: value for name, value in args.items() if "Checksum" not in name}
-            body = _Body(data or b"", progress)
-            if data is not None:
-                args["Body"] = body if len(data) > _SMALL else bytes(body.read(_SMALL))
-            try:
-                return parse(self._connection.send(operation, **args))
-            except Exception as caught:
-                error = self.failed(operation, key, number).explain(caught)
-                repeats = self._connection.follows(caught)
-                if error.kind == "unsupported" and any("Checksum" in name for name in args):
-                    self._fall_back(caught)
-                    repeats = True
-            progress(-body.tell())
-            if repeats:
-                return attempt(number)
-            raise error
-
-        return attempt(1) if once else self.retried(attempt)
-
-    def pages(
-        self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
-    ) -> Iterator[T]:
-        """Request a listing, page by page."""
-
-        def parse_page(page: Any) -> tuple[T, dict[str, Any]]:
-            following = {}
-            if page.get("IsTruncated"):
-                following = {mark: page[f"Next{mark}"] for mark in marks}
-                if following.items() <= args.items():
-                    raise ValueError("the page that follows is the same again")
-            return parse(page), following
-
-        while True:
-            found, following = self.call(operation, prefix, parse_page, **args)
-            yield found
-            if not following:
-                return
-            args |= following
-
-    def failed(self, operation: str, key: str, attempts: int = 1) -> Request:
-        """Return a request that has failed, which explains its errors."""
-        return Request(operation, self.bucket, key, attempts, self._role)
-
-    def retried(self, attempt: Callable[[int], T]) -> T:
-        """Call a function with the number of the attempt, after longer and longer waits."""
-        number = 1
-        while True:
-            try:
-                return attempt(number)
-            except StoreError as error:
-                may_help = error.kind in ("transient", "damaged")
-                if error.is_final or not may_help or number >= self._retries.attempts:
-                    error.is_final = True  # a caller with retries of its own does not begin again
-                    raise
-                delay = self._retries.delay(number)
-                facts = {"error": str(error), "kind": error.kind, "seconds": round(delay, 3)}
-                self._events("retry", **facts)
-            self._wait(delay)
-            number += 1
-
-    def _fall_back(self, refusal: Any) -> None:
-        """Do without checksums from now on; several threads may find out that this is needed."""
-        with self._falling_back:
-            is_told, self._without_checksums = self._without_checksums, True
-        if not is_told:
-            place, code = Location(self.bucket, ""), refusal.response["Error"]["Code"]
-            text = f"{place}: the server takes no checksums ({code}): going on with MD5"
-            self._events("fallback", text=text)

@@ -12,21 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.storage.local import (
-    LONGEST_NAME,
-    PATIENCE,
-    SCRATCH,
-    Lock,
-    destination_errors,
-    read_whole,
-)
+from dsprep.storage.local import LONGEST_NAME, SCRATCH, Lock, destination_errors, read_whole
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import Stored, combine_all, confirmed_by, crc32c, said_mtime_ns
+from dsprep.storage.store import Stored, combine_all, crc32c, said_mtime_ns
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
 _AT_ONCE = 1 << 20
 _TRIES = 2  # how often an object is fetched that is not what the store says it is
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 
 
 def download(
@@ -85,7 +77,7 @@ class _Download:
             values, there = {**there, **dict(got)}, {}
             value = combine_all((values[part.number], part.size) for part in self.plan)
             if self.crc32c is None:
-                proof = confirmed_by(self.stored, value, self.landing.md5)
+                proof = self.stored.confirmed_by(value, self.landing.md5)
             else:
                 proof = "crc32c" if self.crc32c == value else ""
             if proof:
@@ -159,7 +151,7 @@ class Landing:
         self._noting, self._over = threading.Lock(), False
         if os.path.isdir(final):
             raise DestinationError(f"{final}: is a directory, and a file of this name is to come")
-        self._lock = Lock(self._partial, final, PATIENCE, _FLAGS, hidden=True)
+        self._lock = Lock(self._partial, final, hidden=True)
         self._fd = self._lock.file.fileno()
         # the crc32c of each part that should be there, by number
         self.there = self._read_journal() if self._in_parts else {}
@@ -196,7 +188,6 @@ class Landing:
         return digest.digest()
 
     def note(self, number: int, crc32c: int) -> None:
-        """Note that a part is complete."""
         with self._noting, destination_errors(self.final):
             if self._over:
                 return
@@ -213,7 +204,6 @@ class Landing:
         self._tidy()
 
     def discard(self) -> None:
-        """Leave nothing behind."""
         self._partial.unlink(missing_ok=True)
         self._tidy()
 

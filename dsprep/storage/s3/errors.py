@@ -10,11 +10,13 @@ from typing import Any
 from dsprep.errors import DsprepError, StoreError
 from dsprep.storage.location import Location
 
+_COPYING = "s3:PutObject, and s3:GetObject on what is copied"
+
 # What cannot be done, and the right that it needs (Service Authorization Reference, Amazon S3).
 OPERATIONS = {
     "AbortMultipartUpload": ("the unfinished upload cannot be aborted", "s3:AbortMultipartUpload"),
     "CompleteMultipartUpload": ("the upload cannot be completed", "s3:PutObject"),
-    "CopyObject": ("cannot be copied to", "s3:PutObject, and s3:GetObject on what is copied"),
+    "CopyObject": ("cannot be copied to", _COPYING),
     "CreateMultipartUpload": ("an upload cannot be begun", "s3:PutObject"),
     "DeleteObjects": ("cannot be deleted", "s3:DeleteObject"),
     "GetObject": ("cannot be read", "s3:GetObject"),
@@ -32,10 +34,7 @@ OPERATIONS = {
     ),
     "PutObject": ("cannot be written", "s3:PutObject"),
     "UploadPart": ("a part cannot be uploaded", "s3:PutObject"),
-    "UploadPartCopy": (
-        "a part cannot be copied to it",
-        "s3:PutObject, and s3:GetObject on what is copied",
-    ),
+    "UploadPartCopy": ("a part cannot be copied to it", _COPYING),
 }
 
 # What a refusal means, in the words of `StoreError`: by its code, or else by its status. A server
@@ -74,8 +73,6 @@ _ADVICE = {
     "EntityTooLarge": "the server does not take objects or parts as large as this",
     "InvalidObjectState": "it is in an archive storage class; restore it first",
     "QuotaExceeded": "the quota is used up; make room and give the same command again to continue",
-    "PreconditionFailed": "something else has been stored there meanwhile",
-    "412": "something else has been stored there meanwhile",
     "KMS.NotFoundException": "there is no such KMS key in this region",
     "KMS.DisabledException": "the KMS key is disabled",
     "InvalidStorageClass": "the server does not know this storage class",
@@ -85,6 +82,7 @@ _ADVICE_BY_KIND = {
     "expired": "the credentials have expired; renew them and give the same command again to "
     "continue",
     "missing": "it is not there",
+    "exists": "something else has been stored there meanwhile",
     "gone": "the upload is not there any more: it was completed or aborted by something else",
     "unsupported": "the server does not support this",
     "transient": "it was tried {attempts}; give the same command again to continue",

@@ -17,12 +17,11 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace, submit
-from dsprep.storage.store import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore, is_whole
+from dsprep.storage.store import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore
 from dsprep.storage.transfer import Range, plan_parts
 
 if TYPE_CHECKING:
@@ -32,20 +31,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SECOND = 1_000_000_000
-
 # Bytes fetched at once where reading goes on, doubled each time.
 _FIRST, _LARGEST = 1 << 20, 8 << 20
 _AHEAD = 3  # windows that are on their way while one is read
 _GAP = 4 << 20  # passing over more is a jump; to fetch as many takes as long as one more request
 _NEAR = 1 << 16  # bytes between a requested range and the next, such as a header or two
 _MOST_ASKED = 128  # ranges asked for in advance that are kept until they are read
-
-
-def facts_of(stored: Stored) -> Facts:
-    """Return the facts of an object."""
-    mark = crc32(stored.etag.encode()) % _SECOND
-    return Facts(stored.size, int(stored.modified) * _SECOND + mark)
 
 
 def no_object(url: str) -> FileNotFoundError:
@@ -71,7 +62,7 @@ def as_source(url: str, *, is_object: bool = False) -> Iterator[tuple[S3Store, s
         raise SourceError(str(error)) from None
 
 
-_answers: ContextVar[dict[tuple[str, str], Any] | None] = ContextVar("answers", default=None)
+_answers: ContextVar[dict[tuple[str, str], Any]] = ContextVar("answers")
 
 
 @contextmanager
@@ -85,9 +76,7 @@ def asked_once() -> Iterator[None]:
 
 
 def _once(what: str, url: str, ask: Callable[[], T]) -> T:
-    known = _answers.get()
-    if known is None:
-        return ask()
+    known = _answers.get({})
     if (what, url) not in known:
         known[what, url] = ask()
     answer: T = known[what, url]
@@ -149,7 +138,7 @@ def read_object(url: str, size: int | None = None, limit: int | None = None) -> 
                 if size not in (None, reading.stored.size):
                     return None
                 data = reading.read_all(limit)
-            if reading.stored.crc32c is not None and not is_whole(data, reading.stored):
+            if reading.stored.crc32c is not None and not reading.stored.is_whole(data):
                 raise StoreError(f"{url}: its crc32c is not that of the bytes that came", "damaged")
             return data
 
@@ -182,17 +171,14 @@ def read_back(
 
     plans = [plan_parts(stored.size, part_size) if stored.size else [] for stored in objects]
     tasks = [(index, part) for index, plan in enumerate(plans) for part in plan]
-    values = iter(pace.each(read, tasks))
-    results: list[int | StoreError] = []
-    for plan in plans:
-        found, failed = [], None
-        for part, value in zip(plan, values, strict=False):
-            if isinstance(value, StoreError):
-                failed = value
-            else:
-                found.append((value, part.size))
-        results.append(failed or combine_all(found))
-    return results
+    found: list[list[tuple[int, int]]] = [[] for _ in objects]
+    failed: dict[int, StoreError] = {}
+    for (index, part), value in zip(tasks, pace.each(read, tasks), strict=True):
+        if isinstance(value, StoreError):
+            failed[index] = value
+        else:
+            found[index].append((value, part.size))
+    return [failed.get(index) or combine_all(runs) for index, runs in enumerate(found)]
 
 
 class _Range(NamedTuple):
@@ -222,7 +208,7 @@ class ObjectFile(io.RawIOBase):
         self._last = self._told = -_GAP - 1
 
     def facts(self) -> Facts:
-        return facts_of(self._stored)
+        return self._stored.facts
 
     def pread(self, count: int, offset: int) -> bytes:
         stop = min(offset + count, self._size)
@@ -296,7 +282,6 @@ class ObjectFile(io.RawIOBase):
     readall = read
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill a buffer, or less of it at the end."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data

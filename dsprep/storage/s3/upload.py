@@ -8,59 +8,52 @@ not matter which process or computer began the upload.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dsprep.errors import DsprepError, SourceError, StoreError, source_errors
 from dsprep.storage.local import SCRATCH, open_regular
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import (
-    CRC32C,
-    Part,
-    Stored,
-    Upload,
-    combine_all,
-    crc32c,
-    crc32c_of,
-    is_made_of,
-    md5,
-    metadata_of,
-    said_crc32c,
-)
-from dsprep.storage.transfer import (
-    Range,
-    TransferOptions,
-    Transferred,
-    buffer,
-    fits,
-    plan_copy,
-    plan_parts,
-)
+from dsprep.storage.store import CRC32C, Part, Stored, Upload, combine_all, crc32c, md5, metadata_of
+from dsprep.storage.transfer import Range, TransferOptions, Transferred, fits, plan_copy, plan_parts
 
 _AT_ONCE = 1 << 20  # bytes read and hashed: they are still in the processor's cache when hashed
 _PROBE = f"{SCRATCH}/rights"
+_ours = threading.local()
+
+
+def _buffer(size: int) -> memoryview:
+    """Return this thread's buffer, used again and again: fresh memory costs page faults."""
+    kept: bytearray | None = getattr(_ours, "buffer", None)
+    if kept is None or len(kept) < size:
+        kept = _ours.buffer = bytearray(size)
+    return memoryview(kept)[:size]
 
 
 def upload(
     path: Path, store: S3Store, key: str, options: TransferOptions, crc32c: int | None = None
 ) -> Transferred:
     """Upload a file, with this crc32c if given. Its object appears when all of it has arrived."""
-    with closing(_File(path)) as file:
-        plan = plan_parts(file.size, options.part_size, str(path))
-        task = _Upload(file, store, key, plan, options, crc32c)
-        options.events("begin", name=task.name, bytes=file.size, parts=len(plan))
-        return task.in_one() if len(plan) == 1 else task.in_parts()
+    with closing(_Upload(path, store, key, options, crc32c)) as task:
+        task.plan = plan_parts(task.size, options.part_size, str(path))
+        options.events("begin", name=task.name, bytes=task.size, parts=len(task.plan))
+        return task.in_one() if len(task.plan) == 1 else task.in_parts()
 
 
-class _File:
-    """A local file that must not change while it is sent; several threads may read it at once."""
+class _Upload:
+    """A file that must not change while it is sent; several threads may read it at once."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    plan: Sequence[Range]
+
+    def __init__(
+        self, path: Path, store: S3Store, key: str, options: TransferOptions, crc32c: int | None
+    ) -> None:
+        self.path, self.store, self.key, self.name = path, store, key, store.url(key)
+        self.keep, self.pace, self.events = options.keep, options.pace, options.events
+        self.crc32c = crc32c  # the one that is expected, or had to be computed before
         with source_errors(path):
             self._fd = open_regular(path)
         self._was = self._facts(self._fd)
@@ -82,20 +75,18 @@ class _File:
             done += got
         return value
 
-    def crc32c(self) -> int:
-        space, value = memoryview(bytearray(_AT_ONCE)), 0
-        for start in range(0, self.size, _AT_ONCE):
-            value = self.read_into(space[: self.size - start], start, value)
-        return value
-
-    def check(self) -> None:
-        """Refuse a file that has been changed or replaced."""
-        try:
-            same = self._facts(self._fd) == self._was == self._facts(self.path)
-        except OSError:
-            same = False
-        if not same:
+    def check(self, value: int) -> None:
+        """Refuse a file that has been changed or replaced, or is not the expected one."""
+        is_same = False
+        with suppress(OSError):
+            is_same = self._facts(self._fd) == self._was == self._facts(self.path)
+        if not is_same:
             raise self._changed()
+        if self.crc32c not in (None, value):
+            raise SourceError(
+                f"{self.path}: its crc32c is {value:08x}, and {self.crc32c:08x} was expected: "
+                "it is not the file that its manifest tells of; look at it with dsprep verify"
+            )
 
     @staticmethod
     def _facts(file: int | Path) -> tuple[int, int, int]:
@@ -108,26 +99,12 @@ class _File:
             "nothing writes to it any more"
         )
 
-
-@dataclass
-class _Upload:
-    file: _File
-    store: S3Store
-    key: str
-    plan: Sequence[Range]
-    options: TransferOptions
-    crc32c: int | None  # the one that is expected, or had to be computed before
-
-    def __post_init__(self) -> None:
-        self.name = self.store.url(self.key)
-        self.pace, self.events = self.options.pace, self.options.events
-
     def in_one(self) -> Transferred:
         """Send the file in one request, whose answer is the proof."""
-        data = buffer(self.file.size)
-        value = self.file.read_into(data, 0)
+        data = _buffer(self.size)
+        value = self.read_into(data, 0)
         self.check(value)
-        metadata = metadata_of(self.file.mtime_ns, value)
+        metadata = metadata_of(self.mtime_ns, value)
         with self.pace.slots:
             stored = self.store.put(
                 self.key, data, crc32c=value, metadata=metadata, progress=self.moved
@@ -143,7 +120,7 @@ class _Upload:
         try:
             return self.finish(upload, there)
         except BaseException as error:
-            if isinstance(error, SourceError) or not self.options.keep:
+            if isinstance(error, SourceError) or not self.keep:
                 with suppress(DsprepError):
                     self.store.abort(upload)
             raise
@@ -151,8 +128,10 @@ class _Upload:
     def create(self) -> Upload:
         """Begin an upload. Metadata has the checksum where the server computes none."""
         if self.crc32c is None and self.store.checksums is False:
-            self.crc32c = self.file.crc32c()
-        metadata = metadata_of(self.file.mtime_ns, self.crc32c)
+            space, self.crc32c = memoryview(bytearray(_AT_ONCE)), 0
+            for start in range(0, self.size, _AT_ONCE):
+                self.crc32c = self.read_into(space[: self.size - start], start, self.crc32c)
+        metadata = metadata_of(self.mtime_ns, self.crc32c)
         upload = self.store.create_upload(self.key, metadata)
         if upload.checksums or self.crc32c is not None:
             return upload
@@ -162,7 +141,6 @@ class _Upload:
     def find(self) -> tuple[Upload, Mapping[int, tuple[Part, int]]] | None:
         """Find the unfinished upload with most parts, whose parts have the planned sizes."""
         # Return the parts that are there and right, by number, and the crc32c of each.
-        best: tuple[Upload, Sequence[Part]] | None = None
         try:
             unfinished = list(self.store.list_uploads(self.key))
         except StoreError as error:
@@ -171,34 +149,32 @@ class _Upload:
             text = f"{error}; what an earlier run has sent of this is sent again"
             self.events("fallback", text=text)
             return None
-        for upload in unfinished:
-            if (upload.key, upload.storage_class) != (self.key, self.store.storage_class):
-                continue
-            if upload.checksums < bool(self.store.checksums):
-                continue
-            there = self.store.parts(upload)
-            if there is None or best is not None and len(there) <= len(best[1]):
-                continue
-            if fits(self.plan, there):
-                best = upload, there
-        if best is None:
+        fitting = [
+            (upload, parts)
+            for upload in unfinished
+            if (upload.key, upload.storage_class) == (self.key, self.store.storage_class)
+            and upload.checksums >= bool(self.store.checksums)
+            and (parts := self.store.parts(upload)) is not None
+            and fits(self.plan, parts)
+        ]
+        if not fitting:
             return None
-        values = self.pace.each(self.same, best[1])
-        pairs = zip(best[1], values, strict=True)
-        return best[0], {part.number: (part, v) for part, v in pairs if v is not None}
+        upload, there = max(fitting, key=lambda pair: len(pair[1]))
+        pairs = zip(there, self.pace.each(self.same, there), strict=True)
+        return upload, {part.number: (part, v) for part, v in pairs if v is not None}
 
     def same(self, part: Part) -> int | None:
         """Return the crc32c of a part if the server has the bytes that the file has there."""
         place = self.plan[part.number - 1]
-        data = buffer(place.size)
-        value = self.file.read_into(data, place.start)
+        data = _buffer(place.size)
+        value = self.read_into(data, place.start)
         if part.crc32c is not None:
             return value if part.crc32c == value else None
         return value if part.etag == md5(data).hex() else None
 
     def finish(self, upload: Upload, found: Mapping[int, tuple[Part, int]] | None) -> Transferred:
         """Send the rest of an upload, complete it and compare the object with the file."""
-        size, there = self.file.size, found or {}
+        size, there = self.size, found or {}
         missing = [part for part in self.plan if part.number not in there]
         moved = sum(part.size for part in missing)
         if there:
@@ -209,28 +185,27 @@ class _Upload:
         self.check(value)
         stored, proof = self.complete(upload, [part for part, _ in pairs], value)
         if found is not None and not self.is_as_wanted(stored, value):
-            metadata = metadata_of(self.file.mtime_ns, value)
-            stored = set_metadata(self.store, self.key, metadata, self.pace)
+            metadata = metadata_of(self.mtime_ns, value)
+            stored = set_metadata(self.store, stored, metadata, self.pace)
         self.events("end", name=self.name, bytes=size, proof=proof)
         return Transferred(stored, value, len(pairs), len(there), moved, proof)
 
     def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
         self.pace.check()
-        data = buffer(part.size)
-        value = self.file.read_into(data, part.start)
-        digest = None if upload.checksums else md5(data)
-        stored = self.store.send_part(upload, part.number, data, value, digest, self.moved)
+        data = _buffer(part.size)
+        value = self.read_into(data, part.start)
+        stored = self.store.send_part(upload, part.number, data, value, self.moved)
         self.events("part", name=self.name, number=part.number)
         return stored, value
 
     def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
         """Make the parts one object; return it, and what proves that it is the file."""
-        etag = self.store.complete(upload, parts, self.file.size, value)
+        etag = self.store.complete(upload, parts, self.size, value)
         stored = self.store.stat(self.key)
-        if stored is not None and stored.size == self.file.size:
+        if stored is not None and stored.size == self.size:
             if stored.crc32c == value:
                 return stored, "crc32c"
-            if is_made_of(stored, parts):
+            if stored.is_made_of(parts):
                 return stored, "md5"
             # Encrypted by KMS, say: each part was proven, and this is what they became.
             if stored.crc32c is None and etag and stored.etag == etag:
@@ -241,15 +216,6 @@ class _Upload:
             "exists",
         )
 
-    def check(self, value: int) -> None:
-        """Refuse a file that has changed, or is not the expected one."""
-        self.file.check()
-        if self.crc32c not in (None, value):
-            raise SourceError(
-                f"{self.file.path}: its crc32c is {value:08x}, and {self.crc32c:08x} was expected: "
-                "it is not the file that its manifest tells of; look at it with dsprep verify"
-            )
-
     def is_as_wanted(self, stored: Stored, value: int) -> bool:
         """Return whether the object of a resumed upload has the wanted metadata and keys."""
         config = self.store.config
@@ -257,9 +223,9 @@ class _Upload:
             return False
         if config.sse not in ("", stored.encryption) or config.kms_key not in stored.kms_key:
             return False
-        wanted = {**config.metadata, **metadata_of(self.file.mtime_ns)}
-        if stored.crc32c is None or said_crc32c(stored.metadata) is not None:
-            wanted |= metadata_of(self.file.mtime_ns, value)
+        wanted = {**config.metadata, **metadata_of(self.mtime_ns)}
+        if stored.crc32c is None or CRC32C in stored.metadata:
+            wanted |= metadata_of(self.mtime_ns, value)
         return all(stored.metadata.get(name.lower()) == text for name, text in wanted.items())
 
     def moved(self, size: int) -> None:
@@ -270,91 +236,77 @@ class _Upload:
 
 def copy(
     source: S3Store,
-    key: str,
+    stored: Stored,
     target: S3Store,
     new_key: str,
     options: TransferOptions,
     metadata: Mapping[str, str] | None = None,
 ) -> Transferred:
-    """Let the server copy an object, within a bucket or between two that it both has."""
-    stored = source.stat(key)
-    if stored is None:
-        raise StoreError(f"{source.url(key)}: is not there", "missing")
-    parts, name = len(plan_copy(stored.size)), target.url(new_key)
+    """Let the server copy an object as a HEAD has shown it, within a bucket or between two."""
+    plan, name = plan_copy(stored.size), target.url(new_key)
     if metadata is None and target.config.metadata:
         metadata = stored.metadata
-    options.events("begin", name=name, bytes=stored.size, parts=parts)
-    if parts == 1:
+    options.events("begin", name=name, bytes=stored.size, parts=len(plan))
+    if len(plan) == 1:
         with options.pace.slots:
             target.copy(source.bucket, stored, new_key, metadata)
     else:
-        said = stored.metadata if metadata is None else metadata
-        tags = {} if target.config.tags else _tags(source, key, options)
-        _in_parts(source.bucket, stored, target, new_key, said, tags, options.pace)
+        _copy_in_parts(source, stored, target, new_key, metadata, options)
     options.events("moved", name=name, bytes=stored.size)
     there = target.stat(new_key)
     proof = _proof(stored, there)
     if there is None or not proof:
-        raise StoreError(f"{name}: is not the same as {source.url(key)} after copying", "damaged")
+        raise StoreError(
+            f"{name}: is not the same as {source.url(stored.key)} after copying", "damaged"
+        )
     options.events("end", name=name, bytes=stored.size, proof=proof)
-    return Transferred(there, crc32c_of(there), parts, 0, there.size, proof)
+    return Transferred(there, there.any_crc32c, len(plan), 0, there.size, proof)
 
 
-def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pace) -> Stored:
+def set_metadata(store: S3Store, stored: Stored, metadata: Mapping[str, str], pace: Pace) -> Stored:
     """Give an object other metadata, its crc32c included: S3 copies it onto itself."""
     try:
-        return copy(store, key, store, key, TransferOptions(pace), metadata).stored
+        return copy(store, stored, store, stored.key, TransferOptions(pace), metadata).stored
     except StoreError as error:
         # Perhaps it was copied and the answer was lost: an object in parts gets another ETag.
-        there = store.stat(key) if error.kind == "exists" else None
-        if (
-            there is None
-            or crc32c_of(there) != said_crc32c(metadata)
-            or not metadata.items() <= there.metadata.items()
-        ):
+        there = store.stat(stored.key) if error.kind == "exists" else None
+        if there is None or there.may_be_wrong or not metadata.items() <= there.metadata.items():
             raise
         return there
 
 
-def _tags(store: S3Store, key: str, options: TransferOptions) -> dict[str, str]:
-    """Return the tags of an object, which a copy in parts does not get by itself."""
-
-    def parse(answer: Mapping[str, Any]) -> dict[str, str]:
-        return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
-
-    try:
-        return store.call("GetObjectTagging", key, parse, Key=key)
-    except StoreError as error:
-        if error.kind not in ("denied", "unsupported"):
-            raise
-        options.events("fallback", text=f"{error}; its copy gets no tags")
-        return {}
-
-
-def _in_parts(
-    bucket: str,
+def _copy_in_parts(
+    source: S3Store,
     stored: Stored,
     target: S3Store,
     key: str,
-    metadata: Mapping[str, str],
-    tags: Mapping[str, str],
-    pace: Pace,
+    metadata: Mapping[str, str] | None,
+    options: TransferOptions,
 ) -> None:
-    plan = plan_copy(stored.size)
+    plan, tags = plan_copy(stored.size), {}
+    if not target.config.tags:  # a copy in parts does not get those of the object by itself
+        try:
+            tags = source.tags(stored.key)
+        except StoreError as error:
+            if error.kind not in ("denied", "unsupported"):
+                raise
+            options.events("fallback", text=f"{error}; its copy gets no tags")
     # No checksum tells what the parts are that a killed run has left of such a copy.
     with suppress(DsprepError):  # it takes rights that copying can do without
         for begun in target.list_uploads(key):
             there = target.parts(begun) if begun.key == key else None
             if there is not None and fits(plan, there):
                 target.abort(begun)
-    upload = target.create_upload(key, metadata, stored.headers, tags)
+    said = stored.metadata if metadata is None else metadata
+    upload = target.create_upload(key, said, stored.headers, tags)
 
     def move(part: Range) -> Part:
-        pace.check()
-        return target.copy_part(upload, part.number, bucket, stored, part.start, part.size)
+        options.pace.check()
+        return target.copy_part(upload, part.number, source.bucket, stored, part.start, part.size)
 
     try:
-        target.complete(upload, pace.each(move, plan), stored.size, crc32c_of(stored))
+        parts = options.pace.each(move, plan)
+        target.complete(upload, parts, stored.size, stored.any_crc32c)
     except BaseException:
         with suppress(DsprepError):
             target.abort(upload)
@@ -371,8 +323,8 @@ def _proof(old: Stored, new: Stored | None) -> str:
         return "md5"
     if old.md5 is not None and new.md5 is not None:
         return ""
-    if new.crc32c is not None and CRC32C in old.metadata:
-        return "crc32c" if crc32c_of(old) == new.crc32c else ""
+    if new.crc32c is not None and old.any_crc32c is not None:
+        return "crc32c" if old.any_crc32c == new.crc32c else ""
     return "size"
 
 

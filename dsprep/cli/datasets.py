@@ -1,0 +1,217 @@
+"""The commands on data sets: ``pack``, ``convert``, ``shard``, ``verify``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+import dsprep
+from dsprep import keywords as of
+from dsprep.cli.help import DefaultGroup, option_group
+from dsprep.cli.options import command, source_options, take_source, take_transform
+from dsprep.errors import REJECTS_EXIT_CODE, SourceError
+from dsprep.progress import progress_for
+from dsprep.verifying.options import IndexOptions, VerifyOptions
+
+COMMANDS_OF_SHARD = {
+    "append": (__name__, "Add new samples, as new shards, to a data set."),
+    "index": (__name__, "Write the indexes that shards lack, and a manifest."),
+}
+"""The commands besides cutting, which has no name of its own."""
+
+_ALIASES = {"format": "to"}
+
+
+def _write(
+    function: str, source: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **options: Any
+) -> int:
+    """Call a function that writes, and print its report; return the exit code."""
+    from dsprep.cli.report import show, write_lines
+    from dsprep.formats import FORMATS
+
+    options["progress"] = progress_for(sys.stderr, quiet)
+    report = getattr(dsprep, function)(source, dest, **options)
+    show(report, write_lines, as_json, quiet)
+    if report.collisions and FORMATS[report.format].distinct == "key":
+        raise SourceError(
+            f"{source[0]}: would be refused, as several samples have one key; rename files, or "
+            "give --key index to make keys from the samples' numbers"
+        )
+    return REJECTS_EXIT_CODE if report.rejects else 0
+
+
+def _check(function: str, dest: str, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Call a function that checks shards, and print its report; return the exit code."""
+    from dsprep.cli.report import index_lines, show, verify_lines
+
+    report = getattr(dsprep, function)(dest, progress=progress_for(sys.stderr, quiet), **options)
+    lines = index_lines if function == "index" else verify_lines
+    show(report, lines, as_json, quiet and not report.problems)
+    return REJECTS_EXIT_CODE if report.problems else 0
+
+
+@command("SOURCE... DEST", of.PackOptions, of.TransformOptions, aliases=_ALIASES)
+def pack(**options: Any) -> int:
+    """Pack the images in SOURCE into shards at DEST.
+
+    SOURCE is a directory or an archive (zip, tar) of images. Each directory in it is a class,
+    numbered in sorted order; or labels come from --list or --labels. SOURCE can also be anything
+    that convert reads: shards, Parquet, CIFAR, MNIST. DEST is a directory, or one file: train.tar,
+    train.rec, train.tfrecord. All of these can be on S3, s3://bucket/prefix/: each shard is
+    uploaded while the next one is written.
+
+    Without a transform option, the bytes of images are copied untouched. The same command gives
+    the same bytes on any machine with any number of workers. After a kill, give it again to
+    continue.
+
+    \b
+    Examples:
+      dsprep pack photos/ shards/ --to webdataset
+      dsprep pack dogs.zip shards/ --to webdataset
+      dsprep pack s3://bucket/photos/ shards/ --to webdataset
+      dsprep pack photos/ rec/train.rec --list train.lst
+      dsprep pack photos/ shards/ --to tfrecord --labels train.csv --target-size 100MB
+      dsprep pack photos/ shards/ --to recordio --resize 256 --encode jpeg
+      dsprep pack photos/ s3://bucket/train/ --to webdataset
+      dsprep pack photos/ shards/ --to webdataset --dry-run
+    """
+    return _write("pack", transform=take_transform(options), **options)
+
+
+@command("SOURCE... DEST", of.ConvertOptions, of.TransformOptions, aliases=_ALIASES)
+def convert(**options: Any) -> int:
+    """Convert SOURCE to another format, without loss.
+
+    SOURCE is shards (a file, a pattern like 'train-{000000..000146}.tar', a directory, a manifest),
+    or anything else that holds samples: a directory or an archive of images, Parquet, CIFAR, MNIST,
+    a SageMaker manifest. Each shard becomes one shard of the same name, unless a size is given.
+    DEST is a directory or a file. Shards can be written to S3: s3://bucket/prefix/.
+
+    All fields are carried over, with their types. A field that the format cannot hold is listed,
+    and refused until --drop names it. With - for SOURCE and DEST, one shard is read from stdin and
+    written to stdout, record by record.
+
+    \b
+    Examples:
+      dsprep convert wds/ tfrecords/ --to tfrecord
+      dsprep convert train.rec wds/train.tar
+      dsprep convert 'wds/train-{000000..000146}.tar' rec/ --to recordio --drop width,height
+      dsprep convert train-00000.parquet images/ --to folder
+      cat train.tar | dsprep convert --from webdataset --to tfrecord - - > train.tfrecord
+    """
+    options["transform"] = take_transform(options)
+    if "-" in (*options["source"], options["dest"]):
+        from dsprep.cli.convert_stream import convert_stdin
+
+        return convert_stdin(**options)
+    return _write("convert", **options)
+
+
+@command("SOURCE... DEST", of.ShardOptions, aliases=_ALIASES)
+def cut(**options: Any) -> int:
+    """Write SOURCE as shards of another size or order at DEST.
+
+    SOURCE is shards (a file, a pattern, a directory, a manifest), or anything that convert reads.
+    Small shards are merged and large ones split; the order is kept, or shuffled as a whole. DEST is
+    a directory or a file, and may be on S3: s3://bucket/prefix/.
+
+    \b
+    Examples:
+      dsprep shard wds/ again/ --target-size 200MB
+      dsprep shard 'part-*.tar' train.tar
+      dsprep shard wds/ even/ --shards 64 --shuffle --seed 7
+      dsprep shard recs/ for64/ --target-size 100MB --multiple-of 64
+      dsprep shard wds/ cats/ --filter "class LIKE '%cat%' AND size > 10000"
+    """
+    return _write("shard", **options)
+
+
+@command("SOURCE... DATASET", of.AppendOptions)
+def append(dataset: str, **options: Any) -> int:
+    """Add the samples of SOURCE, as new shards, to DATASET.
+
+    DATASET is a directory that pack, convert or shard wrote. Its shards stay as they are. The new
+    ones have its format, its classes and the transform that it was made with; a class that it does
+    not have is an error. The manifest and the indexes are replaced last.
+
+    \b
+    Examples:
+      dsprep shard append more-photos/ shards/
+      dsprep shard append new.zip shards/ --target-size 100MB --dry-run
+    """
+    return _write("append", dest=dataset, **options)
+
+
+@command(
+    "DATASET",
+    option_group("Index")(
+        "--kind",
+        "kinds",
+        type=click.Choice(["mxnet", "dali", "wids", "manifest"]),
+        multiple=True,
+        help="Write only this index; can be repeated.  [default: all of the format]",
+    ),
+    IndexOptions,
+)
+def index(dataset: str, **options: Any) -> int:
+    """Write the indexes of existing shards.
+
+    DATASET is a directory of shards, one shard, or a manifest, written by any tool. A correct index
+    stays as it is, a wrong one is replaced. dsprep reads only the headers of shards, but for a
+    manifest, which has checksums, it reads them whole.
+
+    \b
+    RecordIO    mxnet     SHARD.idx, for MXIndexedRecordIO and ImageRecordIter
+    WebDataset  dali      SHARD.idx, as DALI's wds2idx writes it
+                wids      NAME.json, over all shards
+    TFRecord    dali      SHARD.idx, as DALI's tfrecord2idx writes it
+    all         manifest  manifest.json, if there is none
+
+    A damaged shard gets no index; it is named with the offset, and makes the exit code 3. A shard
+    that is gzip gets no index either, as nothing in it can be found by its offset.
+
+    \b
+    Examples:
+      dsprep shard index shards/
+      dsprep shard index shards/ --kind dali
+      dsprep shard index train.rec --check
+    """
+    return _check("index", dataset, **options)
+
+
+shard = DefaultGroup(name="shard", default=cut, lazy=COMMANDS_OF_SHARD)
+
+
+@command("DEST", VerifyOptions, source_options)
+def verify(dest: str, against: str | None, **options: Any) -> int:
+    """Prove that the shards at DEST are whole.
+
+    DEST is a directory that dsprep wrote, or a directory, a shard or a pattern of shards that
+    others wrote, such as a Hugging Face repository. With a manifest, files, sizes and checksums
+    are compared with it. Each shard is read from its first byte to its last. Problems are named by
+    shard, offset and sample, and make the exit code 3. Without a manifest, the report shows the
+    fields as convert would read them.
+
+    --against compares all fields of every sample with SOURCE; after a transform, all but the image.
+    After shard append, SOURCE can be either source: the shards that were made of it are compared,
+    and the report counts the samples that were not.
+
+    On S3, DEST is a prefix, a manifest or a shard. All files that the manifest names are compared
+    with it without reading them, by the checksums that S3 keeps or that dsprep stored in the
+    metadata. --download reads everything, and so proves files that have neither. The environment
+    and AWS's files tell how to connect.
+
+    \b
+    Examples:
+      dsprep verify shards/
+      dsprep verify 'shards/train-*.tar'
+      dsprep verify shards/ --decode --against photos/
+      dsprep verify shards/ --against dogs.zip --labels train.csv
+      dsprep verify train.rec --loader mxnet
+      dsprep verify s3://bucket/shards/
+    """
+    source = take_source(options, dest if against is None else against)
+    options |= {"choice": source.choice} if against is None else {"against": source}
+    return _check("verify", dest, **options)

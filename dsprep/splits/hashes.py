@@ -1,0 +1,85 @@
+"""Hashes of files: of their bytes, and of their looks, which differ in few bits if they are alike.
+
+Workers call this, so nothing heavy is imported before the first image.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from hashlib import blake2b, file_digest
+from importlib.util import find_spec
+
+from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
+from dsprep.images.transform import open_image, pillow
+from dsprep.storage.files import read_bytes
+from dsprep.storage.local import LARGEST_TABLE, open_regular
+from dsprep.storage.location import is_s3
+from dsprep.storage.pool import ahead
+from dsprep.storage.s3.read import read_object
+
+_HASH = partial(blake2b, digest_size=16)
+
+
+def require_imagehash() -> None:
+    """Refuse to go on without the library that hashes images."""
+    if find_spec("imagehash") is None:
+        raise OptionError("--near: imagehash is not installed; pip install 'dsprep[near]'")
+
+
+def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) -> list[int | None]:
+    """Hash images by what they show: upright, in gray, small."""
+    # This is the `phash` of the library `imagehash`: which of the 64 lowest frequencies of a 32 x
+    # 32 thumbnail are above their median.
+    import imagehash
+    from PIL import ImageOps
+
+    root, paths = task
+    hashes: list[int | None] = []
+    for path in paths:
+        try:
+            data = read_bytes(os.path.join(root, path), LARGEST_TABLE)
+            header = read_header(data)
+            require_whole(data, header)
+            with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
+                image = open_image(data, header, DEFAULT_MAX_PIXELS)
+                image.draft("L", (256, 256))  # decodes a JPEG faster, at 8 times what the hash sees
+                hashes.append(int(str(imagehash.phash(ImageOps.exif_transpose(image))), 16))
+        except (BadImage, OSError):
+            hashes.append(None)
+    report(len(paths), 0)
+    return hashes
+
+
+def digest_files(
+    task: tuple[str, Sequence[tuple[str, int]]], report: Callable[..., None]
+) -> list[bytes]:
+    """Hash the bytes of files, given with their sizes; some are read at once."""
+    root, files = task
+    # An object is in memory as a whole.
+    calls = (
+        (size if is_s3(root) else 0, partial(_digest, os.path.join(root, path), size))
+        for path, size in files
+    )
+    with closing(ahead(calls)) as found:
+        digests = list(found)
+    report(len(files), sum(size for _, size in files))
+    return digests
+
+
+def _digest(path: str, size: int) -> bytes:
+    try:
+        if is_s3(path):
+            data = read_object(path, size)
+            if data is not None:
+                return _HASH(data).digest()
+        else:
+            with open(path, "rb", buffering=0, opener=open_regular) as file:
+                if os.fstat(file.fileno()).st_size == size:
+                    return file_digest(file, _HASH).digest()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    raise SourceError(f"{path}: has changed; give the same command again")
