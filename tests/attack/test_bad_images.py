@@ -68,7 +68,7 @@ BAD = {
 
 _PIXELS = _PNG.index(b"IDAT") + 50
 DAMAGED = {"damaged.png": _PNG[:_PIXELS] + b"damage" + _PNG[_PIXELS + 6 :]}
-"""What only decoding finds."""
+"""What the header does not show."""
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +97,14 @@ def assert_adds_up(finished: Finished, dest: Path, lost: set[str]) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("check", ["header", "decode", "none", "default"])
+@pytest.mark.parametrize("check", ["header", "structure", "decode", "none", "default"])
 def test_each_check_finds_what_it_says(
     run_here: RunCli, zoo: Path, tmp_path: Path, format: str, check: str
 ) -> None:
     dest = tmp_path / "out"
     options = () if check == "default" else ("--check", check)
     finished = run_here("pack", zoo, dest, "--format", format, *options, "--json")
-    decodes = check == "decode" or (check == "default" and format == "recordio")
+    decodes = check in ("structure", "decode") or (check == "default" and format == "recordio")
     lost = set() if check == "none" else set(BAD)
     lost |= set(DAMAGED) if decodes else set()
     if format == "recordio":
