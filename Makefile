@@ -45,8 +45,8 @@ style: $(FULL)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; writes docs/benchmarks.md
-	$(BIN)/python -m scripts.bench
+bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; ONLY=copy measures a part
+	$(BIN)/python -m scripts.bench $(if $(ONLY),--only $(ONLY))
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz
