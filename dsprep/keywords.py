@@ -26,6 +26,7 @@ from typing import (
 
 from dsprep.arguments import AnyPath, accept
 from dsprep.errors import OptionError
+from dsprep.formats import CONCATENATIVE
 from dsprep.options import given_options, option_name
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class SourceOptions(Options):
         "archive; imagefolder, as Hugging Face has it; parts, files that make up samples; pixels, "
         "as CIFAR and MNIST come; Parquet; an augmented manifest of SageMaker.",
         choices=(
-            *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
+            *CONCATENATIVE,
             *("images", "imagefolder", "parts", "pixels", "parquet", "augmented-manifest"),
         ),
     )
