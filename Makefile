@@ -1,7 +1,7 @@
 # Everything one does with this repository. Each target sets up what it needs; `make` lists them.
 
-# MXNet needs 3.11; with a later version it is left out.
-PYTHON ?= python3.11
+# The Python to make .venv with, such as python3.13; by default 3.11, as MXNet has no later release.
+PYTHON ?=
 BIN := .venv/bin
 
 # Stamps: set up once, and again when what is installed changes.
@@ -11,6 +11,13 @@ FUZZ := .venv/.fuzz
 SERVERS := .cache/.servers
 CLIENTS := .cache/.clients
 INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
+
+# A .venv of another version than the one that is named is made again.
+ifneq ($(PYTHON),)
+ifneq ($(shell $(PYTHON) -V),$(shell $(BIN)/python -V 2>/dev/null))
+$(shell rm -f $(CORE) $(FULL) $(FUZZ))
+endif
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check style bench fuzz docs dist clean
@@ -38,8 +45,8 @@ style: $(FULL)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; writes docs/benchmarks.md
-	$(BIN)/python -m scripts.bench
+bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; ONLY=copy measures a part
+	$(BIN)/python -m scripts.bench $(if $(ONLY),--only $(ONLY))
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz
@@ -62,12 +69,12 @@ clean: ## Delete .venv and everything that was made
 	find dsprep scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CORE): $(INPUTS)
-	@PYTHON=$(PYTHON) scripts/setup.sh core
+	@PYTHON='$(PYTHON)' scripts/setup.sh core
 	@touch $@
 
 # It is made by the script, if nothing is missing.
 $(FULL): $(INPUTS)
-	@PYTHON=$(PYTHON) scripts/setup.sh full
+	@PYTHON='$(PYTHON)' scripts/setup.sh full
 	@touch $(CORE)
 
 $(FUZZ): $(FULL)

@@ -26,6 +26,7 @@ from typing import (
 
 from dsprep.arguments import AnyPath, accept
 from dsprep.errors import OptionError
+from dsprep.formats import CONCATENATIVE
 from dsprep.options import given_options, option_name
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class SourceOptions(Options):
         "archive; imagefolder, as Hugging Face has it; parts, files that make up samples; pixels, "
         "as CIFAR and MNIST come; Parquet; an augmented manifest of SageMaker.",
         choices=(
-            *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
+            *CONCATENATIVE,
             *("images", "imagefolder", "parts", "pixels", "parquet", "augmented-manifest"),
         ),
     )
@@ -268,10 +269,10 @@ class ImageOptions(KeepOptions):
 
     transform: Transform | None = None  # the command line makes it of --resize, --crop and others
     check: str | None = _samples(
-        "How to check images: decode each, look at its header and its end, or not at all.  "
-        "[default: header; for shards none; for recordio decode, as one bad image ends an epoch "
-        "of MXNet]",
-        choices=("decode", "header", "none"),
+        "How to check images: decode each, look at its structure (all of a JPEG or PNG that a "
+        "decoder can stop at), at its header and its end, or not at all.  [default: header; for "
+        "shards none; for recordio structure, as one bad image ends an epoch of MXNet]",
+        choices=("decode", "structure", "header", "none"),
     )
     max_pixels: int | None = _rare_samples(
         "Reject images with more pixels, such as decompression bombs.  [default: 178956970]"

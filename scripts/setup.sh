@@ -16,7 +16,8 @@ has_version() {
 
 find_python() {
     local candidate
-    if has_version "${PYTHON:-python3.11}" '< (3, 11)'; then
+    if [ -n "${PYTHON:-}" ]; then
+        has_version "$PYTHON" '< (3, 11)' || die "$PYTHON does not start, or is older than Python 3.11"
         command -v "$PYTHON"
         return
     fi
@@ -29,8 +30,10 @@ find_python() {
     die "Python 3.11 was not found. Install it, or name it: make setup PYTHON=/path/to/python3.11"
 }
 
+# Without PYTHON, any .venv will do.
 make_venv() {
-    has_version .venv/bin/python '< (3, 11)' && .venv/bin/python -m pip --version >/dev/null 2>&1 && return
+    { [ -z "${PYTHON:-}" ] || [ "$("$PYTHON" -V)" = "$(.venv/bin/python -V 2>/dev/null)" ]; } &&
+        has_version .venv/bin/python '< (3, 11)' && .venv/bin/python -m pip --version >/dev/null 2>&1 && return
     local python
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||

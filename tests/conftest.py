@@ -53,11 +53,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def mxnet() -> ModuleType:
-    """MXNet, which uses numpy's names for Python's own types, gone from numpy since 1.24."""
-    import numpy
-
-    for name in (bool, int, float, object, str, complex):
-        setattr(numpy, name.__name__, name)
     return framework("mxnet")
 
 
@@ -196,7 +191,7 @@ def start_cli(command: Path) -> Iterator[Callable[..., Running]]:
 
     yield start
     for running in started:
-        for process in running.family():
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        running.process.wait()
+        with running.process:  # waits for it, and closes its pipes
+            for process in running.family():
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)

@@ -71,6 +71,8 @@ class Here:
     ) -> Finished:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
+            for store in bucket._stores.values():
+                store.close()
             bucket._stores.clear()
             target._connect.cache_clear()
         with (

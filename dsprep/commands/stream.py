@@ -82,7 +82,7 @@ def convert_stream(options: StreamOptions) -> Converted:
     table = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
-        images = replace(images, check="none" if layout.limits.images is None else "decode")
+        images = replace(images, check="none" if layout.limits.images is None else "structure")
     pipeline = Pipeline(ShardReader((), table), Schema(()), layout, images, options.key)
     require_effect("convert", options.given, format=to, tfrecords=source == "tfrecord")
     return Converted(options, table, pipeline)

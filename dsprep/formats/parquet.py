@@ -332,10 +332,10 @@ class _ArrowFile(OutputFile):
 
     closed = False  # Arrow asks, and closes what is its own only
 
-    def write(self, data: Any) -> None:
+    def write(self, *parts: Any) -> None:
         """Write what Arrow has, also when the file was given up: then it is lost."""
         if self._fd >= 0:
-            super().write(bytes(data))
+            super().write(*map(bytes, parts))
 
     def tell(self) -> int:
         return self.bytes

@@ -90,7 +90,7 @@ def require_checksums(data: bytes, header: ImageHeader) -> None:
     if header.kind != "png":
         return
     view = memoryview(data)
-    for name, start, checksum in _png_chunks(data):
+    for name, start, checksum in png_chunks(data):
         # An upper-case first letter marks the chunks that a reader must understand.
         if name[:1].isupper() and crc32(view[start - 4 : checksum]) != int.from_bytes(
             view[checksum : checksum + 4], "big"
@@ -137,7 +137,8 @@ def _what_else(data: bytes) -> str:
 # A frame header says the size. Decoders know those for baseline, extended and progressive JPEG, and
 # the last two with arithmetic coding; the others are lossless and hierarchical JPEG.
 _JPEG_OTHER_FRAMES = frozenset({0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF})
-_JPEG_ALL_FRAMES = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA}) | _JPEG_OTHER_FRAMES
+JPEG_FRAMES = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
+_JPEG_ALL_FRAMES = JPEG_FRAMES | _JPEG_OTHER_FRAMES
 _JPEG_SCAN = frozenset({0xDA})
 _JPEG_SCAN_OR_END = frozenset({0xDA, 0xD9})
 _JPEG_WITHOUT_LENGTH = frozenset({0x00, 0x01, *range(0xD0, 0xD9)})
@@ -146,13 +147,13 @@ _JPEG_SEGMENT = struct.Struct(">BBH")  # 0xff, marker, length
 _JPEG_FRAME = struct.Struct(">BHH")  # bits of a sample, height, width
 
 # Above what any camera writes; only there to end early on files made to take long.
-_JPEG_MAX_SEGMENTS = 10_000
+JPEG_MAX_SEGMENTS = 10_000
 
 
 def _jpeg_find(data: bytes, wanted: frozenset[int]) -> tuple[int, int]:
     """Find the first segment with a wanted marker; return the marker and where the data begins."""
     position = 2
-    for _ in range(_JPEG_MAX_SEGMENTS):
+    for _ in range(JPEG_MAX_SEGMENTS):
         start, marker, length = _JPEG_SEGMENT.unpack_from(data, position)
         if start != 0xFF:  # decoders skip junk between segments
             position = data.find(b"\xff", position)
@@ -166,7 +167,7 @@ def _jpeg_find(data: bytes, wanted: frozenset[int]) -> tuple[int, int]:
             raise BadImage("JPEG without an image in it")
         else:
             position += 1 if marker == 0xFF else 2  # padding before a marker, or a lone marker
-    raise BadImage(f"JPEG with more than {_JPEG_MAX_SEGMENTS} segments")
+    raise BadImage(f"JPEG with more than {JPEG_MAX_SEGMENTS} segments")
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
@@ -202,7 +203,8 @@ def _png_size(data: bytes) -> tuple[int, int]:
     return width, height
 
 
-def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+def png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield name, start and end of the data of each chunk; the last may end after the bytes."""
     position = 8
     while position <= len(data) - _PNG_CHUNK.size:
         length, name = _PNG_CHUNK.unpack_from(data, position)
@@ -211,7 +213,7 @@ def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _png_missing(data: bytes) -> str | None:
-    for name, _, checksum in _png_chunks(data):
+    for name, _, checksum in png_chunks(data):
         if name == b"IEND" and checksum + 4 <= len(data):
             return None
     return "no end chunk"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_type_hints
 
 from dsprep.arguments import accept
 from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.images import structure
 from dsprep.images.header import (
     DEFAULT_MAX_PIXELS,
     NAMES,
@@ -51,7 +52,9 @@ def make_check(
         require_readable(header.kind, readable)
         require_pixels(header.width, header.height, max_pixels)
         require_whole(data, header)
-        if level == "decode":
+        if level == "structure" and header.kind in structure.KINDS:
+            structure.require_structure(data, header)
+        elif level in ("structure", "decode"):
             require_decodable(data, header, max_pixels)
         return header
 

@@ -127,7 +127,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
         guarded = job.layout.limits.images is not None
-        check = "decode" if guarded else "none" if reader.reads_samples else "header"
+        check = "structure" if guarded else "none" if reader.reads_samples else "header"
     if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
     if job.layout.is_tree:

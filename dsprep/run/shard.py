@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from time import monotonic
 from typing import Any, NamedTuple
 
 from google_crc32c import extend
@@ -26,7 +27,8 @@ from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular
 from dsprep.workers.worker import Report
 
-_BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds them in the cache
+_BUFFER = 1 << 20  # bytes per write: few system calls, and the checksum finds them in the cache
+_REPORT_SECONDS = 0.1  # between two reports of progress
 _LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
 _REJECTS = 100  # rejects that are reported at once
 
@@ -80,11 +82,12 @@ def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
     rows, written = task.rows, Written()
     facts = _Facts(task.pipeline, written)
     position = samples = pending = told = 0
+    last = monotonic()
 
     def tell() -> None:
-        nonlocal samples, pending, told
+        nonlocal samples, pending, told, last
         report(samples, pending, written.rejects[told:])
-        samples, pending, told = 0, 0, len(written.rejects)
+        samples, pending, told, last = 0, 0, len(written.rejects), monotonic()
 
     for count, sample in _samples(task.pipeline, rows):
         try:
@@ -100,7 +103,7 @@ def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
             if isinstance(sample, Sample):
                 facts.add(sample, size)
         position += count
-        if pending >= _BUFFER or len(written.rejects) - told >= _REJECTS:
+        if monotonic() - last > _REPORT_SECONDS or len(written.rejects) - told >= _REJECTS:
             tell()
     tell()
     written.samples = position - len(written.rejected)
@@ -207,8 +210,7 @@ class ShardWriter(OutputFile):
         elif size <= len(parts) * _LARGE_PART:
             self.write(b"".join(parts))
         else:  # a photograph is written from where it was read to, without another copy
-            for data in parts:
-                self.write(data)
+            self.write(*parts)
 
     def finish(self) -> None:
         if self._whole:

@@ -66,7 +66,7 @@ def with_schema(
         classes = None if choice.label_type == "float" else classes or label.names or None
     elif catalog.label_column is not None:
         column = catalog.table[catalog.label_column]
-        by = "a list" if is_whole or column.name == "label" else "directories or a list"
+        by = "a list" if is_whole or column.name == "label" else "the names of classes"
         settled = with_label(settled, column, classes, by)
         label = settled.schema.label_field
         if is_whole:

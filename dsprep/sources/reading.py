@@ -196,7 +196,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     kind = source.kind
     if kind == "images":
         return None
-    if (source.list_file or source.root).endswith(MANIFESTS):
+    if kind is None and (source.list_file or source.root).endswith(MANIFESTS):
         kind = "augmented-manifest"
     elif kind != "augmented-manifest" and (source.parts or source.pairs):
         kind = "parts"

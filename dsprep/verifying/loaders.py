@@ -8,6 +8,7 @@ decode.
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -96,6 +97,10 @@ def require_loader(name: str, format_name: str) -> None:
             f"--loader {name}: reads {format_read}, but these shards are {format_name}"
         )
     if find_spec(name) is None:
+        if name == "mxnet" and sys.version_info >= (3, 12):
+            raise OptionError(
+                "--loader mxnet: MXNet has no release for Python 3.12 and later; use Python 3.11"
+            )
         raise OptionError(f"--loader {name}: is not installed; pip install 'dsprep[{name}]'")
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from . import machine, report
 from .contests import Contest, contests
-from .data import LARGE, LISTED, PHOTOS, SMALL, DataSet, ensure, reduced
+from .data import FEW, LARGE, LISTED, PHOTOS, SMALL, DataSet, ensure, reduced
 from .lists import ensure_edits, list_contests
 from .measure import adopt_orphans
 from .packed import ensure_packed
@@ -53,7 +53,7 @@ def _measure(args: argparse.Namespace) -> Figures:
     cache = args.cache / "quick" if args.quick else args.cache
     cache.mkdir(parents=True, exist_ok=True)
     on_s3 = _chosen(s3_contests(cache, args.quick), args.only)
-    recipes = (SMALL, PHOTOS, LARGE, LISTED)
+    recipes = (FEW, SMALL, PHOTOS, LARGE, LISTED)
     data = {r.name: DataSet(reduced(r) if args.quick else r, cache) for r in recipes}
     every = [
         *contests(data),
@@ -105,7 +105,7 @@ def _hold_all(
     results = []
     for contest in chosen:
         for place, directory in places.items():
-            if place == "disk" or contest.copies:
+            if place == "disk" or contest.in_memory:
                 print(f"{contest.name} ({place}) …", file=sys.stderr, flush=True)
                 size = sizes[contest.data.name] if contest.data else 0
                 results += hold(contest, size, place, directory, runs)
@@ -129,7 +129,7 @@ def _arguments() -> argparse.Namespace:
         default=[],
         help="only contests whose name holds this, such as `resize` or `small`; may be repeated",
     )
-    parser.add_argument("--runs", type=int, default=5, help="timed runs of each contender")
+    parser.add_argument("--runs", type=int, default=3, help="timed runs of each contender")
     parser.add_argument("--quick", action="store_true", help="tiny data sets: try the benchmark")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures to this file")
     parser.add_argument(

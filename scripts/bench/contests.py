@@ -35,22 +35,21 @@ class Contest:
         work: What is done.
         contenders: Who does it; the first is dsprep.
         data: On what data set.
-        copies: Whether the work is copying: at least the data set's bytes are written, and what
-            the disk does to the time is worth knowing.
+        copies: Whether the work is copying: at least the data set's bytes are written.
+        in_memory: Whether it is done with output in memory, too, to tell what the disk takes.
         psnr_images: Of how many images the fidelity is measured.
         rounds: How many times as often as others, because it is short.
         sources: What the data set is packed into before.
-        cold: Whether these are read from the disk, and not from the page cache.
     """
 
     work: str
     contenders: tuple[Contender, ...]
     data: DataSet | None = None
     copies: bool = False
+    in_memory: bool = False
     psnr_images: int = 0
     rounds: int = 1
     sources: tuple[Packed, ...] = ()
-    cold: bool = False
 
     @property
     def name(self) -> str:
@@ -63,18 +62,21 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
     copied = [data["small"], data["photos"]]
     resized = [(data["photos"], 200), (data["large"], 50)]
     return [
-        *(Contest("webdataset", _webdataset(d), d, copies=True) for d in copied),
-        *(Contest("tfrecord", _tfrecord(d), d, copies=True) for d in copied),
-        *(Contest("recordio", _recordio(d), d, copies=True) for d in copied),
+        *(
+            Contest(f"copy-{form}", contenders(d), d, copies=True, in_memory=d.name == "photos")
+            for form, contenders in _COPIES.items()
+            for d in copied
+        ),
         *(Contest("resize", _resize(d), d, psnr_images=images) for d, images in resized),
         Contest("dry-run", (_dry_run(data["listed"]),), data["listed"]),
         Contest("help", _help(), rounds=4),
+        Contest("start", _start(data["few"]), data["few"], rounds=4),
     ]
 
 
 def _webdataset(data: DataSet) -> tuple[Contender, ...]:
     target = TARGETS[data.name]
-    options = ("--format", "webdataset", "--target-size", str(target))
+    options = ("--to", "webdataset", "--target-size", str(target))
     pattern = f"{OUT}/train-%06d.tar"
     tar = ("tar", "--hard-dereference", "-cf", f"{OUT}/train.tar", "-C", str(data.root), ".")
     return (
@@ -89,7 +91,7 @@ def _webdataset(data: DataSet) -> tuple[Contender, ...]:
 def _tfrecord(data: DataSet) -> tuple[Contender, ...]:
     target = TARGETS[data.name]
     shards = math.ceil(data.recipe.files * data.recipe.size / target)
-    options = ("--format", "tfrecord", "--target-size", str(target))
+    options = ("--to", "tfrecord", "--target-size", str(target))
     return (
         *_copies(data, f"{OUT}/train", *options),
         Contender(
@@ -102,7 +104,7 @@ def _tfrecord(data: DataSet) -> tuple[Contender, ...]:
 def _recordio(data: DataSet) -> tuple[Contender, ...]:
     """Shards for dsprep, as in the other formats; im2rec writes one file."""
     target = TARGETS[data.name]
-    options = ("--format", "recordio", "--target-size", str(target))
+    options = ("--to", "recordio", "--target-size", str(target))
     prefix = f"{OUT}/train"
     listing = peer("im2rec", "--list", "--recursive", prefix, str(data.root))
     packing = peer("im2rec", "--pass-through", prefix, str(data.root))
@@ -116,15 +118,18 @@ def _recordio(data: DataSet) -> tuple[Contender, ...]:
 def _copies(data: DataSet, *arguments: str) -> tuple[Contender, ...]:
     command = dsprep("pack", str(data.root), *arguments)
     return (
-        Contender("dsprep --check none", ((*command, "--check", "none"),)),
         Contender("dsprep", (command,)),
+        Contender("dsprep --check none", ((*command, "--check", "none"),)),
     )
+
+
+_COPIES = {"webdataset": _webdataset, "tfrecord": _tfrecord, "recordio": _recordio}
 
 
 def _resize(data: DataSet) -> tuple[Contender, ...]:
     """Both begin with the same list, so that nobody's search for files is measured."""
     packing = dsprep("pack", str(data.root), f"{OUT}/train.rec", "--list", str(data.lst))
-    packing += ("--format", "recordio", "--resize", "256", "--encode", "jpeg", "--quality", "90")
+    packing += ("--to", "recordio", "--resize", "256", "--encode", "jpeg", "--quality", "90")
     im2rec = peer("im2rec", "--resize", "256", "--quality", "90", "--num-thread", "2")
     return (
         Contender("dsprep, 2 workers", ((*packing, "-j", "2"),)),
@@ -138,7 +143,7 @@ def _resize(data: DataSet) -> tuple[Contender, ...]:
 
 def _dry_run(data: DataSet) -> Contender:
     """For WebDataset, whose plan is the most work: it must also see that keys do not collide."""
-    planning = dsprep("pack", str(data.root), f"{OUT}/train", "--format", "webdataset")
+    planning = dsprep("pack", str(data.root), f"{OUT}/train", "--to", "webdataset")
     return Contender("dsprep", ((*planning, "--list", str(data.lst), "--dry-run"),))
 
 
@@ -146,4 +151,12 @@ def _help() -> tuple[Contender, ...]:
     return (
         Contender("dsprep --help", (dsprep("--help"),)),
         Contender("import click", ((sys.executable, "-c", "import click"),)),
+    )
+
+
+def _start(data: DataSet) -> tuple[Contender, ...]:
+    packing = dsprep("pack", str(data.root), f"{OUT}/train", "--to", "webdataset")
+    return (
+        Contender("dsprep", (packing,)),
+        Contender("import polars", ((sys.executable, "-c", "import polars"),)),
     )

@@ -66,7 +66,8 @@ class DataSet:
         return self.cache / f"{self.name}.json"
 
 
-SMALL = Recipe("small", 100_000, 100, 48, 48, 1_500, pictures=64)
+FEW = Recipe("few", 600, 10, 48, 48, 1_500, pictures=64)
+SMALL = Recipe("small", 50_000, 100, 48, 48, 1_500, pictures=64)
 PHOTOS = Recipe("photos", 10_000, 50, 500, 375, 100_000, pictures=48)
 LARGE = Recipe("large", 500, 10, 3264, 2448, 2_000_000, pictures=8, grain=14.0)
 LISTED = Recipe("listed", 1_281_167, 1_000, 48, 48, 1_500, pictures=64, linked=True)

@@ -34,6 +34,7 @@ def describe(places: Mapping[str, Path]) -> dict[str, str]:
         places: A directory on each file system that is written to, by what it is called.
     """
     return {
+        "commit of dsprep": _commit(),
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{_total_memory() / 2**30:.0f} GiB",
@@ -46,6 +47,11 @@ def describe(places: Mapping[str, Path]) -> dict[str, str]:
         **{name: _version(name) for name in _PACKAGES},
         **_versions_of_clients(),
     }
+
+
+def _commit() -> str:
+    command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def _processor() -> str:

@@ -53,7 +53,7 @@ def ensure_packed(packed: Packed) -> None:
     elif packed.form == "twice":
         _pack_twice(packed.data, path)
     else:
-        _pack(packed.data.root, path, "--format", packed.form, "--shards", str(SHARDS))
+        _pack(packed.data.root, path, "--to", packed.form, "--shards", str(SHARDS))
 
 
 def _pack(root: Path, path: Path, *options: str) -> None:

@@ -27,8 +27,6 @@ def shard_contests(small: DataSet, photos: DataSet) -> list[Contest]:
         *(_convert("convert-tfrecord-wds", "tfrecord", "webdataset", d) for d in both),
         *(_convert("convert-recordio-wds", "recordio", "webdataset", d) for d in both),
         *(_of(d, "webdataset", "shard-resize", _resize, copies=True) for d in both),
-        *(_of(d, "webdataset", "shard-shuffle", _shuffle) for d in both),
-        *(_of(d, "webdataset", "shard-shuffle-cold", _shuffle, cold=True) for d in both),
         _of(small, "zip", "zip-pack", _zip),
         _of(photos, "twice", "convert-one-shard", _convert_one, copies=True),
         _of(photos, "twice", "stream-convert", _stream),
@@ -41,10 +39,9 @@ def _of(
     work: str,
     contenders: Callable[[Packed], tuple[Contender, ...]],
     copies: bool = False,
-    cold: bool = False,
 ) -> Contest:
     packed = Packed(data, form)
-    return Contest(work, contenders(packed), data, copies=copies, sources=(packed,), cold=cold)
+    return Contest(work, contenders(packed), data, copies=copies, sources=(packed,))
 
 
 def _convert(work: str, source: str, target: str, data: DataSet) -> Contest:
@@ -71,28 +68,16 @@ def _resize(packed: Packed) -> tuple[Contender, ...]:
     )
 
 
-def _shuffle(packed: Packed) -> tuple[Contender, ...]:
-    """The peer shows both ways at their barest, without a plan, checksums and a manifest."""
-    path, target = str(packed.path), str(TARGETS[packed.data.name])
-    sharding = dsprep("shard", path, _TRAIN, "--target-size", target, "--shuffle")
-    return (
-        Contender("dsprep", (sharding,)),
-        Contender("random spans", (peer("shuffles", "spans", path, OUT, target),)),
-        Contender("two passes", (peer("shuffles", "buckets", path, OUT, target),)),
-    )
-
-
 def _zip(packed: Packed) -> tuple[Contender, ...]:
     path, files = str(packed.path), f"{OUT}/files"
     return (
-        Contender("dsprep --check none", (_pack(path, "--check", "none"),)),
         Contender("dsprep", (_pack(path),)),
-        Contender("unzip, pack", (_unzip(path, files), _pack(files, "--check", "none"))),
+        Contender("unzip, pack", (_unzip(path, files), _pack(files))),
     )
 
 
 def _pack(source: str, *options: str) -> Command:
-    return dsprep("pack", source, _TRAIN, "--format", "webdataset", *options)
+    return dsprep("pack", source, _TRAIN, "--to", "webdataset", *options)
 
 
 def _unzip(path: str, files: str) -> Command:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from .commands import OUT
 from .contests import Contender, Contest
-from .measure import Command, CommandError, memory_of_run, time_run
+from .measure import Command, CommandError, memory_of_run, time_run, touch_memory
 from .results import Result
 
 
@@ -38,24 +37,15 @@ def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) ->
             try:
                 with new_directory(directory) as out:
                     commands = _commands(contender, out)
-                    if contest.cold:
-                        _evict(contest)
                     if number == 0:
                         _look_at(contest, size, commands, out, result)
                     else:
+                        touch_memory(result.written + result.memory)
                         result.runs.append(time_run(commands, out))
             except CommandError as error:
                 result.error = str(error)
                 print(f"{contest.name}: {contender.name}: {error}", file=sys.stderr, flush=True)
     return list(results.values())
-
-
-def _evict(contest: Contest) -> None:
-    """Have the system forget the bytes that a contest is to read."""
-    for packed in contest.sources:
-        for file in packed.files():
-            with file.open("rb") as stream:
-                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _look_at(

@@ -12,6 +12,7 @@ import pytest
 from tests.attack.trees import contents, manifest, names, rejects
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg
+from tests.missing import framework
 
 RunCli = Callable[..., Finished]
 
@@ -87,6 +88,7 @@ def test_each_is_in_a_shard_or_refused_by_name(
     assert set(rejects(dest)) == refused
     assert {each["path"] for each in json.loads(finished.out)["rejects"]} == refused
     assert manifest(dest)["samples"] == len(PLAIN) + len(ODD) + len(NOT_UTF8) - len(refused)
+    framework(LOADERS[format])
     verified = run_here("verify", dest, "--against", oddities, "--loader", LOADERS[format])
     assert verified.code == 0, verified.out
 

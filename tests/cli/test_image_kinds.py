@@ -171,4 +171,5 @@ def test_avif_is_turned_upright(run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "t/1.avif").write_bytes(encode(draw(size=(60, 40)), "AVIF", orientation=6))
     args = ("--to", "folder", "--encode", "png", "-q")
     assert run_here("convert", tmp_path / "t", tmp_path / "out", *args).code == 0
-    assert Image.open(tmp_path / "out/1.png").size == (40, 60)
+    with Image.open(tmp_path / "out/1.png") as image:
+        assert image.size == (40, 60)

@@ -243,7 +243,7 @@ class TestEdits:
         script = f"{command} lst remove - --class 0 | {command} lst replace - dog/ wolf/ -o -"
         done = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {script}"],
-            stdin=lst.open(),
+            input=lst.read_text("utf-8"),
             capture_output=True,
             text=True,
             encoding="utf-8",

@@ -245,11 +245,10 @@ def test_what_was_left_out_stays_out(
     dest = there(name, "--drop", "label")
     append = ("shard", "append", new, dest, "-j1")
     assert run_here(*append).code == 0
-    found = [
-        sample.fields
-        for path in shards(dest, name)
-        for _, _, sample in FORMATS[name](**layout(dest)).read(ShardStream(str(path)))
-    ]
+    found = []
+    for path in shards(dest, name):
+        with ShardStream(str(path)) as stream:
+            found += [entry.sample.fields for entry in FORMATS[name](**layout(dest)).read(stream)]
     assert len(found) == 15
     labels = {"cls", "image/class/label", "image/class/text"}
     assert not any(labels & fields.keys() for fields in found)

@@ -169,11 +169,11 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("lst remove LST --id 1 --classes CLASSES", "--classes .* has no effect: no class"),
         ("lst replace LST a b --classes CLASSES", "--classes .* has no effect: paths"),
         ("lst diff LST LST --root IMAGES", "give --content, too"),
-        ("sync s3://b/x here --acl private", "--acl private has no effect: it is for objects"),
-        ("sync s3://b/x here --no-follow-symlinks", "--no-follow-symlinks has no effect"),
-        ("sync IMAGES s3://b/x --max-delete 3", "--max-delete 3 has no effect"),
-        ("sync IMAGES s3://b/x --older-than 3d", "give --clean-uploads"),
-        ("sync --clean-uploads s3://b/x --delete", "--delete has no effect: --clean-uploads"),
+        ("sync s3://bucket/x here --acl private", "--acl private has no effect: it is for objects"),
+        ("sync s3://bucket/x here --no-follow-symlinks", "--no-follow-symlinks has no effect"),
+        ("sync IMAGES s3://bucket/x --max-delete 3", "--max-delete 3 has no effect"),
+        ("sync IMAGES s3://bucket/x --older-than 3d", "give --clean-uploads"),
+        ("sync --clean-uploads s3://bucket/x --delete", "--delete has no effect: --clean-uploads"),
     ],
 )
 def test_what_cannot_take_effect_is_refused(

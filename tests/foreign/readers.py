@@ -19,6 +19,7 @@ from typing import Any
 from PIL import Image
 
 from tests.foreign.sets import Truth
+from tests.missing import Frameworks
 
 FACTS = {"width", "height", "channels", "colorspace", "format", "sha256"}
 """Fields that follow from the image: they may be there."""
@@ -39,16 +40,6 @@ class Found:
 
     samples: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[str, list[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Libraries:
-    """What reads."""
-
-    webdataset: ModuleType
-    datasets: ModuleType
-    tensorflow: ModuleType
-    mxnet: ModuleType
 
 
 def pixels(image: Image.Image) -> str:
@@ -102,7 +93,7 @@ def member_of(name: str, kind: str, data: Mapping[str, Any]) -> str:
     return by_type.get(kind, "json")
 
 
-def webdataset(dest: Path, truth: Truth, libraries: Libraries) -> Found:
+def webdataset(dest: Path, truth: Truth, libraries: Frameworks) -> Found:
     """With `wds.WebDataset`, raw and with `decode("pil")`."""
     found = Found(classes=class_files(dest, truth.types))
     wds = libraries.webdataset
@@ -135,7 +126,7 @@ def webdataset(dest: Path, truth: Truth, libraries: Libraries) -> Found:
     return found
 
 
-def webdataset_of_datasets(dest: Path, truth: Truth, libraries: Libraries) -> None:
+def webdataset_of_datasets(dest: Path, truth: Truth, libraries: Frameworks) -> None:
     """`load_dataset("webdataset")` finds the images, the classes and the text.
 
     It is known to fail if samples differ in their members, or in the kind of their images.
@@ -169,7 +160,7 @@ def feature_of(name: str, kind: str) -> str:
 FEATURE_FACTS = {f"image/{name}" for name in FACTS} | {"image/filename", "image/source_id"}
 
 
-def tfrecord(dest: Path, truth: Truth, libraries: Libraries) -> Found:
+def tfrecord(dest: Path, truth: Truth, libraries: Frameworks) -> Found:
     """With `tf.io.parse_single_example`, all features having a fixed length where that can be."""
     tf = libraries.tensorflow
     found = Found(classes=class_files(dest, truth.types))
@@ -234,7 +225,7 @@ def _plain(tf: ModuleType, tensor: Any, kind: str) -> Any:
 # RecordIO
 
 
-def recordio(dest: Path, truth: Truth, libraries: Libraries) -> Found:
+def recordio(dest: Path, truth: Truth, libraries: Frameworks) -> Found:
     """With `MXIndexedRecordIO`, the list beside it, and `ImageRecordIter`."""
     mx = libraries.mxnet
     found = Found(classes=class_files(dest, truth.types))
@@ -284,12 +275,12 @@ def _iterate(mx: ModuleType, shard: Path, labels: list[list[float]]) -> None:
 # Parquet
 
 
-def load(libraries: Libraries, kind: str, **options: Any) -> Any:
+def load(libraries: Frameworks, kind: str, **options: Any) -> Any:
     """`datasets.load_dataset`, without its cache."""
     return libraries.datasets.load_dataset(kind, split="train", streaming=True, **options)
 
 
-def parquet(dest: Path, truth: Truth, libraries: Libraries) -> Found:
+def parquet(dest: Path, truth: Truth, libraries: Frameworks) -> Found:
     """With `load_dataset("parquet")`."""
     datasets = libraries.datasets
     found = Found()
@@ -337,7 +328,7 @@ def is_of(datasets: ModuleType, feature: Any, kind: str) -> bool:
 # Folders
 
 
-def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
+def folder(dest: Path, truth: Truth, libraries: Frameworks) -> Found:
     """With `load_dataset("imagefolder")`, and as a tree of class directories."""
     found = Found()
     classes, listed = Path(f"{dest}.classes.txt"), Path(f"{dest}.lst")

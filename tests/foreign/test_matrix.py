@@ -12,23 +12,14 @@ import tarfile
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.conftest import Finished
-from tests.foreign.readers import (
-    FACTS,
-    READERS,
-    Found,
-    Libraries,
-    decoded,
-    pixels,
-    webdataset_of_datasets,
-)
+from tests.foreign.readers import FACTS, READERS, Found, decoded, pixels, webdataset_of_datasets
 from tests.foreign.sets import DATA, SETS, TARGETS, Foreign, Truth, truth
-from tests.missing import framework
+from tests.missing import Frameworks
 
 RunHere = Callable[..., Finished]
 
@@ -42,24 +33,17 @@ MAY_BE_THERE = FACTS | {"key", "key.txt", "image/key/sha256", "source_id"}
 
 
 @pytest.fixture(scope="module")
-def libraries(
-    mxnet: ModuleType,
-    tensorflow: ModuleType,
-    webdataset: ModuleType,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Libraries]:
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frameworks]:
     """All that read; datasets has its cache in a directory that goes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hf")))
         patch.setenv("HF_HUB_OFFLINE", "1")
-        datasets = framework("datasets")
-        datasets.disable_progress_bars()
-        yield Libraries(webdataset, datasets, tensorflow, mxnet)
+        yield Frameworks()
 
 
 @pytest.mark.parametrize(("name", "target"), [*product(SETS, TARGETS)])
 def test_it_means_the_same(
-    run_here: RunHere, libraries: Libraries, tmp_path: Path, name: str, target: str
+    run_here: RunHere, libraries: Frameworks, tmp_path: Path, name: str, target: str
 ) -> None:
     given, expected, dest = SETS[name], truth(name), tmp_path / "out"
     options: list[str] = []
@@ -161,7 +145,7 @@ def float32(value: float) -> float:
 # Copies within a format
 
 
-def same_content(given: Foreign, dest: Path, target: str, libraries: Libraries) -> None:
+def same_content(given: Foreign, dest: Path, target: str, libraries: Frameworks) -> None:
     """Members, features and columns are as they were, byte for byte."""
     source = given.args[0]
     assert isinstance(source, Path)
@@ -190,7 +174,7 @@ def members(paths: list[Path]) -> dict[str, dict[str, bytes]]:
     return found
 
 
-def same_members(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+def same_members(source: Path, dest: Path, libraries: Frameworks, given: Foreign) -> None:
     before, after = members(expanded(source, ".tar")), members(expanded(dest, ".tar"))
     if "json.label" in given.options:
         for each in after.values():
@@ -203,7 +187,7 @@ def same_members(source: Path, dest: Path, libraries: Libraries, given: Foreign)
     assert [sample["__key__"].removeprefix("./") for sample in read] == list(after)
 
 
-def same_features(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+def same_features(source: Path, dest: Path, libraries: Frameworks, given: Foreign) -> None:
     tf = libraries.tensorflow
 
     def features(paths: list[Path], compression: str) -> list[dict[str, bytes]]:
@@ -224,7 +208,7 @@ def same_features(source: Path, dest: Path, libraries: Libraries, given: Foreign
     assert after == before
 
 
-def same_records(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+def same_records(source: Path, dest: Path, libraries: Frameworks, given: Foreign) -> None:
     recordio = libraries.mxnet.recordio
 
     def records(paths: list[Path]) -> list[bytes]:
@@ -238,7 +222,7 @@ def same_records(source: Path, dest: Path, libraries: Libraries, given: Foreign)
     assert records(expanded(dest, ".rec")) == records(expanded(source, ".rec"))
 
 
-def same_columns(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+def same_columns(source: Path, dest: Path, libraries: Frameworks, given: Foreign) -> None:
     import pyarrow.parquet as pq
 
     def rows(paths: list[Path]) -> list[dict[str, Any]]:
@@ -256,7 +240,7 @@ def same_columns(source: Path, dest: Path, libraries: Libraries, given: Foreign)
     assert tables[0] == tables[1]
 
 
-def same_files(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+def same_files(source: Path, dest: Path, libraries: Frameworks, given: Foreign) -> None:
     """The same files, or others that mean the same: metadata may be written again."""
 
     def files(root: Path) -> dict[str, bytes]:
@@ -308,7 +292,7 @@ def test_members_apart_are_not_read_alone(run_here: RunHere, tmp_path: Path, sou
 
 
 def test_label_in_json_gets_its_place(
-    run_here: RunHere, libraries: Libraries, tmp_path: Path
+    run_here: RunHere, libraries: Frameworks, tmp_path: Path
 ) -> None:
     """The value is copied to where readers look for a label, also within a format."""
     given, dest = SETS["wds-json-label"], tmp_path / "out"

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+import dsprep
 from dsprep.cli.help import DefaultGroup
 from dsprep.cli.main import cli
 from scripts.reference import PAGE, contexts, help_text
@@ -105,3 +106,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_readme_names_every_page() -> None:
     linked = set(re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text("utf-8")))
     assert linked >= {page.relative_to(ROOT).as_posix() for page in PAGES if page.parent != ROOT}
+
+
+@pytest.mark.parametrize("name", dsprep.__all__)
+def test_the_python_api_has_every_public_name(name: str) -> None:
+    assert f"::: dsprep.{name}\n" in (ROOT / "docs" / "api.md").read_text("utf-8")

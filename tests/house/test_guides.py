@@ -12,12 +12,14 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg
+from tests.missing import framework
 from tests.servers.bucket import Bucket
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -177,14 +179,21 @@ def test_guide(
         monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
     monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
+    lacking: set[str] = set()
     for kind, block in re.findall(
         r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
     ):
         if kind == "python":
+            if names := lacks(block):
+                lacking |= names
+                continue
             done = run([sys.executable, "-c", block], tmp_path)
             assert done.code == 0, f"{block}\n{done.err}"
             continue
         for line in block.replace("\\\n", " ").splitlines():
+            if names := lacks(line):
+                lacking |= names
+                continue
             told = re.search(r"# exits with ([0-9]+)", line)
             if PLAIN.fullmatch(line):
                 _, *args = shlex.split(line, comments=True)
@@ -193,10 +202,18 @@ def test_guide(
                 done = run(["bash", "-o", "pipefail", "-c", line], tmp_path)
             assert done.code == int(told[1] if told else 0), f"{line}\n{done.err}"
             assert "Traceback" not in done.err
+    for name in sorted(lacking):
+        framework(name)  # all else was run
 
 
 PLAIN = re.compile(r"dsprep ([-\w./:= ,@%]|'[^']*')+(#.*)?")
 """A command that means without a shell what it means in one: it is called in this process."""
+
+
+def lacks(text: str) -> set[str]:
+    """Return the frameworks that a command or a piece of Python needs, and that are not there."""
+    needed = re.findall(r"(?:--loader|^import) (mxnet|tensorflow|webdataset)\b", text, re.M)
+    return {name for name in needed if find_spec(name) is None}
 
 
 def run(command: list[str], place: Path) -> Finished:

@@ -62,6 +62,11 @@ def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
     run(copy, "dsprep", "verify", "shards", "--against", "images", "--decode")
     run(copy, "dsprep", "convert", "shards", "records", "--to", "tfrecord")
     run(copy, "dsprep", "convert", "records", "again", "--to", "toy")
+    # Somebody else's shards have no manifest.
+    (copy / "again" / "manifest.json").unlink()
+    run(copy, "dsprep", "verify", "again", "--against", "images")
+    run(copy, "dsprep", "convert", "again", "once more", "--to", "webdataset")
+    run(copy, "dsprep", "verify", "once more", "--against", "images")
     found = run(
         copy,
         "pytest",
@@ -81,7 +86,10 @@ def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
 
 def test_a_source_is_one_module_and_one_line(copy: Path) -> None:
     files = image_folder(copy / "images", ("cat", "dog"), 3)
-    (copy / "images" / "some.paths").write_text("\n".join(list(files)[1:5]) + "\n", "utf-8")
+    lines = [f"{path}\tlarge {path.partition('/')[0]}\n" for path in list(files)[1:5]]
+    (copy / "images" / "some.paths").write_text("".join(lines), "utf-8")
     run(copy, "dsprep", "pack", "images/some.paths", "shards", "--to", "webdataset")
     run(copy, "dsprep", "verify", "shards", "--against", "images/some.paths")
-    assert '"samples": 4' in (copy / "shards" / "manifest.json").read_text("utf-8")
+    manifest = (copy / "shards" / "manifest.json").read_text("utf-8")
+    assert '"samples": 4' in manifest
+    assert "large dog" in manifest

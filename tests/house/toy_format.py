@@ -30,7 +30,7 @@ class Toy(Format):
     suffix: ClassVar[str] = ".toy"
     meanings: ClassVar[dict[str, Meaning]] = {
         "image": Meaning("image", "image", IMAGE),
-        "label": Meaning("label", "", LABEL),
+        "label": Meaning("label", None, LABEL),
     }
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:

@@ -1,11 +1,15 @@
-"""A source that `test_recipes.py` adds as CONTRIBUTING.md tells: a file of paths of images."""
+"""A source that `test_recipes.py` adds as CONTRIBUTING.md tells: a file of paths and classes."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+from dsprep.errors import SourceError
+from dsprep.sources.classes import number_classes
 from dsprep.sources.scan import FileReader, RunAll
+from dsprep.storage.files import facts
+from dsprep.text import read_text
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -22,15 +26,20 @@ def read_paths(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]
     from dsprep.catalog import Catalog
 
     directory = os.path.dirname(source.root) or "."
-    with open(source.root, encoding="utf-8") as file:
-        paths = file.read().splitlines()
-    facts = [os.stat(os.path.join(directory, path)) for path in paths]
+    rows = [line.split("\t") for line in read_text(source.root).splitlines()]
+    for number, row in enumerate(rows, 1):
+        if len(row) != 2 or row[0].startswith("/") or ".." in row[0].split("/"):
+            raise SourceError(f"{source.root}, line {number}: is not a path, a tab and a class")
+    paths, names = zip(*rows, strict=True)
+    classes = number_classes(set(names), source.root)
+    found = [facts(os.path.join(directory, path)) for path in paths]
     table = pl.DataFrame(
         {
             "index": range(len(paths)),
             "path": paths,
-            "size": [each.st_size for each in facts],
-            "mtime": [each.st_mtime_ns for each in facts],
+            "size": [each.size for each in found],
+            "mtime": [each.mtime_ns for each in found],
+            "cls": [classes.index(name) for name in names],
         }
     )
-    return Catalog(table, directory, None, FileReader(directory)), []
+    return Catalog(table, directory, classes, FileReader(directory)), []

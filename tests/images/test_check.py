@@ -91,7 +91,7 @@ def decodes(mxnet: ModuleType, data: bytes) -> bool:
 
 
 @every_kind
-@pytest.mark.parametrize("level", ["header", "decode"])
+@pytest.mark.parametrize("level", ["header", "structure", "decode"])
 def test_a_good_image(kind: str, level: str) -> None:
     assert make_check(level)(KINDS[kind]) == ImageHeader(kind, 64, 48)
 
@@ -104,7 +104,7 @@ def test_none_looks_at_nothing(data: bytes) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("level", ["header", "decode"])
+@pytest.mark.parametrize("level", ["header", "structure", "decode"])
 def test_truncated(kind: str, level: str) -> None:
     assert "truncated" in refuse(truncated(KINDS[kind]), level)
 
@@ -280,7 +280,8 @@ VARIANTS = {
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_mxnet_decodes_what_passes(mxnet: ModuleType, name: str) -> None:
-    make_check("decode", readable=RecordIO.limits.images)(VARIANTS[name])
+    for level in ("structure", "decode"):
+        make_check(level, readable=RecordIO.limits.images)(VARIANTS[name])
     assert decodes(mxnet, VARIANTS[name])
 
 
@@ -295,8 +296,9 @@ def test_mxnet_does_not_decode_the_other_kinds(mxnet: ModuleType, data: bytes) -
     assert "--encode jpeg" in refuse(data, readable=RecordIO.limits.images)
 
 
-def test_mxnet_decodes_whatever_passes_damaged(mxnet: ModuleType) -> None:
-    check = make_check("decode", readable=RecordIO.limits.images, max_pixels=1_000_000)
+@pytest.mark.parametrize("level", ["structure", "decode"])
+def test_mxnet_decodes_whatever_passes_damaged(mxnet: ModuleType, level: str) -> None:
+    check = make_check(level, readable=RecordIO.limits.images, max_pixels=1_000_000)
     rng = random.Random(0)
     passed = 0
     for _ in range(300):

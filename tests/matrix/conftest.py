@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 
-from tests.matrix.sources import Peers, Samples
+from tests.matrix.sources import Samples
+from tests.missing import Frameworks
 
 
 @pytest.fixture(scope="session")
-def peers(mxnet: ModuleType, tensorflow: ModuleType, webdataset: ModuleType) -> Peers:
-    return Peers(tensorflow, mxnet, webdataset)
+def peers() -> Frameworks:
+    return Frameworks()
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ import pyarrow as pa
 from tests import pixels
 from tests.formats.record_messages import record_messages
 from tests.images import image_folder
+from tests.missing import Frameworks
 from tests.parquet_files import images, write_table
 
 CLASSES = ("cat", "dog", "owl")
@@ -59,15 +60,6 @@ class Given(NamedTuple):
     classes: tuple[str, ...] = CLASSES
 
 
-@dataclass(frozen=True)
-class Peers:
-    """The libraries that write some sources."""
-
-    tensorflow: ModuleType
-    mxnet: ModuleType
-    webdataset: ModuleType
-
-
 @dataclass
 class Samples:
     """The samples that most sources hold: a folder of images."""
@@ -84,7 +76,7 @@ class Samples:
         )
 
 
-Build = Callable[[Path, Samples, Peers], Given]
+Build = Callable[[Path, Samples, Frameworks], Given]
 
 
 def plain(*args: object, of: Samples) -> Given:
@@ -96,11 +88,11 @@ def nameless(*args: object, of: Samples) -> Given:
     return Given(args, of.items, ())
 
 
-def folder(where: Path, samples: Samples, peers: Peers) -> Given:
+def folder(where: Path, samples: Samples, peers: Frameworks) -> Given:
     return plain(samples.root, of=samples)
 
 
-def zipped(where: Path, samples: Samples, peers: Peers) -> Given:
+def zipped(where: Path, samples: Samples, peers: Frameworks) -> Given:
     with zipfile.ZipFile(where / "a.zip", "w") as file:
         for number, (path, data) in enumerate(reversed(samples.files.items())):
             method = zipfile.ZIP_DEFLATED if number % 2 else zipfile.ZIP_STORED
@@ -108,14 +100,14 @@ def zipped(where: Path, samples: Samples, peers: Peers) -> Given:
     return plain(where / "a.zip", of=samples)
 
 
-def lst(where: Path, samples: Samples, peers: Peers) -> Given:
+def lst(where: Path, samples: Samples, peers: Frameworks) -> Given:
     lines = [f"{n}\t{each.cls}.000000\t{each.key}.jpg\n" for n, each in enumerate(samples.items)]
     path = where / "train.lst"
     path.write_text("".join(lines))
     return nameless(samples.root, "--list", path, of=samples)
 
 
-def csv(where: Path, samples: Samples, peers: Peers) -> Given:
+def csv(where: Path, samples: Samples, peers: Frameworks) -> Given:
     lines = [f"{each.key}.jpg,{CLASSES[each.cls]}\n" for each in samples.items]
     path = where / "labels.csv"
     path.write_text("file,label\n" + "".join(lines))
@@ -135,15 +127,15 @@ def tar_of(path: Path, files: dict[str, bytes], mode: str = "w") -> Path:
     return path
 
 
-def tarred(where: Path, samples: Samples, peers: Peers) -> Given:
+def tarred(where: Path, samples: Samples, peers: Frameworks) -> Given:
     return plain(tar_of(where / "a.tar", samples.files), of=samples)
 
 
-def tar_gz(where: Path, samples: Samples, peers: Peers) -> Given:
+def tar_gz(where: Path, samples: Samples, peers: Frameworks) -> Given:
     return plain(tar_of(where / "a.tar.gz", samples.files, "w:gz"), of=samples)
 
 
-def tar_of_tars(where: Path, samples: Samples, peers: Peers) -> Given:
+def tar_of_tars(where: Path, samples: Samples, peers: Frameworks) -> Given:
     inner = {}
     for name in CLASSES:
         own = {path[4:]: data for path, data in samples.files.items() if path.startswith(name)}
@@ -164,7 +156,7 @@ def members(items: Sequence[Item]) -> dict[str, bytes]:
     return files
 
 
-def webdataset(where: Path, samples: Samples, peers: Peers) -> Given:
+def webdataset(where: Path, samples: Samples, peers: Frameworks) -> Given:
     pattern = str(where / "train-%06d.tar")
     with peers.webdataset.ShardWriter(pattern, maxcount=6, verbose=0) as writer:
         for item in samples.items:
@@ -172,7 +164,7 @@ def webdataset(where: Path, samples: Samples, peers: Peers) -> Given:
     return nameless(where, of=samples)
 
 
-def webdataset_tar_gz(where: Path, samples: Samples, peers: Peers) -> Given:
+def webdataset_tar_gz(where: Path, samples: Samples, peers: Frameworks) -> Given:
     for number, items in enumerate(halves(samples)):
         tar_of(where / f"train-{number:06d}.tar.gz", members(items), "w:gz")
     return nameless(where / "train-{000000..000001}.tar.gz", of=samples)
@@ -195,7 +187,7 @@ def example(tf: ModuleType, item: Item) -> bytes:
     return bytes(whole.SerializeToString())
 
 
-def tfrecord(where: Path, samples: Samples, peers: Peers, compression: str = "") -> Given:
+def tfrecord(where: Path, samples: Samples, peers: Frameworks, compression: str = "") -> Given:
     for number, items in enumerate(halves(samples)):
         path = where / f"train-{number:05d}-of-00002.tfrecord"
         with peers.tensorflow.io.TFRecordWriter(str(path), compression) as writer:
@@ -204,11 +196,11 @@ def tfrecord(where: Path, samples: Samples, peers: Peers, compression: str = "")
     return nameless(where, of=samples)
 
 
-def tfrecord_gzip(where: Path, samples: Samples, peers: Peers) -> Given:
+def tfrecord_gzip(where: Path, samples: Samples, peers: Frameworks) -> Given:
     return tfrecord(where, samples, peers, "GZIP")
 
 
-def recordio(where: Path, samples: Samples, peers: Peers) -> Given:
+def recordio(where: Path, samples: Samples, peers: Frameworks) -> Given:
     path = str(where / "train.rec")
     writer = peers.mxnet.recordio.MXIndexedRecordIO(path[:-4] + ".idx", path, "w")
     for number, item in enumerate(samples.items):
@@ -219,7 +211,7 @@ def recordio(where: Path, samples: Samples, peers: Peers) -> Given:
     return nameless(path, of=samples)
 
 
-def recordio_alone(where: Path, samples: Samples, peers: Peers) -> Given:
+def recordio_alone(where: Path, samples: Samples, peers: Frameworks) -> Given:
     """Neither an index nor a list: ids are all that names the samples."""
     given = recordio(where, samples, peers)
     for suffix in (".idx", ".lst"):
@@ -228,7 +220,7 @@ def recordio_alone(where: Path, samples: Samples, peers: Peers) -> Given:
     return Given(given.args, tuple(items), ())
 
 
-def recordio_protobuf(where: Path, samples: Samples, peers: Peers) -> Given:
+def recordio_protobuf(where: Path, samples: Samples, peers: Frameworks) -> Given:
     """Frames by MXNet, messages by protobuf."""
     message = record_messages()["Record"]
     writer = peers.mxnet.recordio.MXRecordIO(str(where / "train.pb"), "w")
@@ -242,7 +234,7 @@ def recordio_protobuf(where: Path, samples: Samples, peers: Peers) -> Given:
     return nameless(where / "train.pb", of=samples)
 
 
-def parts(where: Path, samples: Samples, peers: Peers) -> Given:
+def parts(where: Path, samples: Samples, peers: Frameworks) -> Given:
     for name, data in members(samples.items).items():
         path = where / "parts" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -250,7 +242,7 @@ def parts(where: Path, samples: Samples, peers: Peers) -> Given:
     return nameless(where / "parts", "--parts", of=samples)
 
 
-def pairs(where: Path, samples: Samples, peers: Peers) -> Given:
+def pairs(where: Path, samples: Samples, peers: Frameworks) -> Given:
     for item in samples.items:
         for name, data in (("images/{}.jpg", item.data), ("classes/{}.cls", b"%d" % item.cls)):
             path = where / "pairs" / name.format(item.key)
@@ -306,29 +298,29 @@ def both_parts(path: Path) -> tuple[Path, ...]:
     return (path / "{train,test}",)
 
 
-def cifar10_python(where: Path, samples: Samples, peers: Peers) -> Given:
+def cifar10_python(where: Path, samples: Samples, peers: Frameworks) -> Given:
     path = where / "cifar-10-python.tar.gz"
     pixels.write_archive(path, "cifar-10-batches-py", pixels.cifar10_python())
     return Given(both_parts(path), cifar_items(CIFAR10, by_file_name), pixels.NAMES)
 
 
-def cifar10_binary(where: Path, samples: Samples, peers: Peers) -> Given:
+def cifar10_binary(where: Path, samples: Samples, peers: Frameworks) -> Given:
     path = pixels.write_directory(where / "cifar-10-batches-bin", pixels.cifar10_binary())
     return Given(both_parts(path), cifar_items(CIFAR10, by_number), pixels.NAMES)
 
 
-def cifar100_python(where: Path, samples: Samples, peers: Peers) -> Given:
+def cifar100_python(where: Path, samples: Samples, peers: Frameworks) -> Given:
     path = pixels.write_directory(where / "cifar-100-python", pixels.cifar100_python())
     return Given(both_parts(path), cifar_items(CIFAR100, by_file_name, 9), pixels.FINE)
 
 
-def cifar100_binary(where: Path, samples: Samples, peers: Peers) -> Given:
+def cifar100_binary(where: Path, samples: Samples, peers: Frameworks) -> Given:
     path = where / "cifar-100-binary.tar.gz"
     pixels.write_archive(path, "cifar-100-binary", pixels.cifar100_binary())
     return Given(both_parts(path), cifar_items(CIFAR100, by_number, 9), pixels.FINE)
 
 
-def idx(where: Path, samples: Samples, peers: Peers) -> Given:
+def idx(where: Path, samples: Samples, peers: Frameworks) -> Given:
     pixels.write_directory(where / "mnist", pixels.mnist(suffix=".gz"))
     entries = [
         *((f"train/{n:05d}", each) for n, each in enumerate([*pixels.TRAIN[0], *pixels.TRAIN[1]])),
@@ -340,7 +332,7 @@ def idx(where: Path, samples: Samples, peers: Peers) -> Given:
     return Given(both_parts(where / "mnist"), tuple(items), ())
 
 
-def parquet(where: Path, samples: Samples, peers: Peers) -> Given:
+def parquet(where: Path, samples: Samples, peers: Frameworks) -> Given:
     columns = {
         "image": images([each.data for each in samples.items], list(samples.files)),
         "label": pa.array([each.cls for each in samples.items], pa.int64()),
@@ -350,7 +342,7 @@ def parquet(where: Path, samples: Samples, peers: Peers) -> Given:
     return plain(path, of=samples)
 
 
-def manifest(where: Path, samples: Samples, peers: Peers) -> Given:
+def manifest(where: Path, samples: Samples, peers: Frameworks) -> Given:
     lines = [
         json.dumps(
             {

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 
 from tests.formats.record_messages import record_messages
-from tests.matrix.sources import Peers
+from tests.missing import Frameworks
 
 
 class Arrived(NamedTuple):
@@ -21,7 +21,7 @@ class Arrived(NamedTuple):
     data: bytes
 
 
-Read = Callable[[Path, Peers], list[Arrived]]
+Read = Callable[[Path, Frameworks], list[Arrived]]
 
 
 def stem(path: str) -> str:
@@ -34,7 +34,7 @@ def files_of(dest: Path, suffix: str) -> list[str]:
     return found
 
 
-def webdataset(dest: Path, peers: Peers) -> list[Arrived]:
+def webdataset(dest: Path, peers: Frameworks) -> list[Arrived]:
     found = []
     shards = peers.webdataset.WebDataset(files_of(dest, ".tar"), shardshuffle=False)
     for sample in shards:
@@ -43,7 +43,7 @@ def webdataset(dest: Path, peers: Peers) -> list[Arrived]:
     return found
 
 
-def tfrecord(dest: Path, peers: Peers) -> list[Arrived]:
+def tfrecord(dest: Path, peers: Frameworks) -> list[Arrived]:
     tf = peers.tensorflow
     types = {"image/encoded": tf.string, "image/filename": tf.string, "image/class/label": tf.int64}
     expected = {name: tf.io.FixedLenFeature([], kind) for name, kind in types.items()}
@@ -57,7 +57,7 @@ def tfrecord(dest: Path, peers: Peers) -> list[Arrived]:
     return found
 
 
-def recordio(dest: Path, peers: Peers) -> list[Arrived]:
+def recordio(dest: Path, peers: Frameworks) -> list[Arrived]:
     found = []
     for path in files_of(dest, ".rec"):
         shard = Path(path)
@@ -75,7 +75,7 @@ def recordio(dest: Path, peers: Peers) -> list[Arrived]:
     return found
 
 
-def recordio_protobuf(dest: Path, peers: Peers) -> list[Arrived]:
+def recordio_protobuf(dest: Path, peers: Frameworks) -> list[Arrived]:
     """MXNet takes the frames apart, and protobuf's own parser the messages."""
     message = record_messages()["Record"]
     found = []
@@ -90,7 +90,7 @@ def recordio_protobuf(dest: Path, peers: Peers) -> list[Arrived]:
     return found
 
 
-def folder(dest: Path, peers: Peers) -> list[Arrived]:
+def folder(dest: Path, peers: Frameworks) -> list[Arrived]:
     """The files, and the list beside them; there is nothing else in the folder but metadata."""
     listed = [line.split("\t") for line in Path(f"{dest}.lst").read_text().splitlines()]
     found = [
@@ -103,7 +103,7 @@ def folder(dest: Path, peers: Peers) -> list[Arrived]:
     return found
 
 
-def manifest(dest: Path, peers: Peers) -> list[Arrived]:
+def manifest(dest: Path, peers: Frameworks) -> list[Arrived]:
     found = []
     for line in Path(f"{dest}.manifest").read_text().splitlines():
         values = json.loads(line)
@@ -113,7 +113,7 @@ def manifest(dest: Path, peers: Peers) -> list[Arrived]:
     return found
 
 
-def parquet(dest: Path, peers: Peers) -> list[Arrived]:
+def parquet(dest: Path, peers: Frameworks) -> list[Arrived]:
     found = []
     for path in files_of(dest, ".parquet"):
         for row in pq.read_table(path).to_pylist():

@@ -9,7 +9,8 @@ import pytest
 
 from tests.attack.trees import contents
 from tests.here import Here
-from tests.matrix.sources import SOURCES, Given, Peers, Samples
+from tests.matrix.sources import SOURCES, Given, Samples
+from tests.missing import Frameworks
 from tests.servers.bucket import Bucket
 from tests.servers.fixtures import new_bucket
 from tests.servers.start import Facts
@@ -53,7 +54,7 @@ def moved(given: Given, where: Path, samples: Samples, bucket: Bucket) -> list[s
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_same_shards(
-    shelf: Bucket, run: Here, samples: Samples, peers: Peers, tmp_path: Path, source: str
+    shelf: Bucket, run: Here, samples: Samples, peers: Frameworks, tmp_path: Path, source: str
 ) -> None:
     where = tmp_path / source
     where.mkdir()
@@ -67,7 +68,7 @@ def test_the_same_shards(
 
 
 def test_a_list_that_is_there_chooses_from_shards_there(
-    shelf: Bucket, run: Here, samples: Samples, peers: Peers, tmp_path: Path
+    shelf: Bucket, run: Here, samples: Samples, peers: Frameworks, tmp_path: Path
 ) -> None:
     where = tmp_path / "listed"
     where.mkdir()

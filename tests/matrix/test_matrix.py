@@ -13,8 +13,9 @@ from PIL import Image
 
 from tests.attack.trees import contents
 from tests.conftest import Finished
-from tests.matrix.sources import SOURCES, Given, Item, Peers, Samples
+from tests.matrix.sources import SOURCES, Given, Item, Samples
 from tests.matrix.targets import TARGETS, Arrived
+from tests.missing import Frameworks
 
 RunHere = Callable[..., Finished]
 Sources = Callable[[str], Given]
@@ -24,7 +25,7 @@ SAME = ("zipped", "tarred", "tar_gz", "tar_of_tars")
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory, samples: Samples, peers: Peers) -> Sources:
+def given(tmp_path_factory: pytest.TempPathFactory, samples: Samples, peers: Frameworks) -> Sources:
     """Each source by its name, written when it is first asked for."""
     made: dict[str, Given] = {}
 
@@ -91,7 +92,7 @@ def test_all_samples_arrive(
     given: Sources,
     of_the_folder: Callable[[str], dict[str, bytes]],
     run_here: RunHere,
-    peers: Peers,
+    peers: Frameworks,
     tmp_path: Path,
     source: str,
     target: str,
@@ -121,7 +122,7 @@ def test_every_verb_takes_it(
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_lists_of_it_choose_from_it(
-    given: Sources, run_here: RunHere, peers: Peers, tmp_path: Path, source: str
+    given: Sources, run_here: RunHere, peers: Frameworks, tmp_path: Path, source: str
 ) -> None:
     args, items, _ = given(source)
     listed, sides = tmp_path / "all.lst", tmp_path / "sides"

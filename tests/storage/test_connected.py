@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_threads_that_want_a_bucket_at_once_share_a_connection(
     def connect(bucket: str, events: object) -> object:
         made.append(bucket)
         time.sleep(0.05)
-        return object()
+        return mock.Mock()  # a store that can be closed
 
     def want(_: int) -> object:
         together.wait()

@@ -58,7 +58,7 @@ def test_after_a_failure_nothing_begins(pace: Pace) -> None:
         begun.append(number)
         raise StoreError(f"number {number}")
 
-    with pytest.raises(StoreError, match="number 0"):
+    with pytest.raises(StoreError, match="number [012]"):  # three threads begin together
         pace.each(fail, range(1000))
     assert len(begun) <= 3
     assert pace.each(str, [1]) == ["1"]

@@ -6,6 +6,7 @@ bytes that do not match, and its answer is compared with what was sent.
 
 from __future__ import annotations
 
+import atexit
 import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
@@ -524,6 +525,7 @@ def store_of(bucket: str) -> S3Store:
     with _connecting:  # many threads may want it first, and connecting takes long
         if bucket not in _stores:
             _stores[bucket] = S3Store(bucket, events=tell_retry)
+            atexit.register(_stores[bucket].close)
         return _stores[bucket]
 
 
