@@ -92,12 +92,21 @@ def _signature_of(kind: type) -> Signature:
     return Signature(sorted(parameters, key=lambda each: each.kind))
 
 
+class _ShownSignature:
+    """The signature of a class of options, as ``help()`` and documentation show it."""
+
+    def __get__(self, instance: object, kind: type) -> Signature:
+        return _signature_of(kind)
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class Options:
     """Options that travel together; each class declares some, like fields of a dataclass.
 
     They are not one: making the methods of all these classes would double the time of a start.
     """
+
+    __signature__ = _ShownSignature()
 
     def __init__(self, *args: Any, **values: Any) -> None:
         kind: type = type(self)

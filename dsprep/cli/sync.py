@@ -18,7 +18,7 @@ from dsprep.cli.report import rows_of, show, some_of
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.options import require_effect
-from dsprep.storage.location import location_of
+from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:
@@ -179,8 +179,8 @@ def sync(
         return 0
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
-    remote = location_of(destination) is not None
-    require_effect("sync", given_on_the_command_line(context), remote=remote)
+    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
+    require_effect("sync", given_on_the_command_line(context), **facts)
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
         report = syncing.sync(source, destination, **options)

@@ -156,8 +156,9 @@ def edit_list(options: of.EditOptions) -> EditReport:
     ``path`` is the ``.lst``, or ``-`` for stdin. ``prefix``, instead of conditions and changes, is
     the prefix of paths to replace, and the new one.
     """
-    label = None if options.label is None else str(options.label)
-    new_path, prefix = options.new_path, options.prefix
+    prefix = options.prefix
+    label = None if options.label is None or prefix else str(options.label)
+    new_path = None if prefix else options.new_path
 
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
         numbers = [edit.class_number(name, old.classes) for name in options.chosen]

@@ -9,6 +9,7 @@ Color profiles are dropped without being applied, as readers of training data ig
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -278,7 +279,13 @@ class Transform:
             SourceError: If the values are not those of a transform.
         """
         try:
-            return cls(**values)
+            made = cls(**values)
+            told = made.to_json()
+            # Numbers like 2.0 are accepted from callers, but dsprep never wrote them.
+            given = {**told, **values, "quality": values.get("quality") or made.quality}
+            if json.dumps(given) != json.dumps(told):
+                raise ValueError("edges and the quality are whole numbers")
+            return made
         except (TypeError, ValueError, OptionError) as error:
             raise SourceError(f"the transform is not one that dsprep knows ({error})") from None
 

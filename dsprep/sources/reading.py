@@ -85,6 +85,12 @@ class Source(SourceOptions, ClassOptions):
         named = (self.list_file, self.labels, self.classes, self.root)
         return tuple(path for path in named if path and os.path.isfile(path))
 
+    def __repr__(self) -> str:
+        return f"Source({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Source) and vars(self) == vars(other)
+
     def __post_init__(self) -> None:
         if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")

@@ -206,3 +206,12 @@ def test_paths_all_the_way(tmp_path: Path) -> None:
     assert rows.added == 1
     assert dsprep.edit_list(tmp_path / "all.lst", ids=0).removed == 1
     assert dsprep.list_stats(tmp_path / "all.lst").rows == 4
+
+
+def test_a_source_shows_what_it_takes() -> None:
+    parameters = inspect.signature(dsprep.Source).parameters
+    assert next(iter(parameters)) == "root"
+    assert parameters["labels"].kind is inspect.Parameter.KEYWORD_ONLY
+    source = dsprep.Source("photos", labels="a.csv")
+    assert source == dsprep.Source("photos", labels="a.csv") != dsprep.Source("photos")
+    assert "root='photos'" in repr(source)

@@ -171,6 +171,7 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("lst diff LST LST --root IMAGES", "give --content, too"),
         ("sync s3://bucket/x here --acl private", "--acl private has no effect: it is for objects"),
         ("sync s3://bucket/x here --no-follow-symlinks", "--no-follow-symlinks has no effect"),
+        ("sync s3://bucket/x here --follow-symlinks", "--follow-symlinks has no effect"),
         ("sync IMAGES s3://bucket/x --max-delete 3", "--max-delete 3 has no effect"),
         ("sync IMAGES s3://bucket/x --older-than 3d", "give --clean-uploads"),
         ("sync --clean-uploads s3://bucket/x --delete", "--delete has no effect: --clean-uploads"),

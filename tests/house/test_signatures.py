@@ -15,16 +15,11 @@ def functions() -> Iterator[tuple[str, int]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef) and not is_command(node):
+            if isinstance(node, ast.FunctionDef):
                 given = node.args
                 names = [*given.posonlyargs, *given.args, *given.kwonlyargs]
                 count = sum(name.arg not in ("self", "cls") for name in names)
                 yield f"{module}.{node.name}", count
-
-
-def is_command(node: ast.FunctionDef) -> bool:
-    """Return whether plain keywords come in here: a command of click."""
-    return any(ast.unparse(each).startswith("click.command") for each in node.decorator_list)
 
 
 def test_no_function_takes_more_than_eight_parameters() -> None:

@@ -180,3 +180,10 @@ def test_parts_are_named_as_im2rec_names_them() -> None:
 def test_parts_that_make_no_sense(given_: tuple[int, int, float, float]) -> None:
     with pytest.raises(OptionError):
         cut_parts(*given_)
+
+
+def test_a_prefix_stands_instead_of_changes(tmp_path: Path) -> None:
+    path = tmp_path / "a.lst"
+    path.write_text("0\t1\tcat/1.jpg\n1\t0\tdog/2.jpg\n")
+    edit_list(str(path), prefix=("cat/", "pets/"), label="0", new_path="x.jpg")
+    assert path.read_text() == "0\t1\tpets/1.jpg\n1\t0\tdog/2.jpg\n"
