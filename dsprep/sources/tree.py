@@ -25,7 +25,8 @@ from dsprep.sources.classes import (
 )
 from dsprep.sources.files import Files, list_files, read_text_beside
 from dsprep.sources.match import choose
-from dsprep.sources.scan import FileReader, PartReader, RunAll, scan_below
+from dsprep.sources.readers import FileReader, PartReader
+from dsprep.sources.scan import RunAll, scan_below
 from dsprep.sources.table import read_table, refuse_annotations
 from dsprep.storage.files import common_path, is_dir
 from dsprep.storage.location import is_s3

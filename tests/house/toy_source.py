@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dsprep.sources.scan import FileReader, RunAll
+from dsprep.sources.readers import FileReader
+from dsprep.sources.scan import RunAll
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
