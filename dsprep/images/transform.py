@@ -8,8 +8,6 @@ Color profiles are dropped without being applied, as readers of training data ig
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import os
 import re
 import warnings
@@ -168,6 +166,8 @@ def _no_stderr() -> Iterator[None]:
 
 @cache
 def _opener(kind: str) -> type[ImageFile]:
+    import logging  # slow to load
+
     # Pillow logs some errors besides raising them; without a handler they reach the terminal.
     logging.getLogger("PIL").addHandler(logging.NullHandler())
     name = PLUGINS[kind]
@@ -472,6 +472,12 @@ def _channels(image: Encoded) -> int | None:
         return None
 
 
+def _sha256(image: Encoded) -> str:
+    import hashlib  # slow to load
+
+    return hashlib.sha256(image.data).hexdigest()
+
+
 # what makes each of `dsprep.schema.FACTS`; None if the image does not tell it
 FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "width": lambda image: image.width or None,
@@ -479,5 +485,5 @@ FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "channels": _channels,
     "colorspace": lambda image: _COLORSPACES.get(_channels(image) or 0),
     "format": lambda image: FORMAT_NAMES.get(image.kind),
-    "sha256": lambda image: hashlib.sha256(image.data).hexdigest(),
+    "sha256": _sha256,
 }
