@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import starmap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import adler32
 
 from dsprep.errors import BadSample
@@ -32,8 +32,6 @@ _MAX_META = 1 << 20  # a PAX header or long name beyond this is an attack, not a
 _OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
 _DECIMAL = re.compile(rb"[0-9]{1,20}")
 
-_META = frozenset({b"x", b"g", b"L", b"K", b"X"})  # headers about members
-_LINKS = frozenset({b"1", b"2"})
 REGULAR = frozenset({b"0", b"\0", b"7"})
 # Links, devices, directories and pipes have a size at times, and no bytes.
 WITHOUT_DATA = frozenset({b"1", b"2", b"3", b"4", b"5", b"6"})
@@ -112,6 +110,10 @@ class Entry(NamedTuple):
     sparse: bool  # whether its bytes are those of a sparse file
 
 
+# those of an entry: `members` makes no NamedTuple of them, which takes as long as parsing a header
+_Fields: TypeAlias = tuple[int, bytes, bytes, bytes, int, int, bool]
+
+
 class Member(NamedTuple):
     """A regular file in a tar."""
 
@@ -151,11 +153,7 @@ def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
     return starmap(Entry, _entries(stream, stop))
 
 
-def _entries(
-    stream: ShardStream, stop: int | None
-) -> Iterator[tuple[int, bytes, bytes, bytes, int, int, bool]]:
-    # Plain tuples, because a NamedTuple takes longer to make than a header takes to read.
-
+def _entries(stream: ShardStream, stop: int | None) -> Iterator[_Fields]:
     def require(count: int, problem: str = "the tar ends without its end blocks") -> None:
         if stream.at_end() or (stop is not None and stream.offset + count > stop):
             raise stream.damaged(f"{problem}: it was cut off")
@@ -180,7 +178,7 @@ def _entries(
             kind, name, size = parse_header(block)
             if b"size" in pax:
                 size = _pax_size(pax[b"size"])
-            if kind in _META:
+            if kind in {b"x", b"g", b"L", b"K", b"X"}:
                 if size > _MAX_META:
                     raise BadHeader(f"a header of {size} bytes is too large for a name")
                 require(size + -size % BLOCK)
@@ -199,7 +197,7 @@ def _entries(
         while more:  # GNU tar's struct sparse_header: blocks between the header and the content
             require(BLOCK)
             more = stream.read(BLOCK, "a header of a sparse file")[504]
-        if kind in _LINKS:
+        if kind in {b"1", b"2"}:
             target = pax.get(b"linkpath") or block[157:257].split(b"\0", 1)[0]
         if pax:
             name = pax.get(b"GNU.sparse.name") or pax.get(b"path") or name
@@ -240,8 +238,7 @@ def parse_header(block: bytes) -> tuple[bytes, bytes, int]:
 @lru_cache(maxsize=8192)
 def _parse_checksum(field: bytes) -> int:
     """Return the lower half of the Adler-32 of a header that has this checksum."""
-    # This is 1 plus the sum of the bytes, modulo 65521, and many times as fast as sum() is. In the
-    # sum that the header states, the checksum itself counts as blanks.
+    # It is 1 plus the sum of the bytes, modulo 65521; the checksum counts itself as blanks.
     return (1 + _parse_number(field) + sum(field) - sum(b" " * len(field))) % 65521
 
 
