@@ -266,10 +266,9 @@ _NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?", re.I
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 # Words in the name of a number that is a place or a size.
-_COORDINATE = re.compile(
+_COORDINATE = (
     r"(?<![a-z])([xywh]|c[xy]|[xy]_?(min|max|[0-9]|center)|left|top|right|bottom|width|height|size"
-    r"|area|b?box(es)?|coords?|points?|keypoints?|polygons?)(?![a-z])",
-    re.IGNORECASE,
+    r"|area|b?box(es)?|coords?|points?|keypoints?|polygons?)(?![a-z])"
 )
 
 
@@ -304,7 +303,7 @@ def _depends(name: str, value: Value) -> bool:
         texts = [item for item in value if isinstance(item, str | bytes)]
         return len(texts) < len(value) or any(_depends(name, text) for text in texts)
     if isinstance(value, int | float):
-        return _COORDINATE.search(name) is not None
+        return re.search(_COORDINATE, name, re.IGNORECASE) is not None
     if isinstance(value, str):
         return _is_no_prose(value)
     if isinstance(value, bytes):

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from dsprep.errors import OptionError
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+_SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
 _POWER: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)\s*", re.IGNORECASE)
+_DURATION = r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)\s*"
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def parse_size(text: str | int) -> int:
     """Read a byte count: ``1500``, ``64KiB`` (1024s), ``200MB`` or ``200M`` (1000s)."""
-    match = _SIZE.fullmatch(str(text))
+    match = re.fullmatch(_SIZE, str(text), re.IGNORECASE)
     if match is None:
         raise OptionError(f"{text!r} is not a size: write it like 200MB, 1.5GB or 64MiB")
     number, unit, binary = match.groups()
@@ -31,7 +31,7 @@ def parse_size(text: str | int) -> int:
 
 def parse_duration(text: str) -> float:
     """Read a time: ``90s``, ``30min``, ``12h``, ``7d``."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text, re.IGNORECASE)
     if match is None:
         raise OptionError(f"{text!r} is not a time: write it like 30min, 12h or 7d")
     return float(match[1]) * _SECONDS[match[2].lower()]

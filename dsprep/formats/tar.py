@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import starmap
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import adler32
 
 from dsprep.errors import BadSample
@@ -109,6 +110,10 @@ class Entry(NamedTuple):
     sparse: bool  # whether its bytes are those of a sparse file
 
 
+# those of an entry: `members` makes no NamedTuple of them, which takes as long as parsing a header
+_Fields: TypeAlias = tuple[int, bytes, bytes, bytes, int, int, bool]
+
+
 class Member(NamedTuple):
     """A regular file in a tar."""
 
@@ -121,7 +126,7 @@ class Member(NamedTuple):
 
 def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
     """Read the regular files of an undamaged tar; skip directories, links and devices."""
-    for start, kind, raw, _, at, size, sparse in entries(stream):
+    for start, kind, raw, _, at, size, sparse in _entries(stream, None):
         if kind in REGULAR:
             if sparse:
                 raise stream.damaged("a sparse file, which dsprep does not read", start)
@@ -145,7 +150,10 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
 def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
     """Read the headers of a tar, or of a tar in a tar that ends at ``stop``."""
     # The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
+    return starmap(Entry, _entries(stream, stop))
 
+
+def _entries(stream: ShardStream, stop: int | None) -> Iterator[_Fields]:
     def require(count: int, problem: str = "the tar ends without its end blocks") -> None:
         if stream.at_end() or (stop is not None and stream.offset + count > stop):
             raise stream.damaged(f"{problem}: it was cut off")
@@ -170,7 +178,7 @@ def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
             kind, name, size = parse_header(block)
             if b"size" in pax:
                 size = _pax_size(pax[b"size"])
-            if kind in b"xgLKX":
+            if kind in {b"x", b"g", b"L", b"K", b"X"}:
                 if size > _MAX_META:
                     raise BadHeader(f"a header of {size} bytes is too large for a name")
                 require(size + -size % BLOCK)
@@ -189,13 +197,13 @@ def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
         while more:  # GNU tar's struct sparse_header: blocks between the header and the content
             require(BLOCK)
             more = stream.read(BLOCK, "a header of a sparse file")[504]
-        if kind in b"12":
+        if kind in {b"1", b"2"}:
             target = pax.get(b"linkpath") or block[157:257].split(b"\0", 1)[0]
         if pax:
             name = pax.get(b"GNU.sparse.name") or pax.get(b"path") or name
             sparse = sparse or any(key.startswith(b"GNU.sparse") for key in pax)
         at = stream.offset
-        yield Entry(start, kind, name, target, at, size, sparse)
+        yield start, kind, name, target, at, size, sparse
         if kind not in WITHOUT_DATA:
             end = at + size
             if stop is not None and end > stop:
@@ -219,9 +227,7 @@ def is_tar(block: bytes) -> bool:
 
 def parse_header(block: bytes) -> tuple[bytes, bytes, int]:
     """Return the type, the name and the size in a header."""
-    # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
-    stored, blanks = _parse_checksum(block[148:156])
-    if ((adler32(block) & 0xFFFF) - 1 - blanks - stored) % 65521:
+    if adler32(block) & 0xFFFF != _parse_checksum(block[148:156]):
         raise BadHeader("a tar header has a wrong checksum, or it is not a tar header")
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:
@@ -230,9 +236,10 @@ def parse_header(block: bytes) -> tuple[bytes, bytes, int]:
 
 
 @lru_cache(maxsize=8192)
-def _parse_checksum(field: bytes) -> tuple[int, int]:
-    """Return the checksum in a header, and by how much its bytes exceed the blanks it counts."""
-    return _parse_number(field), sum(field) - sum(b" " * len(field))
+def _parse_checksum(field: bytes) -> int:
+    """Return the lower half of the Adler-32 of a header that has this checksum."""
+    # It is 1 plus the sum of the bytes, modulo 65521; the checksum counts itself as blanks.
+    return (1 + _parse_number(field) + sum(field) - sum(b" " * len(field))) % 65521
 
 
 # Headers have sizes and checksums in common: those of class numbers are all alike.

@@ -139,7 +139,7 @@ def format_lst(
 
 MAX_NAME = 1 << 16  # bytes of a key or an extension; readers take a longer one for an attack
 
-_UNFIT = re.compile(r"[/\x00-\x1f\x7f\ud800-\udfff]")
+_UNFIT = r"[/\x00-\x1f\x7f\ud800-\udfff]"
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
 
 # Readers of WebDataset make extensions lower case, and a name may not hold a ``/``. A field whose
@@ -151,7 +151,7 @@ def extension_of(name: str) -> str:
     """Return the extension for a field's name: the name itself where possible."""
     if 3 * len(name.encode()) > MAX_NAME:
         raise BadSample(f"a field whose name has {len(name.encode())} bytes")
-    if name == name.lower() and not _UNFIT.search(name) and field_of(name) == name:
+    if name == name.lower() and not re.search(_UNFIT, name) and field_of(name) == name:
         return name
     return "".join(chr(byte) if byte in _KEPT else f"%{byte:02x}" for byte in name.encode())
 

@@ -8,9 +8,7 @@ Color profiles are dropped without being applied, as readers of training data ig
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 import os
 import re
 import warnings
@@ -172,6 +170,8 @@ def _no_stderr() -> Iterator[None]:
 
 @cache
 def _opener(kind: str) -> type[ImageFile]:
+    import logging  # slow to load
+
     # Pillow logs some errors besides raising them; without a handler they reach the terminal.
     logging.getLogger("PIL").addHandler(logging.NullHandler())
     name = PLUGINS[kind]
@@ -489,5 +489,5 @@ FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "channels": _channels,
     "colorspace": lambda image: _COLORSPACES.get(_channels(image) or 0),
     "format": lambda image: FORMAT_NAMES.get(image.kind),
-    "sha256": lambda image: hashlib.sha256(image.data).hexdigest(),
+    "sha256": lambda image: import_module("hashlib").sha256(image.data).hexdigest(),
 }

@@ -14,7 +14,6 @@ the sums of that many estimates can err.
 from __future__ import annotations
 
 import math
-import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -191,6 +190,8 @@ class SizeModel:
 
 def fit(source: Sequence[int], encoded: Sequence[int]) -> SizeModel:
     """Fit the model to sizes before and after a transform."""
+    import statistics  # slow to load
+
     power = 0.0
     if len(set(source)) > 1:
         logs = [math.log(size) for size in source]

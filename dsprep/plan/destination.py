@@ -15,7 +15,7 @@ from dsprep.storage.location import Location, canonical, is_s3, parse_url, requi
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
 
-_ADDRESS = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_ADDRESS = "[a-z][a-z0-9+.-]*://"
 
 _LONGEST_NAME = 200  # bytes of a name: a file name has at most 255, and numbers follow
 
@@ -85,7 +85,7 @@ def require_name(name: str) -> str:
 
 def require_local(path: str) -> None:
     """Refuse an address, rather than take it for a directory called ``https:``."""
-    if _ADDRESS.match(path):
+    if re.match(_ADDRESS, path, re.IGNORECASE):
         raise OptionError(
             f"{path}: is an address, and dsprep works on files and s3://; copy what is there, or "
             "pipe one shard through dsprep convert - -"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import posixpath
 import sys
-import tempfile
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -143,6 +142,8 @@ class CompressedTarReader(ArchiveReader):
         if wanted == ordered:
             yield from self._in_order(ordered)
             return
+        import tempfile  # slow to load
+
         kept: dict[Place, int] = {}
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
             for place, content in zip(ordered, self._in_order(ordered), strict=True):

@@ -31,7 +31,8 @@ from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.prefetch import read_at
-from dsprep.sources.scan import RunAll, SampleReader, facts_at, read_files, scan_below
+from dsprep.sources.readers import SampleReader, facts_at, read_files
+from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import entries, exists, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import is_s3, parse_url

@@ -17,7 +17,7 @@ from dsprep.lists.rows import plain_paths
 from dsprep.sample import key_expr
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
-from dsprep.sources.scan import FileReader, facts_at
+from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted

@@ -24,7 +24,8 @@ from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
 from dsprep.sources.archive import is_archive, open_archive
 from dsprep.sources.classes import Known, classes_of_directories
 from dsprep.sources.files import Files, files_of, list_files
-from dsprep.sources.scan import ArchivedParts, Part, PartReader, RunAll, scan_below, stem_of
+from dsprep.sources.readers import ArchivedParts, Part, PartReader, stem_of
+from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import is_dir
 from dsprep.units import extension_in
 

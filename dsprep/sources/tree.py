@@ -25,7 +25,8 @@ from dsprep.sources.classes import (
 )
 from dsprep.sources.files import Files, list_files, read_text_beside
 from dsprep.sources.match import choose
-from dsprep.sources.scan import FileReader, PartReader, RunAll, scan_below
+from dsprep.sources.readers import FileReader, PartReader
+from dsprep.sources.scan import RunAll, scan_below
 from dsprep.sources.table import read_table, refuse_annotations
 from dsprep.storage.files import common_path, is_dir
 from dsprep.storage.location import is_s3
@@ -112,7 +113,7 @@ def read_lst(
 
 # SageMaker's augmented manifest
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_SCHEME = r"([a-z][a-z0-9+.-]*)://"
 _LONGEST_URL = len("s3://") + 63 + 1 + 1024  # scheme, bucket, slash and key
 _OBJECT_HEAD, _OBJECT = 4, 5  # numbers of a detection label before the objects, and for each
 
@@ -219,7 +220,7 @@ def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) 
     below_root = root.rstrip("/") + "/"
     paths: list[str | None] = []  # None for URLs of S3
     for line in lines:
-        scheme, path = _SCHEME.match(line.ref), line.ref
+        scheme, path = re.match(_SCHEME, line.ref, re.IGNORECASE), line.ref
         kind = scheme[1].lower() if scheme else ""
         if is_s3(root) and path.startswith(below_root):
             path = path.removeprefix(below_root)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import io
 import os
 import shutil
@@ -141,6 +140,7 @@ def write_whole(final: Path, data: bytes, scratch: Path) -> None:
 
 def stage_for(url: str) -> Path:
     """Return the directory below ``TMPDIR`` for files on their way to S3; `make_stage` makes it."""
+    import hashlib  # slow to load, as tempfile is
     import tempfile
 
     above = os.environ.get("TMPDIR") or tempfile.gettempdir()

@@ -12,10 +12,10 @@ SCHEME = "s3://"
 
 LONGEST_KEY = 1024  # bytes of a key in UTF-8 (S3 User Guide, "Naming Amazon S3 objects")
 
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_BUCKET = r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}"
 
 # The bucket may be the name of an access point, which holds a slash itself.
-_ARN = re.compile(r"(arn:[^/]+:accesspoint[/:][A-Za-z0-9-]+)(?:/(.*))?", re.DOTALL)
+_ARN = r"(arn:[^/]+:accesspoint[/:][A-Za-z0-9-]+)(?:/(.*))?"
 
 
 class Location(NamedTuple):
@@ -60,9 +60,9 @@ def require_disk(path: str) -> None:
 def parse_url(text: str) -> Location:
     """Parse ``s3://bucket/key``."""
     rest = text[len(SCHEME) :]
-    arn = _ARN.fullmatch(rest)
+    arn = re.fullmatch(_ARN, rest, re.DOTALL)
     bucket, key = (arn[1], arn[2] or "") if arn else rest.partition("/")[::2]
-    if not is_s3(text) or not (arn or _BUCKET.fullmatch(bucket)):
+    if not is_s3(text) or not (arn or re.fullmatch(_BUCKET, bucket)):
         raise OptionError(f"{text!r} is not a place on S3: write it like s3://bucket/prefix")
     if len(key.encode("utf-8", "surrogateescape")) > LONGEST_KEY:
         raise OptionError(f"{text!r:.200}: a key on S3 has at most {LONGEST_KEY:,} bytes")

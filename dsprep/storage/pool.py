@@ -7,12 +7,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dsprep.errors import Interrupted
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -70,6 +72,8 @@ class Threads:
 
     def submit(self, call: Callable[[], B]) -> Future[B]:
         """Have a call made that must not wait for another one of these threads."""
+        from concurrent.futures import Future  # slow to load
+
         future: Future[B] = Future()
 
         def make() -> None:

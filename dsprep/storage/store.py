@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
-import string
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -180,12 +178,16 @@ def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
     view = memoryview(data)
     # The extension refuses mutable memory, but not a ctypes array over it.
     mutable = not view.readonly and view.nbytes
+    import ctypes  # slow to load, as hashlib is
+
     array = (ctypes.c_char * view.nbytes).from_buffer(view) if mutable else bytes(view)
     return int(google_crc32c.extend(before, array))
 
 
 def md5(data: bytes | bytearray | memoryview) -> bytes:
     """Return the MD5 of bytes, used as a checksum only."""
+    import hashlib
+
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 
@@ -233,4 +235,4 @@ def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
 def said_crc32c(metadata: Mapping[str, str]) -> int | None:
     """Return the crc32c in metadata."""
     text = metadata.get(CRC32C, "")
-    return int(text, 16) if len(text) == 8 and set(text) <= set(string.hexdigits) else None
+    return int(text, 16) if re.fullmatch("[0-9a-fA-F]{8}", text) else None

@@ -11,7 +11,6 @@ import pickle
 import struct
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -116,6 +115,8 @@ def main(alive: int) -> None:
         except MemoryError:
             answer = ("error", DsprepError("a worker ran out of memory; try fewer --workers"))
         except BaseException:
+            import traceback  # slow to load
+
             answer = ("crash", "".join(traceback.format_exception(*sys.exc_info())))
         try:
             answer_with(*answer)

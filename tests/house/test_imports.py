@@ -75,8 +75,8 @@ WORKER = [
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
     *("sources", "sources.archive", "sources.described"),
     *("sources.infer", "sources.parquet_rows", "sources.zip"),
-    *("sources.pixel_reader", "sources.prefetch", "sources.scan", "sources.shards"),
-    *("splits", "splits.hashes"),
+    *("sources.pixel_reader", "sources.prefetch", "sources.readers", "sources.scan"),
+    *("sources.shards", "splits", "splits.hashes"),
 ]
 
 SLOW = {"polars", "PIL", *ALLOWED_IN}

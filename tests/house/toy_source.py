@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
 from dsprep.sources.classes import number_classes
-from dsprep.sources.scan import FileReader, RunAll
+from dsprep.sources.readers import FileReader
+from dsprep.sources.scan import RunAll
 from dsprep.storage.files import facts
 from dsprep.text import read_text
 

@@ -11,7 +11,6 @@ import errno
 import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -25,6 +24,8 @@ from dsprep.storage.store import FATAL, Facts, Level, Stored, combine_all, crc32
 from dsprep.storage.transfer import Range, plan_parts
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from _typeshed import WriteableBuffer
 
     from dsprep.storage.s3.bucket import S3Store
