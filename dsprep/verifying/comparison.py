@@ -339,10 +339,10 @@ def _hints(other: pl.DataFrame, compared: int, comparison: Comparison) -> Iterat
     if label is None or other.is_empty():
         return
     pairs = other.select("digests", "digests_source").iter_rows()
-    theirs, names = comparison.catalog.classes, comparison.fields[label.start // WIDTH].names
-    if (names and theirs and set(names).isdisjoint(theirs)) or (  # though numbers may be equal
-        other.height == compared and all(own[label] != other[label] for own, other in pairs)
-    ):
+    differ = [own[label] != theirs[label] for own, theirs in pairs]
+    classes, names = comparison.catalog.classes, comparison.fields[label.start // WIDTH].names
+    is_other = classes and names and set(names).isdisjoint(classes)  # but numbers may be equal
+    if any(differ) if is_other else other.height == compared and all(differ):
         yield "all labels differ: pass the --labels, --list or --label-field that they came from"
 
 
