@@ -37,6 +37,7 @@ _SKIPPED = {
     "repeated": "listed again",
     "keyless": "with members that belong to no sample",
 }
+_ONE_SKIPPED = {**_SKIPPED, "not-an-image": "not an image"}
 _SKIPPED_DIRECTORIES = {
     "hidden": "hidden",
     "unlisted": "not looked into, as nothing there is listed",
@@ -177,14 +178,15 @@ def skipped_text(findings: Iterable[Finding]) -> str:
             extensions = f": {format_extensions(counts)}" if tells else ""
             if kind == "keyless":  # each tells of members of a shard
                 names = format_some([f"{each.path}: {each.detail}" for each in found])
-            said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{extensions} ({names})")
+            what = _SKIPPED.get(kind, kind) if len(found) > 1 else _ONE_SKIPPED.get(kind, kind)
+            said.append(f"{len(found):,} {what}{extensions} ({names})")
     return "; ".join(said)
 
 
 def _time_line(report: WriteReport) -> str:
     duration = format_duration(report.seconds)
     if report.state == "planned":
-        return f"about {duration}"
+        return "under a second" if report.seconds < 1 else f"about {duration}"
     if report.state.startswith("already") or report.samples < report.seconds or not report.seconds:
         return duration
     rate, speed = report.samples / report.seconds, format_size(report.bytes / report.seconds)

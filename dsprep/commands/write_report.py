@@ -141,4 +141,8 @@ def _unlabeled(plan: Plan) -> str:
             "; to have labels, give --labels FILE or --list FILE, or put the images of each class "
             "into a directory of its own"
         )
+    elif others := list(plan.catalog.settled.schema.others):
+        likely = [f"NAME, such as {each.name}" for each in others if each.type == "class"]
+        likely += [f"{each.name}.KEY" for each in others if each.type == "json"]
+        note += f"; to have labels, give --label-field {[*likely, 'NAME'][0]}"
     return note

@@ -15,7 +15,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import adler32
 
-from dsprep.errors import BadSample
+from dsprep.errors import BadSample, DamagedShard
 
 if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
@@ -137,7 +137,13 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                 stream.skip(-size % BLOCK, "the padding of a member")
             else:
                 # In one call: with small members, calls take most of the time.
-                stream.skip(size + -size % BLOCK, name)
+                try:
+                    stream.skip(size + -size % BLOCK, name)
+                except DamagedShard:
+                    if stream.offset == at:  # name the same place as a reader of the data
+                        stream.skip(size, name)
+                        stream.skip(-size % BLOCK, "the padding of a member")
+                    raise
             yield Member(start, name, at, size, data)
         elif kind not in WITHOUT_DATA:
             problem = f"a tar member of type {kind!r}, which dsprep does not read"

@@ -410,7 +410,7 @@ def _groups(
             if name in seen:
                 raise ApartMembers(
                     f"{stream.path}: the members of the sample {name!r} are not adjacent, or two "
-                    "samples have this key: give --from parts, which groups members by their names"
+                    "samples have this key: give --from parts, with one tar as SOURCE"
                 )
             if distinct:
                 seen.add(name)

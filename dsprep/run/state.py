@@ -458,8 +458,11 @@ def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
 
 def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
     """Say how a command differs from the one that wrote a data set; empty if it does not."""
+    # The source is that of paths, sizes and classes: it does not tell labels in fields of samples.
     known = {**finished.options, "name": finished.name, "source": finished.source}
-    return differences({**identity, **known}, identity)
+    label, name = (identity.get("schema") or {}).get("label"), "label (--label-field)"
+    known[name] = finished.schema.label if finished.schema else label
+    return differences({**identity, **known}, {**identity, name: label})
 
 
 def differences(known: Any, identity: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from dsprep.errors import BadImage, OptionError, SourceError
@@ -67,6 +68,7 @@ class Seen:
     # the types of values, each with the first sample and its value, for messages
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
     width: int = 0  # the length of the first list
+    keys: dict[str, None] = field(default_factory=dict)  # some keys of JSON objects
 
 
 @dataclass
@@ -89,6 +91,7 @@ class Observed:
             own.width = own.width or seen.width
             for kind, example in seen.kinds.items():
                 own.kinds.setdefault(kind, example)
+            own.keys |= seen.keys
 
 
 def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed:
@@ -113,6 +116,9 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
         for path in dict.fromkeys((*choice.paths, *parts)):
             if (value := part_of(sample.fields, path)) is not None:
                 _see(found, path, value, LABEL_TEXT, sample.key)
+        for (name, *_), seen in found.places.items() if choice.label else ():
+            if "json" in seen.kinds and isinstance(keys := part_of(sample.fields, (name,)), dict):
+                seen.keys |= dict.fromkeys(islice(keys, 100))
     return found
 
 
@@ -367,7 +373,8 @@ def _with_label(
             label = Field(name, kind, lacks, (), (path,), told="--label-field")
             schema = schema.with_field(label)
         if label is None:
-            raise OptionError(f"--label-field {choice.label}: {_no_such_field(schema, source)}")
+            why = _no_such_field(schema, source) + _keys_to_name(seen, choice.label)
+            raise OptionError(f"--label-field {choice.label}: {why}")
     else:
         likely = {each.name.lower(): each for each in reversed(schema.fields) if each.kind.is_label}
         guess = next((likely[each] for each in LABEL_NAMES if each in likely), None)
@@ -414,6 +421,15 @@ def _with_image(schema: Schema, choice: Choice, known: str | None, source: str) 
 
 def _no_such_field(schema: Schema, source: str) -> str:
     return f"no sample of {source} has this field; fields are {format_some(list(schema.by_name))}"
+
+
+def _keys_to_name(seen: Mapping[Place, Seen], label: str) -> str:
+    """Return what a message adds on the keys of JSON fields."""
+    own = {path[0]: each.keys for path, each in seen.items() if each.keys}
+    likely = [f"{name}.{key}" for name in own if (key := label.split(".")[-1]) in own[name]]
+    if likely and label not in likely:
+        return f"; did you mean {' or '.join(likely)}?"
+    return "".join(f"; {name} has {format_some(list(keys))}" for name, keys in own.items())
 
 
 def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:

@@ -94,7 +94,7 @@ def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) ->
 
 
 def classes_of_directories(
-    paths: pl.Series, root: str, known: Known, top: str = ""
+    paths: pl.Series, root: str, known: Known, top: str = "", unread: str = ""
 ) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
     """Number the directories that images lie in, below ``top`` in the root, with notes on them."""
     classes = known.classes
@@ -116,7 +116,8 @@ def classes_of_directories(
     found = number_classes(directories.unique(), root, known.order)
     if classes is None:
         classes = found
-    notes = [*notes_on_directories(classes, os.path.join(root, top)), *notes_on_order(known, found)]
+    notes = [*notes_on_directories(classes, os.path.join(root, top), unread)]
+    notes += notes_on_order(known, found)
     if unknown := sorted(set(found).difference(classes)):
         raise unknown_classes(root, unknown, classes)
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
@@ -178,7 +179,7 @@ def notes_on_order(known: Known, classes: Sequence[str]) -> list[Finding]:
     return [Finding("note", "", detail)]
 
 
-def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]:
+def notes_on_directories(classes: Sequence[str], root: str, table: str) -> Iterator[Finding]:
     """Say which directories are probably no classes: splits, or kinds of files."""
     root = root.rstrip("/")
     if splits := _called(classes, SPLITS):
@@ -188,6 +189,8 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
             advice += "".join(f", or {root}/{split}" for split in splits[1:])
         else:
             advice = "to read one split, move it to a directory of its own, or list it with --list"
+        if table:
+            advice += f"; {table} is not read: give --labels {table}"
         detail = f"{names} look like splits, and are part of the names of classes here"
         yield Finding("note", "", f"{detail}; {advice}")
     kinds = _called(classes, _FILE_KINDS)

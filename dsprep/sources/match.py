@@ -77,7 +77,8 @@ def choose(
     listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
     unlisted = files.table.filter(~listed)["path"].sort()
     # Findings reach the reports beside the shards, which name no path of this machine.
-    kind, name = ("missing" if files.samples is None else "unknown"), os.path.basename(source)
+    on_disk = files.samples is None and files.others is None  # not in shards or an archive
+    kind, name = ("missing" if on_disk else "unknown"), os.path.basename(source)
     detail = "not looked into, as nothing in it is listed"
     others = [finding for finding in files.findings if finding.path not in named]
     for at, other in enumerate(others):  # a file that no row names is not lost

@@ -66,11 +66,10 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
             "passed over; --from images takes the images alone"
         )
         return catalog, [Finding("note", "", note), *findings]
-    if source.pairs or not is_archive(root):
-        raise SourceError(
-            f"{root}: is not a directory, which --pair goes with, as --from parts does with a "
-            "directory or an archive"
-        )
+    if source.pairs:
+        raise SourceError(f"{root}: --pair takes one directory")
+    if not is_archive(root):
+        raise SourceError(f"{root}: --from parts takes one directory or one archive")
     archive = open_archive(root)
     extensions = frozenset(extension_in(name)[1:] for name in archive.names)
     return _read_stems(archive.path, files_of(archive, extensions).below_top(), known)

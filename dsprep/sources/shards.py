@@ -318,7 +318,8 @@ def _findings(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding
     lack = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
     for offset, problem in shard.damage:
         detail = f"at byte {offset}: {problem}"
-        yield Finding("damaged", name, f"{detail}; {lack}" if missing > 0 else detail)
+        detail += f"; {lack}" if missing > 0 else "; samples after this byte are lost"
+        yield Finding("damaged", name, detail)
     first = len(shard.offsets) + len(shard.damage)
     for number in range(first, min(expected, first + _MOST_MISSING)):
         yield Finding("cut-off", f"{name}/{number}", lack)

@@ -63,7 +63,9 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
     table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
-    numbers, classes, notes = classes_of_directories(table["path"], root, known, top)
+    tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
+    only = os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
+    numbers, classes, notes = classes_of_directories(table["path"], root, known, top, only)
     table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root))
     return catalog, [*files.findings, *notes]

@@ -336,11 +336,14 @@ def _hints(other: pl.DataFrame, compared: int, comparison: Comparison) -> Iterat
     if comparison.extra:
         yield f"not compared, as the source does not have them: {format_some(comparison.extra)}"
     label = comparison.digest_of(LABEL)
-    if label is None or not compared or other.height < compared:
+    if label is None or other.is_empty():
         return
     pairs = other.select("digests", "digests_source").iter_rows()
-    if all(own[label] != other[label] for own, other in pairs):
-        yield "all labels differ: pass the --labels or --list that they came from"
+    differ = [own[label] != theirs[label] for own, theirs in pairs]
+    classes, names = comparison.catalog.classes, comparison.fields[label.start // WIDTH].names
+    is_other = classes and names and set(names).isdisjoint(classes)  # but numbers may be equal
+    if any(differ) if is_other else other.height == compared and all(differ):
+        yield "all labels differ: pass the --labels, --list or --label-field that they came from"
 
 
 def _problems(table: pl.DataFrame, message: Callable[[dict[str, Any]], str]) -> Iterator[Problem]:

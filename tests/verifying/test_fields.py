@@ -248,7 +248,7 @@ def test_labels_of_another_list_are_hinted_at(run_here: Run, tmp_path: Path) -> 
     assert problems(run_here, tmp_path / "out", images, *told) == []
     done = run_here("verify", tmp_path / "out", "--against", images, "-j", 1)
     assert done.code == 3
-    assert "note      all labels differ: pass the --labels or --list that they came from" in (
+    assert "note      all labels differ: pass the --labels, --list or --label-field that" in (
         done.out
     )
     assert done.out.count("has a label, and") == 20
