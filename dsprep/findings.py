@@ -87,7 +87,7 @@ def frames_note(count: int) -> str:
 
 
 def lost(findings: Iterable[Finding]) -> list[Reject]:
-    """The samples that a source names and nobody can read."""
+    """Return a reject for each sample that a source names but dsprep cannot read."""
     return [
         Reject(finding.path, f"{_REJECTED[finding.kind]} ({finding.detail})")
         for finding in findings

@@ -143,8 +143,8 @@ _images, _run = partial(option, "Images"), partial(option, "Run")
 _rare_source, _rare_fields = partial(_source, rare=True), partial(_fields, rare=True)
 _rare_shards, _rare_samples = partial(_shards, rare=True), partial(_samples, rare=True)
 workers_field = _run(
-    "Maximum number of processes: up to 64 or, if that is more, four times the cores.  [default: "
-    "the cores that this process may use]"
+    "Maximum number of processes. The limit is 64, or four times the cores if that is more.  "
+    "[default: the cores that this process may use]"
 )
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
@@ -229,7 +229,7 @@ class FieldOptions(Options):
         "Field that is the image, if dsprep finds none or several.", metavar="NAME"
     )
     label_field: str | None = _fields(
-        "Field that is the label; json.label is a part of the field json.", metavar="NAME"
+        "Field that is the label; json.label is the key label in the field json.", metavar="NAME"
     )
     label_type: str | None = _fields(
         "Type of the label: the name or number of a class, a list of class numbers, numbers that "
@@ -278,9 +278,9 @@ class ImageOptions(KeepOptions):
 
     transform: Transform | None = None  # the command line makes it of --resize, --crop and others
     check: str | None = _samples(
-        "How to check images: decode each, look at its structure (all of a JPEG or PNG that a "
-        "decoder can stop at), at its header and its end, or not at all.  [default: header; for "
-        "shards none; for recordio structure, as one bad image ends an epoch of MXNet]",
+        "How to check images: decode the pixels; parse the structure (every part of a JPEG or PNG "
+        "that can stop a decoder); read the header and the end; or none.  [default: header; for "
+        "shards none; for recordio structure, because one bad image ends an epoch of MXNet]",
         choices=("decode", "structure", "header", "none"),
     )
     max_pixels: int | None = _rare_samples(
@@ -321,8 +321,8 @@ class FormatOptions(Options):
         choices=("dsprep", "slim", "inception", "tfds"),
     )
     key: str = _rare_samples(
-        "Keys of samples: path makes them from paths, and keeps those of shards; index numbers "
-        "the samples.",
+        "How samples get their keys: path makes a key from the path, and keeps the keys of "
+        "shards; index numbers the samples.",
         default="path",
         choices=("path", "index"),
     )

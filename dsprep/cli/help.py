@@ -193,20 +193,20 @@ class LazyGroup(click.Group):
 
 
 class DefaultGroup(LazyGroup):
-    """A group with a command that needs no name."""
+    """A group with a default command, which runs if no command is named."""
 
     def __init__(self, *, default: click.Command, **kwargs: Any) -> None:
         super().__init__(help=default.help, no_args_is_help=True, **kwargs)
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Pass everything to the command without a name, unless the first word names another."""
+        """Choose the default command, unless the first argument names another one."""
         if args and args[0] not in (*self._lazy, "-h", "--help"):
             args = ["", *args]
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return the command without a name, or another one."""
+        """Return a command by name, or the default one for an empty name."""
         return super().get_command(ctx, name) if name else self._default
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -217,7 +217,7 @@ class DefaultGroup(LazyGroup):
         self._default.format_usage(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the command without a name, then the other commands."""
+        """Write the options of the default command, then the other commands."""
         self._default.format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 

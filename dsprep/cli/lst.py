@@ -98,11 +98,11 @@ def create(root: tuple[str, ...], output: str, **options: Any) -> int:
 
 @command("LIST ROOT...", source_options, of.AppendOptions, workers_option)
 def append(list: str, root: tuple[str, ...], **options: Any) -> int:
-    """Add to LIST the images in ROOT that it does not name.
+    """Add the images in ROOT that are not in LIST yet.
 
-    They get the ids that follow its largest, and stand at its end. The classes are those of
-    classes.txt beside the list, or of --classes: an image of another class is an error. Appending
-    twice is the same as once.
+    New rows go to the end, and their ids continue after the largest one. The classes come from
+    classes.txt beside the list, or from --classes: an image of another class is an error. A second
+    run adds nothing.
 
     \b
     Examples:
@@ -217,10 +217,10 @@ def diff(a: str, b: str, **options: Any) -> int:
 
 @command("LIST PATCH", of.PatchOptions)
 def patch(list: str, patch: str, **options: Any) -> None:
-    """Apply PATCH, which dsprep lst diff printed, to LIST.
+    """Apply PATCH, the output of dsprep lst diff, to LIST.
 
-    LIST must have the rows that the patch removes or changes as the patch has them: a patch that
-    does not fit changes nothing.
+    Each row that the patch removes or changes must be in LIST exactly as in the patch. Otherwise,
+    nothing is changed.
 
     \b
     Examples:
@@ -295,9 +295,9 @@ def stats(list: str, **options: Any) -> None:
 def sample(list: str, **options: Any) -> None:
     """Take some of the rows of LIST; ids, labels and order stay.
 
-    A row's chance depends only on the seed and its path, so a sample is stable when the list grows:
-    with --fraction, a row stays in the sample or out of it whatever else is listed; otherwise, only
-    new rows can replace rows of it. A larger sample has all rows of a smaller one.
+    The choice depends only on the seed and the paths, so a sample is stable when the list grows.
+    With --fraction, new rows do not change which old rows are taken; otherwise, only new rows can
+    replace rows of the sample. A larger sample has all rows of a smaller one.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dsprep.storage.s3.config import S3Config
     from dsprep.syncing.plan import SyncReport
 
-# Why a file is sent, and what tells that it is there or proves it, by what decided.
+# By what decided: why a file is sent, and what shows that DST has it, or proves it.
 _WORDS = {
     "missing": ("not there", ""),
     "size": ("of another size", "size"),
@@ -290,7 +290,7 @@ def _indented(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _by(counts: Counter[str]) -> str:
-    """How many files, and what told it: ``3 files (2 by etag, 1 by checksum)``."""
+    """Format a number of files, and what decided: ``3 files (2 by etag, 1 by checksum)``."""
     files = format_count(counts.total(), "file")
     if len(counts) < 2:
         return "".join(f"{files}, by {_WORDS[by][1]}" for by in counts)

@@ -19,7 +19,7 @@ _LONGEST_NAME = 30
 
 @contextmanager
 def events_for(stream: TextIO, as_json: bool, quiet: bool) -> Iterator[Events]:
-    """What listens to a sync: nobody, a program, or what suits a stream that people read."""
+    """Provide the listener of a sync: none, JSON lines for programs, bars or lines for people."""
     if quiet or as_json:
         yield ignore if quiet else json_events(stream)
         return
@@ -41,7 +41,7 @@ def json_events(stream: TextIO) -> Events:
 
 
 class Lines(LogProgress):
-    """Writes a line from time to time, and at once what has to be known at once."""
+    """Writes a line of progress from time to time, and urgent messages immediately."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)

@@ -94,7 +94,7 @@ class ShardReceipt(FileReceipt):
 
 @dataclass(frozen=True)
 class Manifest:
-    """A data set on disk. Nothing in it tells when, where or by whom it was made."""
+    """A data set on disk, without a record of when, where or by whom it was made."""
 
     format: str  # the format's name
     name: str  # the prefix of shard file names

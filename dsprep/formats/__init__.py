@@ -1,4 +1,4 @@
-"""The formats, and which one a file's name tells."""
+"""The formats by name, and the format of a file by its file name."""
 
 from __future__ import annotations
 

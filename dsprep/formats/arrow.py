@@ -112,7 +112,7 @@ def plain_type(kind: Any) -> Any:
 
 
 def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the type of a column's field, and what is to be said of it."""
+    """Return the type of a column's field, and a note about it."""
     if is_file(kind) and feature.get("_type") == "Audio":
         return "bytes", "bytes without a path"
     if is_file(kind):
@@ -253,7 +253,7 @@ def kept_columns(schema: Any, names: Collection[str]) -> Any:
     columns = [each for each in schema if each.name in names]
     for at, each in enumerate(columns):
         if is_file(each.type) and any(_is(part.type, "null") for part in each.type):
-            # Images that lie beside their file are taken in.
+            # The column has images in separate files; their bytes are stored in it.
             columns[at] = each.with_type(arrow_type(TYPES["image"]))
     kept = arrow().schema(columns, schema.metadata)
     try:

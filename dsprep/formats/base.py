@@ -181,7 +181,7 @@ class Format(ABC):
         return frozenset()
 
     def fact_of(self, raw: str) -> str:
-        """Return the fact of an image that a raw name tells; the empty string if it is none."""
+        """Return the fact of an image that a raw name stands for; empty if it is not a fact."""
         name = self.meaning(self.place_of(raw)).field
         return name if name in FACTS else ""
 
@@ -266,7 +266,7 @@ class Format(ABC):
         return {}
 
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        """Return what a tree of files tells besides names and images: paths, with a line each."""
+        """Return the metadata of a tree of files: the path of each metadata file, and a line."""
         return iter(())
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:

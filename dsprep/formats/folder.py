@@ -4,8 +4,8 @@ The paths of a sample's files depend on that sample alone. A worker writes them 
 the target (:mod:`dsprep.run.folder`), and never replaces a file there: two samples of one path are
 an error.
 
-What no file and no directory tells lies in a ``metadata.jsonl``, as ``imagefolder`` of Hugging
-Face's ``datasets`` reads it.
+Fields that files and paths cannot hold go to ``metadata.jsonl``, in the form that ``imagefolder``
+of Hugging Face's ``datasets`` reads.
 """
 
 from __future__ import annotations

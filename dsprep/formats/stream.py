@@ -98,11 +98,11 @@ def compression_of_shard(head: bytes) -> str | None:
 
 
 class Decompressor:
-    """The decompressed bytes of a file in constant memory; it may be several compressed streams.
+    """Decompress a file of one or several compressed streams, in constant memory.
 
-    Unlike :mod:`gzip` and its like, this is one reader for all, and it says where the damage is.
-    The position does not depend on how much is read at once: a damaged piece returns nothing, so
-    pieces and blocks have fixed sizes, for the scan that finds samples and the workers that read.
+    Unlike :mod:`gzip` and similar modules, it reads all kinds, and it reports where the damage is.
+    That position must not depend on how much is read at once, and a damaged piece returns nothing.
+    So pieces and blocks have fixed sizes, both for the scan of samples and for the workers.
     """
 
     def __init__(self, path: str, source: Readable, head: bytes, is_shard: bool = False) -> None:

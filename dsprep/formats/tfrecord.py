@@ -61,7 +61,7 @@ CLASS_NUMBER, CLASS_TEXT = "image/class/label", "image/class/text"
 CLASS_SYNSET = "image/class/synset"
 FORMAT = "image/format"
 
-# Places that stand for several features: those of one record are told apart by their names.
+# Places that stand for several features, which have different names in one record.
 ANY_CLASS, ANY_PATH = "image/class/*", "*/filename"
 _PLACES = {CLASS_NUMBER: ANY_CLASS, CLASS_TEXT: ANY_CLASS} | dict.fromkeys(PATHS, ANY_PATH)
 _LABEL = Meaning("label", LABEL_TEXT, LABEL)
@@ -260,7 +260,7 @@ class TFRecord(Format):
             total += entry_sizes(feature, framed_sizes(body))
         total += entry_sizes(names.path, framed_sizes(_text_sizes(rows["path"])))
         if "format" in names.written and schema.image:
-            # The file's name may not tell the right one: tiff and webp are as long.
+            # The extension may be wrong, so take the longest name: tiff and webp are as long.
             total += entry_sizes(FORMAT, framed_sizes(len("jpeg")))
         if label is not None and label.places == ((CLASS_NUMBER,),):
             longest = max((len(name.encode()) for name in label.names), default=0)
@@ -291,7 +291,7 @@ class TFRecord(Format):
         _, path = _path_of(fields)
         name = _text_of(fields, CLASS_TEXT) if CLASS_NUMBER in fields else None
         key = key_of(path) if path and path[-1] != "/" else ""
-        # A name without an extension tells the key, but is no file's.
+        # A name without an extension is a key, but not a file name.
         path = path if image_kind_of(path) else ""
         return Sample(key, fields, position, path, class_name=name)
 
@@ -344,7 +344,7 @@ def _text_of(fields: Mapping[str, Value], name: str) -> str | None:
 
 
 def _path_of(fields: Mapping[str, Value]) -> tuple[str, str]:
-    """Return the feature that tells the name of the image's file, and the name; or nothing."""
+    """Return the feature with the file name of the image, and the name; empty if unknown."""
     for name in PATHS:
         if name in fields:
             return name, _text_of(fields, name) or ""
@@ -475,7 +475,7 @@ def _path_entry(feature: str, image: str, sample: Sample) -> bytes:
 
 
 def _path_for(sample: Sample, image: bytes | None) -> str:
-    """Return the name of the image's file, which tells the key."""
+    """Return the file name of the image, from which readers derive the key."""
     path, key = sample.path, sample.key
     if path and key_of(path) == key or not key:
         return path

@@ -1,8 +1,8 @@
-"""What kind of image some bytes are, its size, and whether they are all there: without decoding.
+"""Find the kind and the size of an image, and whether it is complete, without decoding it.
 
 Pure functions on bytes, a few microseconds each, as they run on every sample that is packed. The
-bytes are not trusted: nothing is read past their end, every loop moves forward, and whatever is
-wrong with them is a ``BadImage`` whose message says so.
+bytes are not trusted: nothing is read past their end, every loop moves forward, and any
+defect is a ``BadImage`` whose message describes it.
 
 Sources of the facts: JPEG, ITU-T T.81; PNG, W3C PNG (third edition); GIF89a; WebP, RFC 9649; BMP,
 BITMAPFILEHEADER and BITMAPINFOHEADER of the Windows SDK; TIFF, revision 6.0; AVIF, ISO/IEC 14496-12
@@ -229,7 +229,7 @@ _GIF_BLOCK = re.compile(b"[!,;]")
 
 
 def _gif_colors(flags: int) -> int:
-    """The bytes of the color table that a screen or a frame with these flags has."""
+    """Return the size in bytes of the color table of a screen or frame with these flags."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 

@@ -78,7 +78,7 @@ def require_pixels(width: int, height: int, max_pixels: int) -> None:
 
 @contextmanager
 def pillow(what: str, max_pixels: int) -> Iterator[None]:
-    """Run Pillow with its warnings silenced, and whatever it raises made a ``BadImage``."""
+    """Run Pillow without its warnings, and raise any of its exceptions as ``BadImage``."""
     # Changes settings of the process while it runs, so only one thread at a time may use it.
     from PIL import Image
 
@@ -103,7 +103,7 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
 
 
 def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
-    """Open an image, not yet decoded, inside :func:`pillow`, as the kind that its header tells."""
+    """Open an image of the kind in its header, without decoding it; call inside :func:`pillow`."""
     # Of an animation this is the first frame.
     require_pixels(header.width, header.height, max_pixels)
     image = _opener(header.kind)(BytesIO(data))
@@ -116,7 +116,7 @@ def require_decodable(data: bytes, header: ImageHeader, max_pixels: int) -> None
     """Refuse an image that cannot be decoded. The pixels are thrown away."""
     # JPEG is decoded to gray at an eighth of its size: every bit passes the Huffman decoder, the
     # only place where libjpeg finds damage, and most of the work after it is saved. Damage that
-    # libjpeg makes do with is not found, here as with a full decoding.
+    # libjpeg tolerates is not found; a full decoding would not find it either.
     require_checksums(data, header)
     with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
         image = open_image(data, header, max_pixels)
@@ -226,7 +226,7 @@ class Encoded(NamedTuple):
 class Transform:
     """What to do to each image. Sizes are (width, height) in pixels, of the upright image.
 
-    An animation becomes its first frame, unless it keeps its bytes.
+    Only the first frame of an animation is kept, unless the image is copied without changes.
 
     Raises:
         OptionError: If an attribute has a value that it cannot have.
@@ -304,7 +304,7 @@ class Transform:
         return "--crop" if self.resize is None else "--resize"
 
     def apply(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
-        """Transform one image. Whatever comes out has been decoded once, also if it is a copy.
+        """Transform one image. The image is always decoded, even if it is returned unchanged.
 
         Args:
             data: The encoded image.
@@ -469,7 +469,7 @@ def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: 
     return merge("YCbCr", (luma, chroma.getchannel("Cb"), chroma.getchannel("Cr")))
 
 
-# What a transformed image tells
+# Facts of a transformed image
 
 _COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}
 

@@ -3,8 +3,8 @@
 A shard is a run of samples, so a plan is a list of cuts between them. The cuts depend on the
 weights and the options alone, never on workers or machines.
 
-Weights come from columns of the catalog, or from trying some samples. Nobody knows what an image
-weighs after a transform before it is done. So a seeded sample of the catalog is transformed, and
+Weights come from columns of the catalog, or from encoding some samples. The size of an
+image after a transform is unknown in advance. So a seeded sample of the catalog is transformed, and
 the encoded sizes are fitted by a power of the sizes in the source:
 ``encoded = factor · source ** power``. Images that compress badly do so in both, so the fit leaves
 much less scatter than a mean does. Shards are then planned a little below their target: by how much
@@ -108,7 +108,7 @@ def plan_shards(
 
 
 def in_megabytes(target: int) -> str:
-    """Ask whether a size of a few bytes was meant in megabytes; empty for a larger size."""
+    """Return a hint to use MB for a size of a few bytes; empty for a larger size."""
     return f"; did you mean {target}MB?" if target < 1000 else ""
 
 

@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def lost(self) -> list[Reject]:
-        """The samples that the source names and nobody can read."""
+        """The samples that the source names but dsprep cannot read."""
         return lost(self.findings)
 
     @property

@@ -19,9 +19,9 @@ from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
 from dsprep.workers.pool import Pool
 
-_PIECE_BYTES = 16_000_000  # smaller pieces are not worth the joining
+_PIECE_BYTES = 16_000_000  # smaller pieces cost more time to join than they save
 _SMALL_FILE = 32_000  # bytes of a file that takes longer to open than to copy twice
-_PIECES = 32  # about how many a run of few shards is cut into, so that all workers end together
+_PIECES = 32  # about how many pieces a run has if shards are few: workers then end together
 
 
 def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None:

@@ -129,7 +129,7 @@ def _join_pieces(task: ShardTask, writer: Any, report: Report) -> Written:
 
 
 class _Facts:
-    """Gathers what a receipt tells of samples, as they are written."""
+    """Collects the facts of a receipt while samples are written."""
 
     def __init__(self, pipeline: Pipeline, written: Written) -> None:
         layout = pipeline.layout

@@ -165,7 +165,7 @@ class Target:
         self.write(f"{self.notes}{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
 
     def receipts(self) -> Iterator[tuple[str, Written]]:
-        """Return the receipts of those files that are there as they tell."""
+        """Return the receipts whose files are there, with the same size and ETag."""
         found: list[tuple[str, Written, dict[str, str]]] = []
         reads = ((0, partial(self.find, name)) for name in self._below(f"{self.notes}{RECEIPTS}/"))
         for data in filter(None, results(self.destination.url(""), reads)):

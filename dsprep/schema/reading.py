@@ -25,7 +25,7 @@ class Reading:
     schema: Schema  # the schema, with the places of the source
     table: Table  # what the source's format says of raw names
     ignored: frozenset[str] = frozenset()  # the places that are left out
-    # whether samples stay raw, but for what is left out: those of the same format
+    # whether samples stay raw, apart from fields that are left out: those of the same format
     raw: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -59,7 +59,7 @@ def expand(pattern: str) -> list[str]:
     ]
     if not any(mark in pattern for mark in "*?["):
         return names
-    # Braces take several splits on purpose; a wildcard takes whatever matches.
+    # Braces name several splits on purpose; a wildcard may match them by accident.
     found = [find_files(name) for name in names]
     for name, files in zip(names, found, strict=True):
         require_one_split(name, files)

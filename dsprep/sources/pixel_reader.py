@@ -212,7 +212,7 @@ class RawPixels:
     sizes: tuple[str, ...] = ()
 
     def __call__(self, sample: Sample) -> Sample:
-        """Make the pixels of a raw sample a PNG, which tells their sizes, too."""
+        """Encode the pixels of a raw sample as a PNG, which also holds their size."""
         fields = dict(sample.fields)
         pixels = _one(fields.get(self.place))
         if not isinstance(pixels, bytes) or is_image(pixels):

@@ -408,8 +408,8 @@ def shards_of(source: Source) -> ShardSet | None:
 
 def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
     """Return whether a tar without a manifest is a tree of images rather than a shard."""
-    # It is if none of its first samples has more than one part, and images, or tars of them, are
-    # among these; they may come later if a list names them.
+    # It is a tree if each of its first samples has one part, and some are images or tars of images.
+    # If a list names the images, they may come later.
     if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
         return False
     fields: list[tuple[str, ...]] = []

@@ -55,7 +55,7 @@ _TOO_LARGE = "is too large: whole numbers have to be below 2^53"
 # Separators of tags in real tables; a class name rarely holds the first ones.
 _SEPARATORS = ("|", ";", ",", " ")
 _LOOKED_AT = 10_000  # different cells of a column that show whether they hold tags
-_WHOLE_PER_FRACTION = 10  # with fewer fractions than one in this many, the others are classes
+_WHOLE_PER_FRACTION = 10  # if fewer than one label in this many is a fraction, it is an error
 _MOST_VALUES = 3 * 10**7  # of labels with a 0 or 1 for each class: they take about 1 GB
 _NOT_GIVEN = ("", "nan")
 
@@ -325,11 +325,11 @@ def _labels(
 
 def find_separator(texts: Sequence[str]) -> str | None:
     """Find what separates tags in the cells of a column; None if the cells are single labels."""
-    # Names of classes hold blanks, too: "golden retriever", "New York". Tags differ from words:
+    # Names of classes have spaces, too: "golden retriever", "New York". Tags differ from words:
     # there are fewer of them than cells, most cells consist of tags that other cells have as well,
-    # and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
-    # each word at one place, counted from the front or from the back. They are tags, too, if each
-    # part of each cell also stands alone in a cell.
+    # and tags do not keep their place. In names they do: in "left lung", "right lung" and "lung",
+    # each word keeps its place from the front or the back. Parts of cells are also tags if each of
+    # them is a whole cell elsewhere in the column.
     for separator in _SEPARATORS:
         cells = [split_cell(text, separator) for text in texts]
         several = [cell for cell in cells if len(cell) > 1]

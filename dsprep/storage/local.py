@@ -1,7 +1,7 @@
 """Files on a local disk: nothing has its final name before it is whole and on the disk.
 
-Whatever is opened here may have been put there by somebody else: to open a pipe waits for whoever
-writes to it, and a device never ends. So only regular files are opened, and whole files are read
+Another user may have made the files that are opened here: opening a pipe waits for its writer, and
+a device never ends. So only regular files are opened, and whole files are read
 only up to a limit. All of dsprep opens files for reading through this module and
 :mod:`dsprep.storage.files`; a test checks that.
 """
@@ -149,7 +149,7 @@ def stage_for(url: str) -> Path:
 
 
 def make_stage(stage: Path) -> None:
-    """Make a stage that nobody else can read or has made."""
+    """Make a stage that other users cannot read; refuse one that another user has made."""
     with destination_errors(stage):
         stage.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = stage.lstat()

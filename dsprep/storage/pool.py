@@ -41,7 +41,7 @@ class Flag:
         self.is_set = True
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until it is set, or so many seconds; return whether it is set."""
+        """Sleep until the flag is set, or for some seconds; return whether it is set."""
         end = time.monotonic() + seconds
         while not self.is_set and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_EVERY))
@@ -147,7 +147,7 @@ class Pace:
         self.check()
 
     def take(self, size: int) -> None:
-        """Wait until so many bytes may go."""
+        """Wait until the bandwidth limit allows this many bytes."""
         self.check()
         if not self._bandwidth or size <= 0:
             return

@@ -103,7 +103,7 @@ class Stored:
 
 
 class Facts(NamedTuple):
-    """What tells whether a file is still the one that it was."""
+    """Size and time of a file, which show whether it has changed."""
 
     size: int  # in bytes
     # when it was last changed, in nanoseconds since 1970. An object's time has whole seconds; what

@@ -66,7 +66,7 @@ def fits(plan: Sequence[Range], parts: Iterable[Part]) -> bool:
 
 
 def _rounded(size: int, parts: int) -> int:
-    """Return the part size in whole MiB that gives at most so many parts."""
+    """Return the part size in whole MiB that gives at most this many parts."""
     return -(-size // (parts * MIB)) * MIB
 
 

@@ -36,7 +36,7 @@ BY_CONTENT = ("etag", "checksum", "metadata", "download")
 
 
 class Verdict(NamedTuple):
-    """Whether a file is to be sent."""
+    """Whether to send a file."""
 
     send: bool  # whether it is
     by: str  # what decided

@@ -74,7 +74,7 @@ class Pair(NamedTuple):
 
 @dataclass
 class SyncPlan:
-    """What is to be done."""
+    """What a sync will do."""
 
     sends: list[tuple[Pair, str]] = field(default_factory=list)  # files to send, and what decided
     same: dict[str, str] = field(default_factory=dict)  # what decided, by path of files there

@@ -33,7 +33,7 @@ from dsprep.syncing.plan import (
 from dsprep.syncing.sides import ROOT, Directory, Prefix, Side, require_idle
 from dsprep.units import format_count, format_size, format_some
 
-_BATCHES = 64  # files whose contents are compared are divided among so many calls
+_BATCHES = 64  # number of batches of files whose contents are compared
 _PAGE = 1000  # keys in a page of a listing
 
 
@@ -191,7 +191,7 @@ class Sync:
                 self._notes.append(f"{count} read back ({size}): {found}: {names}")
 
     def _carry_out(self) -> None:
-        """Send what is to be sent, in the order in which it may be seen."""
+        """Send the planned files: no file becomes visible before the files that it names."""
         plan = self._plan
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
         require_idle(self._destination, self._theirs.leases, changed, self._way)

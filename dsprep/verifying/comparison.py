@@ -179,10 +179,10 @@ def compare(
     comparison: Comparison, digested: Sequence[Digested], pool: Pool, report: Report
 ) -> tuple[list[Problem], list[str]]:
     """Find the samples that are missing, too many, or not what the source holds."""
-    # Samples are paired by name. Where no name of the shards is one of the source's, as with
-    # features that tell no name, or where names are numbers of several parts, the contents must be
-    # the same, in whatever order. Of a data set that was appended to, a part is left out if the
-    # source holds few of its samples, and most of another's.
+    # Samples are paired by name. If the shards and the source have no name in common, because
+    # features have no names, or if names are numbers of several parts, the contents must be the
+    # same, in any order. If a data set was appended to, a part of it is left out if
+    # the source holds few of its samples, and most samples of another part.
     part_of = _parts(comparison.shards.manifest)
     part = pl.col("file").replace_strict(part_of, default=0, return_dtype=pl.Int64)
     found = _table(digested, comparison).with_columns(part=part)

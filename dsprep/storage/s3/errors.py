@@ -37,8 +37,8 @@ OPERATIONS = {
     "UploadPartCopy": ("a part cannot be copied to it", _COPYING),
 }
 
-# What a refusal means, in the words of `StoreError`: by its code, or else by its status. A server
-# that did not answer has the status 0.
+# The `kind` of a `StoreError`, by the error code of S3 or, for other codes, by the HTTP status. A
+# server that did not answer has the status 0.
 _KINDS = {
     "transient": {
         *("InternalError", "InternalServerError", "RequestTimeout", "ServiceUnavailable"),

@@ -53,7 +53,7 @@ class _Upload:
     ) -> None:
         self.path, self.store, self.key, self.name = path, store, key, store.url(key)
         self.keep, self.pace, self.events = options.keep, options.pace, options.events
-        self.crc32c = crc32c  # the one that is expected, or had to be computed before
+        self.crc32c = crc32c  # of the whole file, if it is expected or already computed
         with source_errors(path):
             self._fd = open_regular(path)
         self._was = self._facts(self._fd)
