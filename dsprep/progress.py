@@ -36,7 +36,7 @@ class Progress:
         """End the task, finished or not."""
 
     @contextmanager
-    def task(self, task: str, samples: int, size: int = 0) -> Iterator[None]:
+    def running(self, task: str, samples: int, size: int = 0) -> Iterator[None]:
         """Begin a task, and end it after the block."""
         self.begin(task, samples, size)
         try:

@@ -24,7 +24,7 @@ def events_for(stream: TextIO, as_json: bool, quiet: bool) -> Iterator[Events]:
         yield ignore if quiet else json_events(stream)
         return
     shown = Bars(stream) if stream.isatty() else Lines(stream)
-    with shown.task("all", 0):
+    with shown.running("all", 0):
         yield shown
 
 

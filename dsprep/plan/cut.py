@@ -275,7 +275,7 @@ def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> M
     share = math.ceil(len(sample) / (4 * pool.size))
     pipeline = job.pipeline(sample)
     tasks = [(pipeline, sample.slice(at, share).rows()) for at in range(0, len(sample), share)]
-    with progress.task("estimating sizes", len(sample)):
+    with progress.running("estimating sizes", len(sample)):
         parts = pool.map(measure, tasks, progress.advance)
     sizes = list(chain.from_iterable(part.sizes for part in parts))
     reason = next((part.reason for part in parts if part.reason), "")

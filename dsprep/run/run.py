@@ -67,7 +67,7 @@ class Run:
             kept = "" if self._pipeline.layout.is_tree else kept
             left = f"{kept}{format_count(rows, 'sample')} left to write"
             progress.note(f"{self._plan.job.destination}: continues; {left}")
-        with progress.task("writing", rows, sum(self._sizes)):
+        with progress.running("writing", rows, sum(self._sizes)):
             self._write(pool, missing, {})
             self._write(pool, [each for each in self._shards if each.name not in done], units)
         return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
@@ -116,7 +116,7 @@ class Run:
             )
         missing = [n for n in range(len(sizes)) if not (directory / str(n)).exists()]
         tasks = [(reader, number, f"{directory}/{number}") for number in missing]
-        with self._progress.task("unpacking", 0, sum(sizes[number] for number in missing)):
+        with self._progress.running("unpacking", 0, sum(sizes[number] for number in missing)):
             pool.map(unpack, tasks, lambda size: self._progress.advance(0, size))
         self._pipeline = replace(self._pipeline, reader=reader.spooled(str(directory)))
 

@@ -52,7 +52,7 @@ def find_copies(
         notes.append(f"{what}, not compared: {format_some(empty.head(4).to_list())}")
     if distance is not None:
         paths = files["path"].to_list()
-        with progress.task("looking for images that are alike", len(paths)):
+        with progress.running("looking for images that are alike", len(paths)):
             hashes = _in_workers(hash_images, root, paths, pool, progress)
         near = find_near(hashes, distance)
         blind = [path for path, found in zip(paths, hashes, strict=True) if found is None]
@@ -67,7 +67,7 @@ def find_same(root: str, files: pl.DataFrame, pool: Pool, progress: Progress) ->
     # Empty files do not count: they show nothing.
     different = files.select("path", "size").unique("path", maintain_order=True)
     read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
-    with progress.task("looking for copies", read.height, int(read["size"].sum())):
+    with progress.running("looking for copies", read.height, int(read["size"].sum())):
         digests = _in_workers(digest_files, root, read.rows(), pool, progress)
     rows = files.select("path").with_row_index("row")
     of_files = read.select("path", pl.Series("digest", digests, pl.Binary))

@@ -159,7 +159,7 @@ def materialize_tree(
     """Make the tree."""
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
-    with progress.task("placing files", len(ordered)), destination_errors(out):
+    with progress.running("placing files", len(ordered)), destination_errors(out):
         for directory, inside in groupby(ordered, lambda place: os.path.dirname(place[1])):
             with _opened(real_out, directory) as descriptor:
                 with suppress(FileNotFoundError):

@@ -93,7 +93,7 @@ def _index(
         whole = "manifest" in kinds and manifest is None and scratch is not None
         task = IndexTask("", layout, layout.shard_index in kinds, scratch, whole)
         tasks = [task._replace(path=str(directory / name)) for name in shards.present]
-        with progress.task("indexing", manifest.samples if manifest else 0):
+        with progress.running("indexing", manifest.samples if manifest else 0):
             found = pool.map(make_index, tasks, progress.advance)
         made = dict(zip(shards.present, found, strict=True))
         problems = [shard.problem for shard in found if shard.problem]

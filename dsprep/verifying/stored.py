@@ -203,7 +203,7 @@ def _verify(
         if not download:
             advance(file.samples, 0)
 
-    with progress.task("verifying", sum(file.samples for file in files)):
+    with progress.running("verifying", sum(file.samples for file in files)):
         pace.each(look, files)
         doubted = [file for file in files if file.is_doubted]
         back, listener = (files, advance) if download else (doubted, ignore)

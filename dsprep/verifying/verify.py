@@ -110,7 +110,7 @@ def _verify(
         tasks = _tree_tasks(shards, task, problems)
     else:
         tasks = [task._replace(path=str(shards.directory / name)) for name in shards.present]
-    with progress.task("verifying", manifest.samples if manifest else 0):
+    with progress.running("verifying", manifest.samples if manifest else 0):
         found = pool.map(inspect, tasks, progress.advance)
     problems += _compare_shards(shards, tasks, found, notes)
     misfits = sum(one.misfits for one in found)
@@ -123,7 +123,7 @@ def _verify(
         problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
     if comparison is not None:
         checked.append("source")
-        with progress.task("reading the source", len(comparison.catalog)):
+        with progress.running("reading the source", len(comparison.catalog)):
             digested = [sample for one in found for sample in one.digested]
             wrong, remarks = compare(comparison, digested, pool, progress.advance)
         problems += wrong
