@@ -30,7 +30,7 @@ from dsprep.workers.worker import Report
 _BUFFER = 1 << 20  # bytes per write: few system calls, and the checksum finds them in the cache
 _REPORT_SECONDS = 0.1  # between two reports of progress
 _LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
-_REJECTS = 100  # rejects that are reported at once
+_REJECTS = 100  # rejects that are reported one by one, and then together
 
 
 class ShardTask(NamedTuple):
@@ -103,7 +103,9 @@ def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
             if isinstance(sample, Sample):
                 facts.add(sample, size)
         position += count
-        if monotonic() - last > _REPORT_SECONDS or len(written.rejects) - told >= _REJECTS:
+        # The first rejects are told at once, as a run may stop at them.
+        enough = 1 if told < _REJECTS else _REJECTS
+        if len(written.rejects) - told >= enough or monotonic() - last > _REPORT_SECONDS:
             tell()
     tell()
     written.samples = position - len(written.rejected)
