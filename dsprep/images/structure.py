@@ -1,9 +1,9 @@
 """Whether decoders get to the end of a JPEG or PNG, found without decoding its pixels.
 
-libjpeg and libpng give up on an image when a table, a header or a marker makes no sense; they make
-do with wrong pixels. So this check finds the images at which the readers of frameworks stop, for a
-JPEG in a twentieth of the time that decoding takes. A PNG is decompressed, as libpng gives up on
-compressed data that makes no sense, too.
+libjpeg and libpng give up on an image when a table, a header or a marker makes no sense; they
+accept wrong pixels. So this check finds the images at which the readers of frameworks stop, in
+much less time than decoding takes. A PNG is decompressed, as libpng also gives up on compressed
+data that makes no sense.
 
 Sources: JPEG, ITU-T T.81, and what is an error in libjpeg-turbo; PNG, W3C PNG (third edition), and
 what is an error in libpng. The bytes are not trusted, as in :mod:`dsprep.images.header`.
@@ -214,11 +214,9 @@ def _blocks(frame: _Frame, names: bytes) -> int:
     components = [frame.components[name] for name in names]
     if len(components) == 1:  # T.81, A.2.2: blocks of the component; else units of all of them
         across, down, _ = components[0]
-        width, height = (
-            -(-frame.width * across // most_across),
-            -(-frame.height * down // most_down),
-        )
-        return -(-width // 8) * -(-height // 8)
+        columns = -(-frame.width * across // most_across)
+        rows = -(-frame.height * down // most_down)
+        return -(-columns // 8) * -(-rows // 8)
     unit = sum(across * down for across, down, _ in components)
     if unit > _MAX_BLOCKS:
         raise _damaged("sampling factors")
@@ -269,7 +267,7 @@ def _require_png(data: bytes, header: ImageHeader) -> None:
             rows.append((count, 1 + -(-columns * channels * bits // 8)))
     pixels = takewhile(lambda chunk: chunk[0] == b"IDAT", chunks[first:])  # readers take no others
     compressed = b"".join(data[start:stop] for _, start, stop in pixels)
-    size = sum(count * width for count, width in rows)
+    size = sum(count * length for count, length in rows)
     try:
         filtered = decompressobj().decompress(compressed, size)
     except ZlibError:
@@ -277,8 +275,8 @@ def _require_png(data: bytes, header: ImageHeader) -> None:
     if len(filtered) < size:
         raise BadImage("damaged PNG: too few pixels")
     position = 0
-    for count, width in rows:
-        end = position + count * width
-        if max(filtered[position:end:width]) >= _PNG_FILTERS:
+    for count, length in rows:
+        end = position + count * length
+        if max(filtered[position:end:length]) >= _PNG_FILTERS:  # the first byte of each row
             raise BadImage("damaged PNG: filter of a row")
         position = end

@@ -482,6 +482,12 @@ def _channels(image: Encoded) -> int | None:
         return None
 
 
+def _sha256(image: Encoded) -> str:
+    import hashlib  # slow to load
+
+    return hashlib.sha256(image.data).hexdigest()
+
+
 # what makes each of `dsprep.schema.FACTS`; None if the image does not tell it
 FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "width": lambda image: image.width or None,
@@ -489,5 +495,5 @@ FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "channels": _channels,
     "colorspace": lambda image: _COLORSPACES.get(_channels(image) or 0),
     "format": lambda image: FORMAT_NAMES.get(image.kind),
-    "sha256": lambda image: import_module("hashlib").sha256(image.data).hexdigest(),
+    "sha256": _sha256,
 }
