@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -35,9 +35,21 @@ COLUMNS: dict[str, pl.DataType] = {
 # Then, if samples lie in files of many: the number of the file that holds a sample, as the reader
 # counts them, where its bytes begin there, and how many they are, compressed or not.
 PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored"), pl.Int64())
+# Then, if images have annotations: the number of those of a sample, as the reader counts them.
+ANNOTATION_COLUMNS: dict[str, pl.DataType] = {"annotation": pl.Int64()}
 # Then one of these, or none: the class number, where the label is one whole number; or a list of
 # at least one number, for several numbers, a detection label or a fraction.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
+
+
+class Annotated(NamedTuple):
+    """The annotations of images, without their content."""
+
+    # by the numbers in the column `annotation`: `objects`, how many there are, and `texts`, the
+    # bytes that tell them; the last row is for -1, the number of images without any
+    sizes: pl.DataFrame
+    digest: str  # of their content
+
 
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema
 _ROWS_PER_HASH = 1 << 16
@@ -58,11 +70,13 @@ class Catalog:
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
     # what a list changes in whole samples, which the table has: `label`, `id`
     overridden: frozenset[str] = frozenset()
+    annotated: Annotated | None = None  # what there is to know of annotations; None without any
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
         columns, label = dict(self.table.schema), self.label_column
-        known = COLUMNS | PLACE_COLUMNS | ({label: LABEL_COLUMNS[label]} if label else {})
+        known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS
+        known |= {label: LABEL_COLUMNS[label]} if label else {}
         wanted = {name: kind for name, kind in known.items() if name in (*COLUMNS, *columns)}
         if list(columns.items()) != list(wanted.items()):
             raise ValueError(f"a catalog cannot have the columns {columns}")
@@ -118,7 +132,7 @@ class Catalog:
         if "label" in columns:
             labels = [tuple(label) for label in columns["label"]]
         ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
-        places = (columns.get(name, ()) for name in PLACE_COLUMNS)
+        places = (columns.get(name, ()) for name in (*PLACE_COLUMNS, *ANNOTATION_COLUMNS))
         return Rows(ids, paths, sizes, labels, *places)
 
     def with_ids_from(self, first: int) -> Catalog:
@@ -194,8 +208,9 @@ class Catalog:
         # memory or file layout, so it stays the same from version to version.
         # The header makes it clear where in the rest a column ends.
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
+        header += [self.annotated.digest] if self.annotated else []
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
-        columns = self.table.drop("mtime", *PLACE_COLUMNS, strict=False).get_columns()
+        columns = self.table.drop("mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False).get_columns()
         for content in chain.from_iterable(map(_content, columns)):
             sha.update(content)
         return sha.hexdigest()

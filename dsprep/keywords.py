@@ -181,6 +181,12 @@ class SourceOptions(Options):
         "extension finds its image.",
         metavar="FILE",
     )
+    annotations: Sequence[AnyPath] = _source(
+        "Take boxes, polygons and keypoints from annotations: a JSON file of COCO. Repeat it for "
+        "several files. Images that they do not list are left out.",
+        default=(),
+        metavar="PATH",
+    )
     path_column: str | None = _rare_source(
         "The column of paths or ids in --labels.", metavar="NAME"
     )

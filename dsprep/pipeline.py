@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dsprep.annotations.geometry import Move, measured_on, moved
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.values import is_detection_label, is_sized_header

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
+from dsprep.annotations.objects import Objects, to_json
 from dsprep.errors import BadSample
 from dsprep.sample import Value
 from dsprep.schema import Type
@@ -42,6 +43,8 @@ def quote(text: str) -> str:
 
 def json_writer(kind: Type) -> Callable[[Value], str]:
     """Return the function that writes values of a type as JSON; not for images and bytes."""
+    if kind.of is Objects:
+        return lambda value: json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))
     if kind.is_list and kind.code == "f":
         return lambda values: f"[{','.join(_float32s(values))}]"
     if kind.is_list:

@@ -108,7 +108,7 @@ class WebDataset(Format):
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         refuse_lists_of_bytes(schema, self.name)
         fields = [*schema.fields]
-        if self.metadata:
+        if self.metadata or schema.objects:
             fields += [
                 Field(name, "int", missing=True)
                 for name in ("width", "height")
@@ -251,7 +251,11 @@ class WebDataset(Format):
         if "cls" in rows.columns or "label" in rows.columns:
             text += sum(len(quote(name)) + len("{:}") for name in place[1:])
             total += _member_weights(key, place[0], text).fill_null(0)
-        if self.metadata:
+        if "objects" in rows.columns:
+            # A box has four numbers of at most 24 characters.
+            text = rows["texts"] + rows["objects"] * 128 + len('{"width":,"height":}') + 32
+            total += _member_weights(key, _JSON, text)
+        elif self.metadata:
             facts = '{"filename":,"width":2147483647,"height":2147483647}'
             text = _json_sizes(rows["path"]) + len(facts)
             if "class" in rows.columns:

@@ -221,8 +221,8 @@ def weigh(
             sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
         return sizes if whole else _exact_weights(job, catalog, sizes), capacity, True
-    if not whole:
-        return _exact_weights(job, catalog, sizes), None, not layout.concatenative
+    if not whole or catalog.annotated:
+        return _exact_weights(job, catalog, sizes), None, whole or not layout.concatenative
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
     tried = _try_samples(job, catalog, pool, progress)
@@ -240,6 +240,8 @@ def _exact_weights(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> li
     import polars as pl
 
     table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))
+    if catalog.annotated is not None:
+        table = table.with_columns(catalog.annotated.sizes[table["annotation"]])
     if job.key == "index":
         table = table.with_columns(path=pl.col("index").cast(pl.String).str.zfill(9) + ".webp")
     if catalog.classes and catalog.label_column == "cls":

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
+from dsprep.annotations.objects import Objects, to_objects
 from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Value
 from dsprep.units import quoted
 
@@ -47,6 +48,16 @@ class Type(NamedTuple):
     def is_bytes(self) -> bool:
         """Whether a value is one string of bytes: an image, JSON or any other."""
         return self.of is bytes and not self.is_list
+
+    @property
+    def is_image(self) -> bool:
+        """Whether a value is an encoded image, also one that is a mask."""
+        return self.name in ("image", "mask")
+
+    @property
+    def is_geometry(self) -> bool:
+        """Whether a value moves with the image of its sample."""
+        return self.is_image or self.of is Objects
 
     @property
     def is_label(self) -> bool:
@@ -188,6 +199,8 @@ _SCALARS = (
     Type("text", "UTF-8 text", to_text, str, "string"),
     Type("json", "JSON", _to_json, bytes, "string"),
     Type("bytes", "bytes", _to_bytes, bytes, "binary"),
+    Type("mask", "an image of class numbers", _to_bytes, bytes, "binary"),
+    Type("objects", "boxes and their classes", to_objects, Objects, "struct"),
 )
 TYPES: Mapping[str, Type] = {each.name: each for each in _SCALARS} | {
     f"list<{each.name}>": each._replace(
@@ -265,6 +278,8 @@ class Field:
     told: str = ""  # what told its type, for reports
     given: bool = False  # whether the user chose its name, which then holds in any format
     width: int = 0  # the length of its list in the first sample; 0 if that is not known
+    # the ids that the source of objects gives to classes, by number; empty if it gives none
+    ids: tuple[int, ...] = ()
 
     @property
     def kind(self) -> Type:
@@ -276,7 +291,7 @@ class Field:
     def to_json(self) -> dict[str, Any]:
         places = [list(place) for place in self.places]
         values: dict[str, Any] = {"name": self.name, "type": self.type, "missing": self.missing}
-        values |= {"names": list(self.names), "places": places}
+        values |= {"names": list(self.names), "places": places, "ids": list(self.ids)}
         return {name: value for name, value in values.items() if value}
 
 
@@ -304,6 +319,11 @@ class Schema:
     @property
     def image_field(self) -> Field | None:
         return self.by_name[self.image] if self.image else None
+
+    @property
+    def objects(self) -> Field | None:
+        """The field with the objects of images; None if there is none."""
+        return next((each for each in self.fields if each.type == "objects"), None)
 
     @property
     def others(self) -> Iterator[Field]:
@@ -358,6 +378,7 @@ def _field(values: Any) -> Field:
     try:
         name, kind = values["name"], values["type"]
         names, places = values.get("names", []), values.get("places", [])
+        ids = tuple(values.get("ids", ()))
         texts = [name, *names, *(part for place in places for part in place)]
     except (TypeError, KeyError, AttributeError):
         raise ValueError("a field needs a name and a type") from None
@@ -370,4 +391,6 @@ def _field(values: Any) -> Field:
     missing = values.get("missing", False)
     if not isinstance(missing, bool):
         raise ValueError(f"the field {quoted(name)}: missing is true or false")
-    return Field(name, kind, missing, tuple(names), tuple(map(tuple, places)))
+    if ids and (len(ids) != len(names) or {*map(type, ids)} != {int} or len({*ids}) < len(ids)):
+        raise ValueError(f"the field {quoted(name)} needs an id of its own for each class")
+    return Field(name, kind, missing, tuple(names), tuple(map(tuple, places)), ids=ids)

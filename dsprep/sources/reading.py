@@ -213,7 +213,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     try:
         if kind not in ("augmented-manifest", "parts"):
             own = _located(own)
-        tried = (read for names, read in REGISTRY if kind in (None, *names))
+        tried = (read for names, read in REGISTRY if not names or kind in (None, *names))
         found = next((found for read in tried if (found := read(own, run_all))), None)
     except OSError as error:
         path = error.filename or source.root
@@ -247,6 +247,15 @@ def _require_alone(source: Source) -> None:
                 raise SourceError(f"{path}: does not exist")
         problem = "several sources must be shards, Parquet, or parts of CIFAR or MNIST"
         raise SourceError(f"{source.others[0]}: {problem}")
+
+
+def _annotated(source: Source, run_all: RunAll) -> Found | None:
+    if not source.annotations:
+        return None
+    from dsprep.sources.annotated import read_annotated
+
+    _require_alone(source)
+    return read_annotated(source, run_all)
 
 
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
@@ -457,6 +466,7 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 # What `--from` calls each kind, in the order in which they are tried, and what returns its catalog,
 # or None if a source is not of the kind. The names of one that is only detected are empty.
 REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], ...] = (
+    ((), _annotated),
     (("augmented-manifest",), _manifest),
     (("parts",), _parts),
     (("imagefolder",), _described),

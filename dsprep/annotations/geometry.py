@@ -1,0 +1,140 @@
+"""How objects move with their image: scaled, shifted, turned upright and clipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from dsprep.annotations.objects import Box, Extent, Object, Objects, Polygon, Rle, box_of
+
+_CLIPPED, _DROPPED = "objects clipped", "objects dropped, as too little of them is left"
+
+
+class Move(NamedTuple):
+    """What is done to an upright image: it is resized, then a window is cut out."""
+
+    size: tuple[int, int]  # before
+    scaled: tuple[int, int]  # after resizing
+    window: tuple[int, int, int, int]  # of that, what is kept: left, top, right and bottom
+
+
+def measured_on(objects: Objects, extent: Extent) -> Objects:
+    """Return objects in the pixels of a picture, having been measured on another size of it."""
+    if objects.extent is None or objects.extent == extent:
+        return objects._replace(extent=extent)
+    across, down = (new / old for new, old in zip(extent, objects.extent, strict=True))
+    return Objects(tuple(_moved(each, across, down, 0, 0) for each in objects.items), extent)
+
+
+def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]) -> Objects:
+    """Return objects after their image has been resized and cropped; count what that cost.
+
+    An object of which less than ``min_visible`` of the area is left is dropped.
+    """
+    across, down = (new / old for new, old in zip(move.scaled, move.size, strict=True))
+    left, top, right, bottom = move.window
+    width, height = right - left, bottom - top
+    crops = move.window != (0, 0, *move.scaled)
+    items = []
+    for each in objects.items:
+        whole = _moved(each, across, down, left, top)
+        if each.rle is not None:
+            whole = whole._replace(rle=_resampled(each.rle, move))
+        if crops:
+            cut = _clipped(whole, float(width), float(height))
+            before, after = _visible(whole), _visible(cut) if cut else 0.0
+            if cut is None or after < min_visible * before:
+                counts[_DROPPED] += 1
+                continue
+            counts[_CLIPPED] += cut.box != whole.box
+            if whole.area is not None and before:
+                cut = cut._replace(area=whole.area * after / before)
+            whole = cut
+        items.append(whole)
+    return Objects(tuple(items), (width, height))
+
+
+def _moved(each: Object, across: float, down: float, left: float, top: float) -> Object:
+    x0, y0, x1, y1 = each.box
+    return each._replace(
+        box=(x0 * across - left, y0 * down - top, x1 * across - left, y1 * down - top),
+        polygons=tuple(_scaled(polygon, across, down, left, top) for polygon in each.polygons),
+        keypoints=tuple(
+            value
+            for x, y, seen in zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
+            # COCO writes 0 0 0 for a keypoint that is not labeled.
+            for value in ((x * across - left, y * down - top, seen) if seen else (0.0, 0.0, 0.0))
+        ),
+        area=None if each.area is None else each.area * across * down,
+    )
+
+
+def _scaled(polygon: Polygon, across: float, down: float, left: float, top: float) -> Polygon:
+    corners = zip(polygon[::2], polygon[1::2], strict=True)
+    return tuple(value for x, y in corners for value in (x * across - left, y * down - top))
+
+
+def _clipped(each: Object, width: float, height: float) -> Object | None:
+    """Return the part of an object inside the image; None if nothing of it is."""
+    x0, y0, x1, y1 = each.box
+    box: Box = max(x0, 0.0), max(y0, 0.0), min(x1, width), min(y1, height)
+    polygons = tuple(filter(None, (clip(polygon, width, height) for polygon in each.polygons)))
+    if each.polygons:
+        if not polygons:
+            return None
+        box = box_of(polygons)
+    if box[0] >= box[2] or box[1] >= box[3]:
+        return None
+    points = zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
+    kept = (
+        (x, y, seen) if 0 <= x <= width and 0 <= y <= height else (0.0, 0.0, 0.0)
+        for x, y, seen in points
+    )
+    keypoints = tuple(value for point in kept for value in point)
+    return each._replace(box=box, polygons=polygons, keypoints=keypoints)
+
+
+def clip(polygon: Polygon, width: float, height: float) -> Polygon:
+    """Return the part of a polygon inside an image; empty if nothing of it is.
+
+    Sutherland and Hodgman's algorithm: each edge of the image cuts off what lies beyond it.
+    """
+    corners = list(zip(polygon[::2], polygon[1::2], strict=True))
+    for axis, edge, keeps_below in ((0, 0.0, False), (1, 0.0, False), (0, width, True), (1, height, True)):
+        found = []
+        for at, corner in enumerate(corners):
+            last = corners[at - 1]
+            inside, was_inside = (
+                each[axis] <= edge if keeps_below else each[axis] >= edge for each in (corner, last)
+            )
+            if inside != was_inside:
+                share = (edge - last[axis]) / (corner[axis] - last[axis])
+                other = last[1 - axis] + share * (corner[1 - axis] - last[1 - axis])
+                found.append((edge, other) if axis == 0 else (other, edge))
+            if inside:
+                found.append(corner)
+        corners = found
+    flat = tuple(value for corner in corners for value in corner)
+    return flat if len(corners) > 2 and area_of(flat) > 0 else ()
+
+
+def area_of(polygon: Polygon) -> float:
+    """Return the area of a polygon."""
+    corners = list(zip(polygon[::2], polygon[1::2], strict=True))
+    crosses = (
+        corners[at - 1][0] * y - x * corners[at - 1][1] for at, (x, y) in enumerate(corners)
+    )
+    return abs(sum(crosses)) / 2
+
+
+def _visible(each: Object) -> float:
+    """Return the area by which an object is judged: of its polygons, or of its box."""
+    x0, y0, x1, y1 = each.box
+    return sum(map(area_of, each.polygons)) or max(x1 - x0, 0.0) * max(y1 - y0, 0.0)
+
+
+def _resampled(runs: Rle, move: Move) -> Rle:
+    """Return the runs of a mask that is resized to the nearest pixels, and cropped."""
+    from dsprep.annotations.masks import mask_of, moved_mask, runs_of
+
+    return runs_of(moved_mask(mask_of(runs), move))

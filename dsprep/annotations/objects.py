@@ -1,0 +1,208 @@
+"""Objects in an image: what a value is, and its form as JSON.
+
+A box is x0 y0 x1 y1 in pixels: edges, not numbers of pixels, so the first pixel is 0 0 1 1. The
+origin is the upper left corner of the upright image.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from dsprep.errors import BadSample
+
+Box: TypeAlias = tuple[float, float, float, float]
+Extent: TypeAlias = tuple[float, float]
+Polygon: TypeAlias = tuple[float, ...]
+"""x and y of each corner, in turn."""
+
+FLAGS = ("crowd", "difficult", "truncated", "group_of")
+SHARES: Extent = (1.0, 1.0)
+"""The extent of boxes whose coordinates are shares of the image's width and height."""
+
+_LARGEST = 2.0**31  # pixels; what is further out is damage
+
+
+class Rle(NamedTuple):
+    """The pixels of an object: lengths of runs down the columns, the first of them outside."""
+
+    height: int
+    width: int
+    counts: tuple[int, ...]
+
+
+class Object(NamedTuple):
+    """One object."""
+
+    box: Box
+    number: int  # that of its class
+    flags: frozenset[str] = frozenset()  # some of `FLAGS`
+    polygons: tuple[Polygon, ...] = ()
+    rle: Rle | None = None
+    keypoints: tuple[float, ...] = ()  # x, y and visibility (0, 1 or 2, as COCO has it) of each
+    id: int | None = None
+    area: float | None = None  # pixels
+    more: Mapping[str, Any] = {}  # what else its source says of it, as JSON has it
+
+
+class Objects(NamedTuple):
+    """The objects of an image: a value of a field of the type `objects`."""
+
+    items: tuple[Object, ...] = ()
+    # width and height of the picture that they are measured on; None for those of the image
+    extent: Extent | None = None
+
+
+def to_objects(value: Any) -> Objects | None:
+    """Make a value of a raw one: JSON as :func:`to_json` returns it, or its text.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if value is None or isinstance(value, Objects):
+        return value
+    if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], bytes):
+        value = value[0]
+    if isinstance(value, bytes | str):
+        value = json.loads(value)
+    if not isinstance(value, list | tuple):
+        raise ValueError("is no list of objects")
+    return Objects(tuple(map(_object, value)))
+
+
+def to_json(objects: Objects) -> list[dict[str, Any]]:
+    """Return objects as JSON has them: a list, without what is not known."""
+    return [_values(each) for each in objects.items]
+
+
+def _values(each: Object) -> dict[str, Any]:
+    values: dict[str, Any] = {"box": list(each.box), "class": each.number}
+    values |= {flag: True for flag in FLAGS if flag in each.flags}
+    if each.polygons:
+        values["polygons"] = [list(polygon) for polygon in each.polygons]
+    if each.rle:
+        values["rle"] = {"size": [each.rle.height, each.rle.width], "counts": [*each.rle.counts]}
+    if each.keypoints:
+        values["keypoints"] = list(each.keypoints)
+    if each.id is not None:
+        values["id"] = each.id
+    if each.area is not None:
+        values["area"] = each.area
+    if each.more:
+        values["more"] = dict(each.more)
+    return values
+
+
+def _object(values: Any) -> Object:
+    if not isinstance(values, dict):
+        raise ValueError("is no object of JSON")
+    number, id, area = values.get("class"), values.get("id"), values.get("area")
+    more = values.get("more") or {}
+    is_whole = type(number) is int and (id is None or type(id) is int)
+    if not is_whole or not isinstance(more, dict):
+        raise ValueError("has no class number, or an id that is none")
+    polygons = tuple(map(polygon, values.get("polygons") or ()))
+    return Object(
+        box(values.get("box")),
+        number,  # type: ignore[arg-type]
+        frozenset(flag for flag in FLAGS if values.get(flag) is True),
+        polygons,
+        None if values.get("rle") is None else rle(values["rle"]),
+        keypoints(values.get("keypoints") or ()),
+        id,
+        None if area is None else numbers([area])[0],
+        more,
+    )
+
+
+# What each part of an object has to be. A ValueError says what is wrong with it.
+
+
+def numbers(values: Any) -> tuple[float, ...]:
+    """Return finite numbers as floats."""
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise ValueError(f"{values!r:.60} is no list of numbers")
+    found = tuple(
+        float(each) if type(each) in (int, float) and -_LARGEST < each < _LARGEST else math.nan
+        for each in values
+    )
+    if not all(map(math.isfinite, found)):
+        raise ValueError(f"{values!r:.60} has what is no number, or a number beyond any image")
+    return found
+
+
+def box(values: Any) -> Box:
+    """Return x0, y0, x1 and y1."""
+    found = numbers(values)
+    if len(found) != 4:
+        raise ValueError(f"{values!r:.60} is no box of four numbers")
+    return found  # type: ignore[return-value]
+
+
+def polygon(values: Any) -> Polygon:
+    """Return a polygon, which has three corners or more."""
+    found = numbers(values)
+    if len(found) < 6 or len(found) % 2:
+        raise ValueError(f"{values!r:.60} is no polygon: it needs x and y of three corners or more")
+    return found
+
+
+def keypoints(values: Any) -> tuple[float, ...]:
+    """Return x, y and visibility of keypoints."""
+    found = numbers(values)
+    if len(found) % 3:
+        raise ValueError(f"{values!r:.60} are no keypoints: each has x, y and visibility")
+    return found
+
+
+def rle(values: Any) -> Rle:
+    """Return runs, plain or as COCO compresses them."""
+    size = values.get("size") if isinstance(values, dict) else None
+    if not isinstance(size, list | tuple) or len(size) != 2 or {*map(type, size)} != {int}:
+        raise ValueError(f"{values!r:.60} are no runs of a mask: they need a size")
+    counts = values.get("counts")
+    if isinstance(counts, str | bytes):
+        counts = _decompressed(counts)
+    if not isinstance(counts, list | tuple) or any(
+        type(each) is not int or each < 0 for each in counts
+    ):
+        raise ValueError("the runs of a mask are no list of lengths")
+    if sum(counts) != size[0] * size[1]:
+        raise ValueError(f"the runs of a mask are {sum(counts)} pixels, not {size[0]} x {size[1]}")
+    return Rle(size[0], size[1], tuple(counts))
+
+
+def _decompressed(text: str | bytes) -> list[int]:
+    # rleFrString of COCO's maskApi.c: digits of 5 bits from the lowest, bit 6 that more follow, the
+    # last one signed; from the fourth run on, what a run has more than the one before the last.
+    counts: list[int] = []
+    value = shift = 0
+    for byte in text.encode("latin-1", "replace") if isinstance(text, str) else text:
+        digit = byte - 48
+        if not 0 <= digit < 64 or shift > 30:
+            raise ValueError("the runs of a mask are compressed in no way that COCO knows")
+        value |= (digit & 0x1F) << shift
+        shift += 5
+        if not digit & 0x20:
+            value -= (1 << shift) if digit & 0x10 else 0
+            counts.append(value + (counts[-2] if len(counts) > 2 else 0))
+            value = shift = 0
+    if shift:
+        raise ValueError("the runs of a mask end early")
+    return counts
+
+
+def box_of(polygons: Iterable[Polygon]) -> Box:
+    """Return the smallest box around polygons."""
+    corners = [each for polygon in polygons for each in polygon]
+    across, down = corners[::2], corners[1::2]
+    return min(across), min(down), max(across), max(down)
+
+
+def extent_of(objects: Objects) -> Extent:
+    """Return the extent of objects that are to be written as shares of it."""
+    if objects.extent is None:
+        raise BadSample("has boxes, but no image that tells its size")
+    return objects.extent
