@@ -210,7 +210,9 @@ class Catalog:
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         header += [self.annotated.digest] if self.annotated else []
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
-        columns = self.table.drop("mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False).get_columns()
+        columns = self.table.drop(
+            "mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False
+        ).get_columns()
         for content in chain.from_iterable(map(_content, columns)):
             sha.update(content)
         return sha.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dsprep.errors import BadSample, Misfit, RunStopped
@@ -81,9 +81,10 @@ class Finding(NamedTuple):
         return {"kind": self.kind, "path": self.path, "detail": self.detail}
 
 
-def frames_note(count: int) -> str:
-    """Say how many images lost frames because they were encoded again."""
-    return f"{format_count(count, 'image')} of several frames kept only the first"
+def effect_notes(effects: Mapping[str, int]) -> list[str]:
+    """Say what happened to how many: the first word of an effect is what is counted."""
+    parted = ((each.partition(" "), count) for each, count in sorted(effects.items()) if count)
+    return [f"{format_count(count, noun)} {rest}" for (noun, _, rest), count in parted]
 
 
 def lost(findings: Iterable[Finding]) -> list[Reject]:

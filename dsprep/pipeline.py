@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dsprep.annotations.geometry import Move, measured_on, moved
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.values import is_detection_label, is_sized_header
@@ -30,10 +29,13 @@ from dsprep.images.transform import (
     make_check,
     require_readable,
 )
+from dsprep.moving import make_mover
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
 from dsprep.workers.worker import Report, counted
+
+_LOST_FRAMES = "image of several frames kept only the first"
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,16 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
 def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadSample]:
     """Return a function from a sample that was read, and its path, to the sample to write."""
     make_image = image_maker(pipeline)
+    typed = pipeline.layout.schema is not None
+    images = pipeline.images
+    move = make_mover(pipeline.schema, images.transform, images.max_pixels) if typed else None
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
     layout = pipeline.layout
     by_index, whole = pipeline.key == "index", pipeline.reader.reads_samples
     keeps_id = "id" in pipeline.overridden or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
-    looks = pipeline.looks or not whole
+    looks = pipeline.looks or not whole or move is not None
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
         key = sample.key
@@ -135,11 +140,15 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
             image = make_image(path, data)
             if (spoiled := why_spoiled(sample, data)) is not None:
                 return spoiled
+            if move is not None:
+                image = move(sample, data, image)
             if image.data is not data:
                 _replace_image(sample, image, layout)
         except BadSample as error:
             return error
-        sample.lost_frames = image.lost_frames
+        if image.lost_frames:
+            sample.effects = sample.effects or Counter()
+            sample.effects[_LOST_FRAMES] += 1
         renew(sample, image)
         return sample
 
@@ -198,7 +207,7 @@ def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
 
     def renew_typed(sample: Sample, image: Encoded) -> None:
         for name in typed:
-            if (is_new or name not in sample.fields) and (
+            if (is_new or image.before or name not in sample.fields) and (
                 (value := FACTS_OF[name](image)) is not None
                 and (name not in known or name in sample.fields)
             ):
@@ -333,7 +342,8 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
     schema, label, layout = pipeline.schema, pipeline.schema.label_field, pipeline.layout
     named = (schema.named(name) for name in pipeline.images.keep_fields)
     kept = {found.name for found in named if found}
-    judged = kept | FACTS | {schema.label}
+    moving = {each.name for each in schema.fields if each.kind.is_geometry}
+    judged = kept | FACTS | {schema.label} | moving
 
     def name_of(raw: str) -> str:
         if layout.schema is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -90,7 +91,9 @@ class Sample:
     path: str = ""
     image: str | None = None  # the name of the field that is its image
     class_name: str | None = None  # the name of its class, if the sample itself tells it
-    lost_frames: bool = False  # whether a transform made its image the first frame of an animation
+    # what making it cost, for the report: how many of what happened, such as
+    # `object dropped, as too little of it is left`; None if nothing did
+    effects: Counter[str] | None = None
 
 
 def key_of(path: str) -> str:

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from dsprep.annotations.objects import Box, Extent, Object, Objects, Polygon, Rle, box_of
 
-_CLIPPED, _DROPPED = "objects clipped", "objects dropped, as too little of them is left"
+# what it costs, as reports say it
+_CLIPPED = "object cut at the edge of its image"
+_DROPPED = "object dropped, as too little of it was left in its image"
 
 
 class Move(NamedTuple):
@@ -100,7 +102,12 @@ def clip(polygon: Polygon, width: float, height: float) -> Polygon:
     Sutherland and Hodgman's algorithm: each edge of the image cuts off what lies beyond it.
     """
     corners = list(zip(polygon[::2], polygon[1::2], strict=True))
-    for axis, edge, keeps_below in ((0, 0.0, False), (1, 0.0, False), (0, width, True), (1, height, True)):
+    for axis, edge, keeps_below in (
+        (0, 0.0, False),
+        (1, 0.0, False),
+        (0, width, True),
+        (1, height, True),
+    ):
         found = []
         for at, corner in enumerate(corners):
             last = corners[at - 1]
@@ -121,9 +128,7 @@ def clip(polygon: Polygon, width: float, height: float) -> Polygon:
 def area_of(polygon: Polygon) -> float:
     """Return the area of a polygon."""
     corners = list(zip(polygon[::2], polygon[1::2], strict=True))
-    crosses = (
-        corners[at - 1][0] * y - x * corners[at - 1][1] for at, (x, y) in enumerate(corners)
-    )
+    crosses = (corners[at - 1][0] * y - x * corners[at - 1][1] for at, (x, y) in enumerate(corners))
     return abs(sum(crosses)) / 2
 
 

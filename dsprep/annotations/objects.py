@@ -100,13 +100,12 @@ def _object(values: Any) -> Object:
         raise ValueError("is no object of JSON")
     number, id, area = values.get("class"), values.get("id"), values.get("area")
     more = values.get("more") or {}
-    is_whole = type(number) is int and (id is None or type(id) is int)
-    if not is_whole or not isinstance(more, dict):
+    if not isinstance(number, int) or not isinstance(id, int | None) or not isinstance(more, dict):
         raise ValueError("has no class number, or an id that is none")
     polygons = tuple(map(polygon, values.get("polygons") or ()))
     return Object(
         box(values.get("box")),
-        number,  # type: ignore[arg-type]
+        number,
         frozenset(flag for flag in FLAGS if values.get(flag) is True),
         polygons,
         None if values.get("rle") is None else rle(values["rle"]),
@@ -138,7 +137,7 @@ def box(values: Any) -> Box:
     found = numbers(values)
     if len(found) != 4:
         raise ValueError(f"{values!r:.60} is no box of four numbers")
-    return found  # type: ignore[return-value]
+    return found
 
 
 def polygon(values: Any) -> Polygon:

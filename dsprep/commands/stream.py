@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,7 +12,7 @@ from dsprep.errors import BadSample, DsprepError, OptionError, RunStopped, Sourc
 from dsprep.findings import (
     MisfitReject,
     Reject,
-    frames_note,
+    effect_notes,
     misfits_error,
     most_misfits,
     reject_of,
@@ -113,7 +114,8 @@ class Converted(Iterator[bytes]):
 
     def _convert(self) -> Iterator[bytes]:
         parts: list[bytes] = []
-        samples = pending = total = members = lost_frames = 0
+        samples = pending = total = members = 0
+        effects = Counter[str]()
         before = None
         with ShardStream(self._name, self._options.reader) as stream:
             entries = self._table.read(stream)
@@ -141,7 +143,7 @@ class Converted(Iterator[bytes]):
                         self._reject(reject_of(path, bad))
                         continue
                     before = sample.key
-                    lost_frames += sample.lost_frames
+                    effects.update(sample.effects or {})
                     parts += encoded
                     pending += sum(map(len, encoded))
                     if pending >= self._options.block:
@@ -159,8 +161,8 @@ class Converted(Iterator[bytes]):
                     yield b"".join(parts)
                 raise
         yield b"".join((*parts, layout.trailer(total + pending)))
-        if lost_frames:
-            self._note(frames_note(lost_frames))
+        for note in effect_notes(effects):
+            self._note(note)
 
     def _reject(self, reject: Reject) -> None:
         options = self._options

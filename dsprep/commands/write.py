@@ -13,7 +13,7 @@ from dsprep import keywords as of
 from dsprep.commands.write_report import WriteReport, report_of
 from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
-from dsprep.findings import frames_note
+from dsprep.findings import effect_notes
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
 from dsprep.keywords import called_with
@@ -263,8 +263,7 @@ def carry_out(
     name = "continued" if state.resumed else _DONE[plan.job.command]
     report = report_of(plan, manifest, [*plan.lost, *outcome.rejects], name)
     notes = list(report.notes)
-    if outcome.lost_frames:
-        notes.append(frames_note(outcome.lost_frames))
+    notes += effect_notes(outcome.effects)
     if outcome.unlabeled and base is None:
         count = format_count(outcome.unlabeled, "sample")
         notes.append(f"{count} without the label that others have")

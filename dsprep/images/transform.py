@@ -35,6 +35,10 @@ from dsprep.images.header import (
 from dsprep.options import given_options, require_effect
 from dsprep.sample import FORMAT_NAMES
 
+Size = tuple[int, int]
+Window = tuple[int, int, int, int]
+Extent = tuple[float, float]
+
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
@@ -181,9 +185,6 @@ def _opener(kind: str) -> type[ImageFile]:
 
 # Resizing, cropping, converting and encoding
 
-Size = tuple[int, int]
-Window = tuple[int, int, int, int]
-Extent = tuple[float, float]
 
 # What an EXIF orientation does to the stored image (CIPA DC-008, 4.6.4, tag 274).
 _TURNS = {
@@ -205,6 +206,7 @@ _REDUCING_GAP = 1.5
 _GRAY = frozenset({"1", "L", "LA", "La"})
 _ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
 
+_QUALITY = 90  # where nobody gave one
 ENCODINGS = ("keep", "jpeg", "png", "webp")
 COLORS = ("keep", "rgb", "gray")
 FILTERS = ("auto", "bilinear", "hamming", "bicubic", "lanczos")
@@ -220,6 +222,8 @@ class Encoded(NamedTuple):
     height: int  # in pixels
     # whether it is the first frame of an animation, or the first page of several
     lost_frames: bool = False
+    # width and height before, upright; None for one that was not looked at
+    before: Size | None = None
 
 
 @dataclass(frozen=True)
@@ -265,7 +269,7 @@ class Transform:
                 raise OptionError(f"--{name} {value}: it can be {', '.join(choices)}")
         require_effect("", given_options(vars(self)))
         if self.quality is None and not self.is_copy and self.encode != "png":
-            object.__setattr__(self, "quality", 90)
+            object.__setattr__(self, "quality", _QUALITY)
 
     def to_json(self) -> dict[str, Any]:
         names = ("resize", "crop", "enlarge", "encode", "quality", "color", "filter")
@@ -325,14 +329,13 @@ class Transform:
             # Pillow turns TIFF upright by itself, and its size is the upright one.
             turn = 1 if header.kind == "tif" else orientation
             upright = _stored_size(image.size, turn)
-            size = self._resized(upright)
-            window = self._window(size)
+            size, window = self.move(upright)
             moved = orientation != 1 or size != upright or window != (0, 0, *upright)
             mode = {"rgb": "RGB", "gray": "L", "keep": image.mode}[self.color]
             recolors = image.mode != mode or (self.color != "keep" and "transparency" in image.info)
             if not (moved or recolors or self.encode != "keep"):
                 require_decodable(data, header, max_pixels)
-                return Encoded(header.kind, data, header.width, header.height)
+                return Encoded(header.kind, data, *upright, before=upright)
             require_pixels(window[2] - window[0], window[3] - window[1], max_pixels)
             window = _stored_window(window, size, turn)
             size = _stored_size(size, turn)
@@ -344,15 +347,20 @@ class Transform:
             lost_frames = bool(getattr(image, "is_animated", False))
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
             pixels.info.clear()  # Pillow would write comments and profiles from there
-            out = BytesIO()
+            out, quality = BytesIO(), self.quality or _QUALITY
             if kind == "png":
                 pixels.save(out, "PNG", compress_level=6)
             elif kind == "webp":
-                pixels.save(out, "WEBP", quality=self.quality, method=4)
+                pixels.save(out, "WEBP", quality=quality, method=4)
             else:
                 halved = {} if pixels.mode == "L" else {"subsampling": "4:2:0"}
-                pixels.save(out, "JPEG", quality=self.quality, **halved)
-        return Encoded(kind, out.getvalue(), *pixels.size, lost_frames)
+                pixels.save(out, "JPEG", quality=quality, **halved)
+        return Encoded(kind, out.getvalue(), *pixels.size, lost_frames, upright)
+
+    def move(self, upright: Size) -> tuple[Size, Window]:
+        """Return to which size an upright image is resized, and the window that is left of that."""
+        size = self._resized(upright)
+        return size, self._window(size)
 
     def _resized(self, upright: Size) -> Size:
         width, height = upright

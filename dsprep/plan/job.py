@@ -127,7 +127,8 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
         guarded = job.layout.limits.images is not None
-        check = "structure" if guarded else "none" if reader.reads_samples else "header"
+        whole = reader.reads_samples and catalog.annotated is None
+        check = "structure" if guarded else "none" if whole else "header"
     if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
     if job.layout.is_tree:
@@ -141,7 +142,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         carried=size.by_file,
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
-        image_files=not reader.reads_samples,
+        image_files=not reader.reads_samples or catalog.annotated is not None,
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
@@ -166,6 +167,9 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
+    # Boxes and masks of raw samples would not move with the images.
+    moving = any(each.kind.is_geometry for each in schema.fields if each.name != schema.image)
+    changed = changed or (moving and job.images.transform is not None)
     given = {"--features", "--metadata"}.intersection(job.given)
     changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.

@@ -144,7 +144,8 @@ class _Facts:
 
     def add(self, sample: Sample, size: int) -> None:
         written = self._written
-        written.lost_frames += sample.lost_frames
+        if sample.effects:
+            written.effects.update(sample.effects)
         if self._expected is not None and self._expected not in sample.fields:
             written.unlabeled += 1
         if self._class is not None and sample.class_name is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ class Written:
     samples: int = 0
     files: Sequence[FileReceipt] = ()  # the files beside it, and last its own
     rejects: list[Reject] = field(default_factory=list)  # its samples that were not packed
-    lost_frames: int = 0  # how many images are the first frame of an animation
+    effects: Counter[str] = field(default_factory=Counter)  # those of its samples
     # the names of classes, by their numbers as text, that samples themselves tell
     class_names: dict[str, str] = field(default_factory=dict)
     unlabeled: int = 0  # how many samples lack the label that others have
@@ -84,7 +85,7 @@ class Written:
             whole.rejects += part.rejects
             whole.sizes += part.sizes
             whole.listed += part.listed
-            whole.lost_frames += part.lost_frames
+            whole.effects.update(part.effects)
             whole.unlabeled += part.unlabeled
             for number, name in part.class_names.items():
                 if (known := whole.class_names.setdefault(number, name)) != name:
@@ -114,8 +115,9 @@ class Written:
 
 # What a receipt has as it is. These names are also on the disk.
 _PLAIN: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("samples", "lost_frames", "unlabeled"), int),
+    **dict.fromkeys(("samples", "unlabeled"), int),
     "class_names": dict,
+    "effects": Counter,
     **dict.fromkeys(("rejected", "sizes", "listed"), list),
 }
 

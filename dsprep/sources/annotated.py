@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -24,7 +23,7 @@ from dsprep.schema import Field, Schema
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog, Found
+    from dsprep.catalog import Found
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
@@ -56,7 +55,7 @@ class AnnotatedReader(Reader):
         places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
         for id, path, number, found in places:
             if not isinstance(found, bytes):
-                yield found  # type: ignore[misc]
+                yield found
                 continue
             try:
                 objects = self.annotations.objects(number) if number != _NONE else Objects()
@@ -94,21 +93,14 @@ class Scan(NamedTuple):
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
 
 
-def read_annotated(source: Source, run_all: RunAll) -> Found:
-    """Make the catalog of images with the annotations that a user named."""
-    from dsprep.sources.coco import scan_coco
-
-    return catalog_of(source, scan_coco(source.annotations), run_all)
-
-
 def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
     """Make the catalog of the images that annotations are for."""
     import polars as pl
 
     from dsprep.catalog import Annotated, Catalog
+    from dsprep.sources.archive import open_archive
     from dsprep.sources.files import images_of, list_files
     from dsprep.sources.readers import FileReader
-    from dsprep.sources.archive import open_archive
     from dsprep.sources.scan import scan_below
     from dsprep.storage.files import is_dir
 
@@ -120,7 +112,9 @@ def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
     numbers, missing = matched(scan, table["path"].to_list())
     table = table.with_columns(annotation=pl.Series(numbers, dtype=pl.Int64))
     findings = [*files.findings, *scan.findings]
-    findings += [Finding("missing", name, f"named in {posixpath.basename(scan.where)}") for name in missing]
+    findings += [
+        Finding("missing", name, f"named in {posixpath.basename(scan.where)}") for name in missing
+    ]
     unlisted = table.filter(pl.col("annotation") == _NONE)
     if not scan.keeps_unlisted:
         findings += [Finding("unlisted", path) for path in unlisted["path"].to_list()]
@@ -128,11 +122,14 @@ def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
     if table.is_empty():
         raise SourceError(
             f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it names "
-            f"lies below {source.root}, {scan.names[0]!r} for one" if scan.names else
-            f"{scan.where}: names no images"
+            f"lies below {source.root}, {scan.names[0]!r} for one"
+            if scan.names
+            else f"{scan.where}: names no images"
         )
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
-    objects = Field(OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), "annotations", ids=scan.ids)
+    objects = Field(
+        OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), "annotations", ids=scan.ids
+    )
     image = Field("image", "image", False, (), (("image",),), "the files")
     reader = AnnotatedReader(files.reader or FileReader(source.root), scan.annotations)
     sizes = pl.DataFrame(
@@ -175,7 +172,7 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
             raise SourceError(f"{scan.where}: {name!r} and {other!r} would both be {found}")
     if ambiguous:
         raise SourceError(
-            f"{scan.where}: {format_count(len(ambiguous), 'name')} may mean several images, such as "
+            f"{scan.where}: {format_count(len(ambiguous), 'name')} may mean several images, "
             f"{format_some(ambiguous)}: give the directory that its paths start from as SOURCE"
         )
     return [taken.get(path, _NONE) for path in paths], missing

@@ -11,7 +11,6 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from json.decoder import JSONDecoder, scanner
 from typing import Any
 
 from dsprep.annotations.coco import parse
@@ -91,21 +90,32 @@ def scan_coco(files: Sequence[str]) -> Scan:
             f"are not in images: {format_some(lost['image'].unique().sort().to_list())}"
         )
     table = table.sort("number", maintain_order=True)
-    of_image = known.sort("number").select("number").join(
-        table.group_by("number").agg(pl.len(), pl.col("size").sum()), on="number", how="left",
-        maintain_order="left",
-    ).fill_null(0)
+    of_image = (
+        known.sort("number")
+        .select("number")
+        .join(
+            table.group_by("number").agg(pl.len(), pl.col("size").sum()),
+            on="number",
+            how="left",
+            maintain_order="left",
+        )
+        .fill_null(0)
+    )
     starts = pl.concat([pl.Series("len", [0], pl.Int64), of_image["len"].cum_sum().cast(pl.Int64)])
     annotations = CocoAnnotations(
         tuple(files),
         {id: number for number, id in enumerate(ids)},
         array("q", starts.to_list()),
-        *(array("q", table[name].to_list()) for name in ("file", "offset", "size")),
+        array("q", table["file"].to_list()),
+        array("q", table["offset"].to_list()),
+        array("q", table["size"].to_list()),
         extents,
     )
     classes = tuple(categories[id] for id in ids)
     counts, texts = (of_image[name].to_list() for name in ("len", "size"))
-    return Scan(annotations, names, counts, texts, classes, ids, sha.hexdigest(), format_some(list(files)))
+    return Scan(
+        annotations, names, counts, texts, classes, ids, sha.hexdigest(), format_some(list(files))
+    )
 
 
 def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
@@ -114,8 +124,7 @@ def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
     Text is read as Latin-1, of which each byte is a character, so that places are those of bytes.
     Names of files and classes are decoded again.
     """
-    decoder = JSONDecoder()
-    scan = scanner.make_scanner(decoder)
+    scan = json.JSONDecoder().raw_decode
     with open_file(path) as file:
         text, start, end = "", 0, False  # the text that is held, and where it begins
 
@@ -139,7 +148,7 @@ def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
                     found, stop = scan(text, position)
                     if stop < len(text) or not fill():  # a number may go on
                         return found, stop
-                except (StopIteration, ValueError):
+                except ValueError:
                     if len(text) - position > _LONGEST or not fill():
                         where = start + position
                         raise SourceError(
@@ -165,12 +174,17 @@ def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
                 _, at = value(at)
             else:
                 at += 1
-                while text[at := expect(at, "{[]\"0123456789-tfn,")] != "]":
+                while text[at := expect(at, '{[]"0123456789-tfn,')] != "]":
                     if text[at] == ",":
                         at += 1
                         continue
                     found, stop = value(at)
-                    yield name, start + at, stop - at, _decoded(found) if name != "annotations" else found
+                    yield (
+                        name,
+                        start + at,
+                        stop - at,
+                        _decoded(found) if name != "annotations" else found,
+                    )
                     at = stop
                     if at > _BLOCK:
                         text, start, at = text[at:], start + at, 0

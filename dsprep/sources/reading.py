@@ -252,10 +252,11 @@ def _require_alone(source: Source) -> None:
 def _annotated(source: Source, run_all: RunAll) -> Found | None:
     if not source.annotations:
         return None
-    from dsprep.sources.annotated import read_annotated
+    from dsprep.sources.annotated import catalog_of
+    from dsprep.sources.coco import scan_coco
 
     _require_alone(source)
-    return read_annotated(source, run_all)
+    return catalog_of(source, scan_coco(source.annotations), run_all)
 
 
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
