@@ -37,6 +37,8 @@ COLUMNS: dict[str, pl.DataType] = {
 PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored"), pl.Int64())
 # Then, if images have annotations: the number of those of a sample, as the reader counts them.
 ANNOTATION_COLUMNS: dict[str, pl.DataType] = {"annotation": pl.Int64()}
+# Then, if the source has sides, such as train and test: the number of that of a sample.
+SIDE_COLUMNS: dict[str, pl.DataType] = {"side": pl.Int64()}
 # Then one of these, or none: the class number, where the label is one whole number; or a list of
 # at least one number, for several numbers, a detection label or a fraction.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
@@ -70,12 +72,13 @@ class Catalog:
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
     # what a list changes in whole samples, which the table has: `label`, `id`
     overridden: frozenset[str] = frozenset()
+    sides: tuple[str, ...] = ()  # the names of the sides, by number; empty if there are none
     annotated: Annotated | None = None  # what there is to know of annotations; None without any
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
         columns, label = dict(self.table.schema), self.label_column
-        known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS
+        known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS | SIDE_COLUMNS
         known |= {label: LABEL_COLUMNS[label]} if label else {}
         wanted = {name: kind for name, kind in known.items() if name in (*COLUMNS, *columns)}
         if list(columns.items()) != list(wanted.items()):
@@ -155,6 +158,15 @@ class Catalog:
         numbers = mix(start + steps * _u64(0x9E3779B97F4A7C15))
         return replace(self, table=self.table[self.table.select(numbers.arg_sort()).to_series()])
 
+    def by_side(self) -> Iterator[tuple[str, Catalog]]:
+        """Yield the samples of each side, in their order; all of them, if there are no sides."""
+        if not self.sides:
+            yield "", self
+        for number, name in enumerate(self.sides):
+            table = self.table.filter(pl.col("side") == number)
+            if not table.is_empty():
+                yield name, replace(self, table=table)
+
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
         if self.label_column != "cls":
             return {}
@@ -209,6 +221,7 @@ class Catalog:
         # The header makes it clear where in the rest a column ends.
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         header += [self.annotated.digest] if self.annotated else []
+        header += [self.sides] if self.sides else []
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
         columns = self.table.drop(
             "mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False

@@ -187,6 +187,11 @@ class SourceOptions(Options):
         default=(),
         metavar="PATH",
     )
+    sides_from: int | None = _rare_source(
+        "Take the directory at this depth below SOURCE for the side of its images, as in "
+        "train/cat/1.jpg for 1. Each side becomes shards of its own: train-000000.tar.",
+        metavar="DEPTH",
+    )
     path_column: str | None = _rare_source(
         "The column of paths or ids in --labels.", metavar="NAME"
     )

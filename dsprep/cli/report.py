@@ -117,6 +117,7 @@ def write_lines(report: WriteReport) -> Iterator[str]:
     about = "about " if report.estimated else ""
     counts = report.per_class.values()
     classes = classes_text(counts) or (f"{len(report.classes):,}" if report.classes else "")
+    sides = ", ".join(f"{name} {count:,}" for name, count in report.sides.items())
     chosen = ""
     if report.chosen is not None:
         left_out = (
@@ -132,6 +133,7 @@ def write_lines(report: WriteReport) -> Iterator[str]:
         ("samples", f"{report.samples:,}"),
         ("shards", report.shards and _shards_line(report, about)),
         ("size", f"{about}{format_size(report.bytes)}"),
+        ("sides", sides),
         ("classes", classes),
         ("chosen", chosen),
         ("rejected", report.rejects and f"{len(report.rejects):,}"),

@@ -41,6 +41,7 @@ class WriteReport:
     # keys of several samples, with the paths; for WebDataset, whose keys must differ, only a dry
     # run has any
     collisions: Sequence[tuple[str, Sequence[str]]]
+    sides: Mapping[str, int]  # samples of each side; empty if there are no sides
     chosen: Chosen | None  # what a filter left out; None if there is no filter
     notes: Sequence[str]  # what else there is to say
     schema: Mapping[str, Any] | None  # the schema that is written; None if unknown
@@ -85,6 +86,7 @@ def report_of(
         skipped_counts=count_skipped(plan.skipped),
         duplicates=[each for each in plan.findings if each.kind == "duplicate"],
         collisions=plan.collisions,
+        sides={name: len(part) for name, part in catalog.by_side() if name},
         chosen=plan.chosen,
         notes=list(_notes(plan, shards, per_class)),
         schema=None if schema is None else schema.to_json(),

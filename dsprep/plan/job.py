@@ -75,6 +75,12 @@ class Job:
         }
         return options | {name: value for name, value in rare.items() if value}
 
+    def set_name(self, side: str) -> str:
+        """Return what the names of the shards of a side begin with; of all, if it is empty."""
+        if not side:
+            return self.name
+        return f"{self.name}-{side}" if "--name" in self.given else side
+
     def pipeline(self, catalog: Catalog) -> Pipeline:
         reader = catalog.reader
         if self.raw and reader.reading is not None:

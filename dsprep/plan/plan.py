@@ -19,7 +19,7 @@ from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
 from dsprep.sources.reading import read_source
-from dsprep.units import format_count
+from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Plan:
     collisions: Sequence[tuple[str, list[str]]]
     shards: Sequence[PlannedShard]  # the cuts
     estimated: bool  # whether the shards' bytes are estimates
+    # what names of shards begin with, for each side one, and how many begin so, in their order
+    sets: Sequence[tuple[str, int]]
     chosen: Chosen | None = None  # what the filter left out; None if there is none
 
     @property
@@ -82,7 +84,8 @@ class Plan:
             yield shard.name
             for suffix in layout.sidecar_suffixes:
                 yield Path(shard.name).with_suffix(suffix).name
-        yield from layout.dataset_index(self.job.name, [])
+        for name, _ in self.sets:
+            yield from layout.dataset_index(name, [])
         yield from (name for name, _ in self.class_files())
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
             yield destination.companion(name).name
@@ -120,10 +123,21 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     indexed = catalog
     if job.seed is not None:
         catalog = catalog.shuffle(job.seed)
+    if catalog.sides:
+        catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
     weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
-    files = catalog.table["file"].to_list() if job.size.by_file else ()
-    shards = plan_shards(weights, job.size, job.layout, _shard_namer(job, catalog), capacity, files)
-    return Plan(job, catalog, findings, collisions, shards, estimated, chosen)
+    shards: list[PlannedShard] = []
+    sets: list[tuple[str, int]] = []
+    start = 0
+    for side, part in catalog.by_side():
+        stop = start + len(part)
+        files = part.table["file"].to_list() if job.size.by_file else ()
+        name = _shard_namer(job, part, side, len(shards))
+        cut = plan_shards(weights[start:stop], job.size, job.layout, name, capacity, files)
+        shards += (each._replace(start=start + each.start, stop=start + each.stop) for each in cut)
+        sets.append((job.set_name(side), len(cut)))
+        start = stop
+    return Plan(job, catalog, findings, collisions, shards, estimated, sets, chosen)
 
 
 def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
@@ -151,14 +165,19 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
         raise geometry_error(transform.moving_option, spoiled)
 
 
-def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
-    if job.layout.is_tree:
-        return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
+def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable[[int, int], str]:
+    if job.layout.is_tree:  # pieces of what becomes one tree
+        return lambda number, count: f"units/{before + number:06d}"
     if job.destination.single:
+        if side and before:
+            raise OptionError(
+                f"{job.destination}: is one file, and {job.source.root} has the sides "
+                f"{format_some(catalog.sides)}, which become shards of their own: name a directory"
+            )
         return lambda number, count: str(job.destination.single)
     if not job.size.by_file:
-        first = job.first_shard
-        return lambda number, count: job.layout.shard_name(job.name, first + number, first + count)
+        first, name = job.first_shard, job.set_name(side)
+        return lambda number, count: job.layout.shard_name(name, first + number, first + count)
     files = catalog.reader.sources()
     used = catalog.table["file"].unique(maintain_order=True)
     names = [shard_stem(files[number]) + job.layout.file_suffix for number in used]

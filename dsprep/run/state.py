@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -366,8 +367,10 @@ def _companions(
     if classes:
         found[destination.companion("classes.txt").name] = _classes(classes)
     found |= {name: _classes(names) for name, names in plan.class_files()}
-    facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
-    found |= job.layout.dataset_index(job.name, facts)
+    facts = iter([ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards])
+    before = len(base.shards) if base else 0
+    for name, count in plan.sets:
+        found |= job.layout.dataset_index(name, [*islice(facts, before + count)])
     reports = {"rejects.jsonl": [each.to_json() for each in rejects]}
     if base is None:
         reports["skipped.jsonl"] = [each.to_json() for each in plan.skipped]

@@ -97,6 +97,13 @@ def _canonical(split: str) -> str:
     return SPLITS.get(split.lower(), split)
 
 
+def in_order(splits: Iterable[str]) -> tuple[str, ...]:
+    """Sort names of splits: those for training, validation and test first, in this order."""
+    order = list(dict.fromkeys(SPLITS.values()))
+    ranks = {split: [*order, _canonical(split)].index(_canonical(split)) for split in splits}
+    return tuple(sorted(ranks, key=lambda split: (ranks[split], split)))
+
+
 def pattern_of(files: Sequence[str]) -> str:
     """Return a pattern that matches files, whose numbers may differ, and none of another split."""
 
@@ -126,8 +133,7 @@ def require_one_split(name: str, files: Iterable[str]) -> None:
             by_split.setdefault(_canonical(split), []).append(path)
     if len(by_split) < 2:
         return
-    order = list(dict.fromkeys(SPLITS.values()))
-    splits = sorted(by_split, key=lambda split: [*order, split].index(split))
+    splits = in_order(by_split)
     single = " or ".join(f"'{pattern_of(by_split[split])}'" for split in splits)
     every = pattern_of([path for split in splits for path in by_split[split]])
     raise SourceError(

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from dsprep.catalog import Catalog, Found
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, parse_augmented
 from dsprep.lists.rows import leads_outside, parse_rows, plain_paths
@@ -25,6 +25,7 @@ from dsprep.sources.classes import (
 )
 from dsprep.sources.files import Files, list_files, read_text_beside
 from dsprep.sources.match import choose
+from dsprep.sources.names import in_order
 from dsprep.sources.readers import FileReader, PartReader
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.sources.table import read_table, refuse_annotations
@@ -65,10 +66,35 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
     table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
     tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
     only = os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
-    numbers, classes, notes = classes_of_directories(table["path"], root, known, top, only)
+    below, sides = table["path"], tuple[str, ...]()
+    if source.sides_from is not None:
+        below, sides, column = sides_of(table["path"], source.sides_from, root)
+        table = table.with_columns(column)
+    numbers, classes, notes = classes_of_directories(below, root, known, top, only)
     table = table.with_columns([] if numbers is None else [numbers])
-    catalog = Catalog(table, root, classes, files.reader or FileReader(root))
+    catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
     return catalog, [*files.findings, *notes]
+
+
+def sides_of(
+    paths: pl.Series, depth: int, root: str
+) -> tuple[pl.Series, tuple[str, ...], pl.Series]:
+    """Take the directory at a depth, from 1, for the side of each image.
+
+    Returns the paths without it, the names of the sides, and their numbers as a column.
+    """
+    parts = paths.str.split("/")
+    short = paths.filter(parts.list.len() <= depth)
+    if not short.is_empty():
+        raise OptionError(
+            f"--sides-from {depth}: {root} has images in fewer directories, such as {short[0]!r}"
+        )
+    named = parts.list.get(depth - 1)
+    sides = in_order(named.unique())
+    rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(depth))
+    below = parts.to_frame("at").select(rest.list.join("/")).to_series()
+    numbers = named.replace_strict(sides, range(len(sides)), return_dtype=pl.Int64)
+    return below, sides, numbers.alias("side")
 
 
 def _what_else(files: Files, extensions: frozenset[str]) -> str:
