@@ -54,7 +54,7 @@ def test_each_side_becomes_its_own_shards(folder: Path, tmp_path: Path, workers:
             assert label == (b"0" if "/cat/" in name else b"1")
         index = json.loads((out / f"{side}.json").read_text())  # what wids opens
         assert sum(shard["nsamples"] for shard in index["shardlist"]) == count
-    checked = dsprep.verify(out, against=folder, sides_from=1)
+    checked = dsprep.verify(out, against=dsprep.Source(folder, sides_from=1))
     assert not checked.problems
 
 
