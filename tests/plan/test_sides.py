@@ -54,14 +54,14 @@ def test_each_side_becomes_its_own_shards(folder: Path, tmp_path: Path, workers:
             assert label == (b"0" if "/cat/" in name else b"1")
         index = json.loads((out / f"{side}.json").read_text())  # what wids opens
         assert sum(shard["nsamples"] for shard in index["shardlist"]) == count
-    checked = dsprep.verify(out, against=dsprep.Source(folder, sides_from=1))
+    checked = dsprep.verify(out, against=dsprep.Source(str(folder), sides_from=1))
     assert not checked.problems
 
 
 def test_a_name_goes_before_that_of_the_side(folder: Path, tmp_path: Path) -> None:
     report = dsprep.pack(folder, tmp_path / "o", to="tfrecord", sides_from=1, name="pets")
     assert [each.name for each in report.shards] == [
-        f"pets-{side}-00000.tfrecord" for side in ("train", "valid", "test")
+        f"pets-{side}-00000-of-00001.tfrecord" for side in ("train", "valid", "test")
     ]
 
 
