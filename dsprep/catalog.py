@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -51,6 +51,11 @@ class Annotated(NamedTuple):
     # bytes that tell them; the last row is for -1, the number of images without any
     sizes: pl.DataFrame
     digest: str  # of their content
+    places: Sequence[Any] = ()  # where they lie, by number; if empty, readers know it by the number
+
+    def place(self, number: int) -> Any:
+        """Return what tells a reader the annotations of an image; None if it has none."""
+        return None if number < 0 else self.places[number] if self.places else number
 
 
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema
@@ -134,6 +139,8 @@ class Catalog:
         labels = columns.get("cls")
         if "label" in columns:
             labels = [tuple(label) for label in columns["label"]]
+        if self.annotated is not None:
+            columns["annotation"] = list(map(self.annotated.place, columns["annotation"]))
         ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
         places = (columns.get(name, ()) for name in (*PLACE_COLUMNS, *ANNOTATION_COLUMNS))
         return Rows(ids, paths, sizes, labels, *places)

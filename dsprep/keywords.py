@@ -135,7 +135,7 @@ class Options:
         return {name: getattr(self, name) for kind in kinds for name in options_in(kind)}
 
 
-_source = partial(option, "Source")
+_source, _annotations = partial(option, "Source"), partial(option, "Annotations")
 _fields = partial(option, "Fields")
 _shards = partial(option, "Shards")
 _samples = partial(option, "Samples")
@@ -149,7 +149,37 @@ workers_field = _run(
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
-class SourceOptions(Options):
+class AnnotationOptions(Options):
+    """Where boxes, polygons and keypoints come from."""
+
+    annotations: Sequence[AnyPath] = _annotations(
+        "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
+        "directory of labels of YOLO, a directory of Pascal VOC's XML files. Repeat it for "
+        "several files of COCO. Whole folders of these are recognized without it.",
+        default=(),
+        metavar="PATH",
+    )
+    annotation_format: str | None = _annotations(
+        "Format of --annotations, if its name does not tell.",
+        choices=("coco", "voc", "yolo"),
+        rare=True,
+    )
+    unlisted: str | None = _annotations(
+        "What to do with images that annotations do not name: keep them as images without objects, "
+        "or leave them out.  [default: keep for YOLO, else drop]",
+        choices=("keep", "drop"),
+        rare=True,
+    )
+    voc_origin: int | None = _annotations(
+        "The number of the first pixel in Pascal VOC's boxes: 0 or 1.  [default: 0 if a coordinate "
+        "is 0, else 1]",
+        metavar="0|1",
+        least=0,
+        rare=True,
+    )
+
+
+class SourceOptions(AnnotationOptions):
     """What is read, and where its labels come from."""
 
     kind: str | None = _source(
@@ -180,12 +210,6 @@ class SourceOptions(Options):
         "Take samples and labels from a CSV or TSV file, as Kaggle has them; an id without "
         "extension finds its image.",
         metavar="FILE",
-    )
-    annotations: Sequence[AnyPath] = _source(
-        "Take boxes, polygons and keypoints from annotations: a JSON file of COCO. Repeat it for "
-        "several files. Images that they do not list are left out.",
-        default=(),
-        metavar="PATH",
     )
     sides_from: int | None = _rare_source(
         "Take the directory at this depth below SOURCE for the side of its images, as in "
@@ -296,6 +320,18 @@ class ImageOptions(KeepOptions):
     )
     max_pixels: int | None = _rare_samples(
         "Reject images with more pixels, such as decompression bombs.  [default: 178956970]"
+    )
+    annotation_size: str | None = _annotations(
+        "Size of the images that were annotated, if those of SOURCE are smaller copies; listed "
+        "takes the size that the annotations tell for each image.",
+        metavar="WxH|listed",
+        rare=True,
+    )
+    boxes_frame: str | None = _annotations(
+        "Whether annotations are for images as they are displayed, upright, or as they are stored, "
+        "before their EXIF orientation turns them.  [default: displayed]",
+        choices=("displayed", "stored"),
+        rare=True,
     )
     metadata: bool = _rare_shards(
         "Add a .json with class, filename, width and height to each WebDataset sample.",

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from dsprep.annotations.geometry import Move, measured_on, moved
-from dsprep.annotations.objects import SHARES, Objects
+from dsprep.annotations.geometry import Move, measured_on, moved, turned
+from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
-from dsprep.images.transform import Encoded, Transform, is_turned
+from dsprep.images.transform import Encoded, Transform, orientation_in
 from dsprep.sample import Sample
 from dsprep.schema import Schema
 
@@ -27,12 +27,33 @@ Returns the image to write, which is another one if the first was not upright. A
 a sample cannot be moved.
 """
 
+
+class Frame(NamedTuple):
+    """Which picture of an image was annotated, as far as a user says so."""
+
+    size: str | None = None  # `--annotation-size`
+    turn: str | None = None  # `--boxes-frame`
+
+    @property
+    def extent(self) -> Extent | None:
+        """The size of all images that were annotated; None if it is not given, or is listed."""
+        if self.size in (None, "listed"):
+            return None
+        width, _, height = str(self.size).lower().partition("x")
+        return float(width), float(height)
+
+
+AS_SHOWN = Frame()  # all images as they are displayed
 _UPRIGHT = Transform()
 _TURNED = "image turned upright, because it has boxes or masks"
 
 
 def make_mover(
-    schema: Schema, transform: Transform | None, max_pixels: int, min_visible: float = MIN_VISIBLE
+    schema: Schema,
+    transform: Transform | None,
+    max_pixels: int,
+    min_visible: float = MIN_VISIBLE,
+    frame: Frame = AS_SHOWN,
 ) -> Mover | None:
     """Return what moves the fields of samples with their images; None if there are none to move."""
     objects = [each.name for each in schema.fields if each.type == "objects"]
@@ -41,7 +62,8 @@ def make_mover(
 
     def move(sample: Sample, data: bytes, image: Encoded) -> Encoded:
         effects = sample.effects = sample.effects or Counter()
-        if transform is None and _may_be_turned(data) and is_turned(data):
+        turn = orientation_in(data) if _may_be_turned(data) else 1
+        if transform is None and turn != 1:
             image = _UPRIGHT.apply(data, max_pixels)
             effects[_TURNED] += 1
         before = image.before or (image.width, image.height)
@@ -49,7 +71,7 @@ def make_mover(
         step = Move(before, scaled, window)
         for name in objects:
             if (value := sample.fields.get(name)) is not None:
-                value = _measured(value, before)
+                value = _measured(value, before, turn, frame)
                 if transform is not None:
                     value = moved(value, step, min_visible, effects)
                 sample.fields[name] = value
@@ -58,17 +80,41 @@ def make_mover(
     return move
 
 
-def _measured(value: Objects, size: tuple[int, int]) -> Objects:
-    """Return objects in the pixels of an image of this size, which must be that of annotations."""
+def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) -> Objects:
+    """Return objects in the pixels of an upright image of this size."""
     extent = value.extent
-    if extent not in (None, SHARES, size):
-        width, height = extent or SHARES
-        raise BadSample(
-            f"its annotations are for an image of {width:g}x{height:g} pixels, and it has "
-            f"{size[0]}x{size[1]}: give --annotation-size {width:g}x{height:g} if images are "
-            "smaller copies of what was annotated"
-        )
-    return measured_on(value, size)
+    stored = (size[1], size[0]) if turn > 4 else size  # these turn it on its side
+    framed = stored if frame.turn == "stored" else size
+    if frame.extent is not None and extent != SHARES:
+        if extent not in (None, frame.extent):
+            raise BadSample(f"its annotations are for an image of {_text(extent)} pixels, not of "
+                            f"--annotation-size {frame.size}: give listed")  # fmt: skip
+        extent = frame.extent
+    if frame.size is None and extent not in (None, SHARES, framed):
+        if stored == size or extent not in (size, stored):
+            raise BadSample(
+                f"its annotations are for an image of {_text(extent)} pixels, and it has "
+                f"{_text(size)}: give --annotation-size {_text(extent)} if images are smaller "
+                "copies of what was annotated"
+            )
+        if frame.turn is None:
+            raise BadSample(
+                f"its annotations are for an image of {_text(stored)} pixels, as it is stored, and "
+                f"its EXIF orientation makes it {_text(size)}: give --boxes-frame stored, or "
+                "displayed if boxes are for the upright image all the same"
+            )
+        extent = framed
+    value = measured_on(value._replace(extent=extent), framed)
+    for each in value.items:
+        if each.rle is not None and (each.rle.width, each.rle.height) != framed:
+            own = _text((each.rle.width, each.rle.height))
+            raise BadSample(f"has a mask of {own} pixels for an object, but {_text(framed)} itself")
+    return turned(value, turn) if frame.turn == "stored" and turn != 1 else value
+
+
+def _text(extent: Extent | None) -> str:
+    width, height = extent or SHARES
+    return f"{width:g}x{height:g}"
 
 
 def _may_be_turned(data: bytes) -> bool:

@@ -27,6 +27,7 @@ FACTS = {
     "image_files": "Whether the source is files of images, in directories or archives.",
     "labeled": "Whether samples of the source have labels.",
     "tfrecords": "Whether the source is TFRecord shards.",
+    "annotated": "Whether the source has annotations beside its images.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
     "carried": "Whether shards have the names that they have in the source.",
@@ -95,7 +96,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
-    "--pair --annotations --sides-from",
+    "--pair --annotations --annotation-format --unlisted --voc-origin --sides-from",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -128,8 +129,14 @@ split: --root needs is_list
     SOURCE is not a directory or an archive of image files; leave it out
 --image-field --label-field --schema --look excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
---classes --label-type needs labeled
+--classes needs labeled annotated
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
+--label-type needs labeled
+    the samples of SOURCE have no labels; give --list or --labels, or leave it out
+--annotation-format needs --annotations
+    it tells how these are written: give --annotations PATH, or leave it out
+--annotation-size --boxes-frame --unlisted --voc-origin needs annotated
+    SOURCE has no annotations that it could be about; leave it out
 --duplicates needs rows
     no list and no table names the samples; give --list or --labels, or leave it out
 --class-order excludes --classes

@@ -25,11 +25,11 @@ from dsprep.images.transform import (
     FACTS_OF,
     Encoded,
     Transform,
-    is_turned,
     make_check,
+    orientation_in,
     require_readable,
 )
-from dsprep.moving import make_mover
+from dsprep.moving import AS_SHOWN, MIN_VISIBLE, Frame, make_mover
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
@@ -47,6 +47,7 @@ class Images:
     check: str | None = None
     max_pixels: int = DEFAULT_MAX_PIXELS  # the most pixels that an image may have
     keep_fields: frozenset[str] = frozenset()  # fields that do not depend on the image's geometry
+    frame: Frame = AS_SHOWN  # which picture of each image was annotated
 
     def __post_init__(self) -> None:
         if IMAGE in self.keep_fields:
@@ -116,7 +117,8 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     make_image = image_maker(pipeline)
     typed = pipeline.layout.schema is not None
     images = pipeline.images
-    move = make_mover(pipeline.schema, images.transform, images.max_pixels) if typed else None
+    geometry = (images.transform, images.max_pixels, MIN_VISIBLE, images.frame)
+    move = make_mover(pipeline.schema, *geometry) if typed else None
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
     layout = pipeline.layout
@@ -380,7 +382,7 @@ def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | N
         if fields and transform.moves:
             where = f"as in the sample {sample.key!r}"
             raise geometry_error(transform.moving_option, dict.fromkeys(fields, where))
-        if not fields or not is_turned(data):
+        if not fields or orientation_in(data) == 1:
             return None
         return BadSample(
             f"its EXIF orientation turns the image, but not {', '.join(fields)}, which may depend "

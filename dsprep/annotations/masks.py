@@ -42,3 +42,13 @@ def moved_mask(mask: Image, move: Move) -> Image:
     if move.scaled != move.size:
         mask = mask.resize(move.scaled, Resampling.NEAREST)
     return mask if move.window == (0, 0, *move.scaled) else mask.crop(move.window)
+
+
+def turned_mask(mask: Image, across: bool, down: bool, swaps: bool) -> Image:
+    """Mirror a mask from left to right, from top to bottom, then swap its axes."""
+    from PIL.Image import Transpose
+
+    turns = (across, Transpose.FLIP_LEFT_RIGHT), (down, Transpose.FLIP_TOP_BOTTOM)
+    for applies, turn in (*turns, (swaps, Transpose.TRANSPOSE)):
+        mask = mask.transpose(turn) if applies else mask
+    return mask

@@ -402,11 +402,11 @@ class Transform:
         )
 
 
-def is_turned(data: bytes) -> bool:
-    """Return whether an EXIF orientation says that a transform has to turn the image."""
+def orientation_in(data: bytes) -> int:
+    """Return the EXIF orientation of an image, 1 to 8; 1 is upright."""
     header = read_header(data)
     with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
-        return orientation_of(open_image(data, header, header.width * header.height)) != 1
+        return orientation_of(open_image(data, header, header.width * header.height))
 
 
 # Pixels of a decoded image: colors, number, and which way is up

@@ -12,6 +12,7 @@ from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
+from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
@@ -69,6 +70,7 @@ class Job:
         rare = {
             "fields": self.source.choice.options(),
             "keep_fields": sorted(images.keep_fields),
+            "frame": {name: value for name, value in images.frame._asdict().items() if value},
             "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "copies": self.copies,
@@ -114,7 +116,8 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
 def images_of(options: ImageOptions) -> Images:
     """Return what the options say of images."""
     most = DEFAULT_MAX_PIXELS if options.max_pixels is None else options.max_pixels
-    return Images(options.transform, options.check, most, frozenset(options.keep_fields))
+    frame = Frame(options.annotation_size, options.boxes_frame)
+    return Images(options.transform, options.check, most, frozenset(options.keep_fields), frame)
 
 
 def resolve_defaults(job: Job, catalog: Catalog) -> Job:
@@ -148,6 +151,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         carried=size.by_file,
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
+        annotated=catalog.annotated is not None,
         image_files=not reader.reads_samples or catalog.annotated is not None,
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,

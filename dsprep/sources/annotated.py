@@ -1,7 +1,8 @@
 """Images with annotations beside them: which belong together, and how a worker reads them.
 
-A catalog has a number for the annotations of each image; :class:`Annotations` finds them by it. Its
-kinds are in modules of their own, each with the function that scans what one tool writes.
+The annotations of an image have a number in the catalog, and a place: where they lie. Rows that go
+to a worker carry the places of their images only. The kinds of :class:`Annotations` are in modules
+of their own, each with the function that scans what one tool writes.
 """
 
 from __future__ import annotations
@@ -9,28 +10,33 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import unquote
 
 from dsprep.annotations.objects import Objects
-from dsprep.errors import BadSample, SourceError
+from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
+from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
+    from dsprep.sources.files import Files
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
 OBJECTS = "objects"  # the name of the field
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/", re.IGNORECASE)
+_HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 _NONE = -1  # the number of an image without annotations
+_SHOWN = 3  # examples in a message
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,37 @@ class Annotations(ABC):
     """The annotations of the images of a source. Plain data: it is pickled for the workers."""
 
     @abstractmethod
-    def objects(self, number: int) -> Objects:
-        """Return the objects of an image; a ValueError or an OSError says why there are none."""
+    def objects(self, place: Any) -> Objects:
+        """Return the objects at a place; a ValueError or an OSError says why there are none."""
+
+    def opened(self) -> AbstractContextManager[Callable[[Any], Objects]]:
+        """Return :meth:`objects`, as a context in which files may stay open."""
+        return nullcontext(self.objects)
+
+
+@dataclass(frozen=True)
+class Texts(Annotations):
+    """Annotations of which each image has a file: a place is its path below a root, and size."""
+
+    root: str
+
+    @abstractmethod
+    def parse(self, data: bytes) -> Objects:
+        """Return the objects that a file tells."""
+
+    @abstractmethod
+    def look(self, data: bytes) -> tuple[int, Collection[Any], Mapping[str, int]]:
+        """Return how many objects a file tells, their classes, and counts of what else is there."""
+
+    def data(self, place: tuple[str, int]) -> bytes:
+        path, size = place
+        found = read_sized(f"{self.root.rstrip('/')}/{path}", size)
+        if found is None:
+            raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
+        return found
+
+    def objects(self, place: tuple[str, int]) -> Objects:
+        return self.parse(self.data(place))
 
 
 @dataclass(frozen=True)
@@ -53,20 +88,21 @@ class AnnotatedReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
-        for id, path, number, found in places:
-            if not isinstance(found, bytes):
-                yield found
-                continue
-            try:
-                objects = self.annotations.objects(number) if number != _NONE else Objects()
-            except (ValueError, TypeError, KeyError, RecursionError) as error:
-                yield BadSample(f"its annotations: {error}")
-                continue
-            except OSError as error:
-                yield BadSample(f"its annotations cannot be read ({error.strerror})")
-                continue
-            fields = {"image": found, OBJECTS: objects}
-            yield self.typed(Sample(key_of(path), fields, id, path, "image"))
+        with self.annotations.opened() as objects_at:
+            for id, path, place, found in places:
+                if not isinstance(found, bytes):
+                    yield found
+                    continue
+                try:
+                    objects = Objects() if place is None else objects_at(place)
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    yield BadSample(f"its annotations: {error}")
+                    continue
+                except OSError as error:
+                    yield BadSample(f"its annotations cannot be read ({error.strerror})")
+                    continue
+                fields = {"image": found, OBJECTS: objects}
+                yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
     def spools(self) -> Sequence[int]:
         return self.images.spools()
@@ -91,32 +127,48 @@ class Scan(NamedTuple):
     where: str  # the file or directory that was scanned, for messages
     findings: Sequence[Finding] = ()
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
+    places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
+    sides: Sequence[str] = ()  # the side of each image; empty if there are none
+    read: Collection[str] = ()  # the files below the root that were read
 
 
-def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
-    """Make the catalog of the images that annotations are for."""
-    import polars as pl
-
-    from dsprep.catalog import Annotated, Catalog
+def list_images(source: Source, run_all: RunAll) -> Files:
+    """List the images of a source, in a directory or in an archive."""
     from dsprep.sources.archive import open_archive
     from dsprep.sources.files import images_of, list_files
-    from dsprep.sources.readers import FileReader
     from dsprep.sources.scan import scan_below
     from dsprep.storage.files import is_dir
 
     if is_dir(source.root):
-        files = list_files(scan_below(source.root, source.suffixes, run_all))
-    else:
-        files = images_of(open_archive(source.root), source).below_top()
+        return list_files(scan_below(source.root, source.suffixes, run_all))
+    return images_of(open_archive(source.root), source).below_top()
+
+
+def catalog_of(source: Source, scan: Scan, files: Files) -> Found:
+    """Make the catalog of the images that annotations are for."""
+    import polars as pl
+
+    from dsprep.catalog import Annotated, Catalog
+    from dsprep.sources.names import in_order
+    from dsprep.sources.readers import FileReader
+
+    keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
     table = files.table.sort("path")
     numbers, missing = matched(scan, table["path"].to_list())
     table = table.with_columns(annotation=pl.Series(numbers, dtype=pl.Int64))
-    findings = [*files.findings, *scan.findings]
+    findings = [found for found in files.findings if found.path not in scan.read]
+    findings += scan.findings
     findings += [
         Finding("missing", name, f"named in {posixpath.basename(scan.where)}") for name in missing
     ]
     unlisted = table.filter(pl.col("annotation") == _NONE)
-    if not scan.keeps_unlisted:
+    if scan.sides and source.unlisted == "keep" and not unlisted.is_empty():
+        count = format_count(unlisted.height, "image")
+        raise OptionError(
+            f"--unlisted keep: {count} that annotations do not name, such as "
+            f"{unlisted['path'][0]}, would be of no side"
+        )
+    if scan.sides or not keeps:
         findings += [Finding("unlisted", path) for path in unlisted["path"].to_list()]
         table = table.filter(pl.col("annotation") != _NONE)
     if table.is_empty():
@@ -126,6 +178,13 @@ def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
             if scan.names
             else f"{scan.where}: names no images"
         )
+    sides = in_order(filter(None, set(scan.sides)))
+    if scan.sides:
+        side = pl.Series("side", scan.sides, pl.String).gather(table["annotation"])
+        known = side.is_in(sides)
+        findings += [Finding("unlisted", path) for path in table.filter(~known)["path"].to_list()]
+        side = side.replace_strict(sides, range(len(sides)), default=_NONE, return_dtype=pl.Int64)
+        table = table.with_columns(side).filter(known)
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
     objects = Field(
         OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), "annotations", ids=scan.ids
@@ -140,52 +199,161 @@ def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
     catalog = Catalog(
         *(table, source.root, None, reader, schema),
         schema_known=True,
-        annotated=Annotated(sizes, scan.digest),
+        annotated=Annotated(sizes, scan.digest, scan.places),
+        sides=sides,
     )
     return catalog, sorted(findings, key=lambda found: found.path)
 
 
-def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the number of the annotations of each image, and the names of images not there.
+# Which image a name means
 
-    A name is a path below the root; else it means the one image whose path ends with it; else the
-    one with its stem.
-    """
+
+def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the number of the annotations of each image, and the names of images not there."""
     taken: dict[str, int] = {}
-    missing = []
-    at = {path: path for path in paths}
-    by_name = _unique((posixpath.basename(path), path) for path in paths)
-    by_stem = _unique((posixpath.basename(path).rpartition(".")[0], path) for path in paths)
-    ambiguous: list[str] = []
+    loose, missing, ambiguous, twice = [], [], [], []
+    known = frozenset(paths)
     for number, name in enumerate(scan.names):
-        plain = plain_name(name)
-        base = posixpath.basename(plain)
-        found = at.get(plain)
-        for known, key in ((by_name, base), (by_name, _UPLOADED.sub("", base, 1)), (by_stem, base)):
-            if found is None and key in known:
-                found = known[key]
-                ambiguous += [name] if found is None else []
-        if found is None:
-            missing.append(name)
-        elif taken.setdefault(found, number) != number:
-            other = scan.names[taken[found]]
-            raise SourceError(f"{scan.where}: {name!r} and {other!r} would both be {found}")
+        name = name if name in known else plain_name(name)
+        if name not in known:
+            loose.append((number, name))
+        elif taken.setdefault(name, number) != number:
+            twice.append((number, name))
+    exact = frozenset(taken)
+    names = Names(paths) if loose else None
+    for number, name in loose:
+        assert names is not None
+        found = names.find(name)
+        path = found[0] if found else ""
+        if len(found) > 1:
+            ambiguous.append(scan.names[number])
+        elif not found or path in exact:
+            missing.append(scan.names[number])
+        elif taken.setdefault(path, number) != number:
+            twice.append((number, path))
     if ambiguous:
         raise SourceError(
             f"{scan.where}: {format_count(len(ambiguous), 'name')} may mean several images, "
             f"{format_some(ambiguous)}: give the directory that its paths start from as SOURCE"
         )
+    if twice:
+        said = (f"{scan.names[taken[path]]!r} and {scan.names[at]!r} {path}" for at, path in twice)
+        raise SourceError(
+            f"{scan.where}: {format_count(len(twice), 'image')} would be named twice: "
+            f"{some_lines(said, len(twice))}"
+        )
     return [taken.get(path, _NONE) for path in paths], missing
+
+
+class Names:
+    """Finds images by what annotations call them."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._by_base: dict[str, list[str]] = {}
+        self._by_stem: dict[str, list[str]] = {}
+        for path in paths:
+            base = path.rpartition("/")[2]
+            self._by_base.setdefault(base, []).append(path)
+            self._by_stem.setdefault(base.rpartition(".")[0], []).append(path)
+
+    def find(self, name: str) -> Sequence[str]:
+        """Return the image that a name means; several, if it may mean any of them.
+
+        Of the images with its base name, or with this as a stem, these are the ones that have the
+        most directories at the end of their paths in common with it.
+        """
+        directory, _, base = name.rpartition("/")
+        names = (base, _UPLOADED.sub("", base, count=1))
+        own = (self._by_base.get(name) for name in names)
+        found = next(filter(None, own), self._by_stem.get(base, []))
+        if len(found) < 2:
+            return found
+        shared = [_shared(directory, path.rpartition("/")[0]) for path in found]
+        return [path for path, count in zip(found, shared, strict=True) if count == max(shared)]
+
+
+def _shared(one: str, two: str) -> int:
+    """Return how many directories at the ends of two paths are the same."""
+    pairs = zip(reversed(one.split("/")), reversed(two.split("/")), strict=False)
+    return next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), 1_000_000)
 
 
 def plain_name(name: str) -> str:
     """Return what annotations call an image as a path."""
-    return posixpath.normpath(_URL.sub("", name, count=1).replace("\\", "/")).lstrip("/")
+    path = _HEAD.sub("", name, count=1)
+    if path != name:  # a URL
+        path = unquote(path.partition("?")[0])
+    return posixpath.normpath(path.replace("\\", "/")).lstrip("/")
 
 
-def _unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str | None]:
-    """Return values by keys; None for those that several have."""
-    found: dict[str, str | None] = {}
-    for key, value in pairs:
-        found[key] = None if key in found else value
-    return found
+# Files of annotations, of which each image has one
+
+
+class Looked(NamedTuple):
+    """What is in files of annotations, by their order."""
+
+    counts: Sequence[int]  # how many objects each tells
+    digest: str
+    classes: Collection[Any]  # those that objects have
+    facts: Mapping[str, int]  # what else is there, and how often
+
+
+_AT_ONCE = 512  # files that a worker looks at in a call
+
+
+def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunAll) -> Looked:
+    """Read the files of annotations; refuse them if any is damaged."""
+    import hashlib
+    from collections import Counter
+
+    starts = range(0, len(places), _AT_ONCE)
+    tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
+    counts, classes, facts = list[int](), set[Any](), Counter[str]()
+    sha, problems = hashlib.sha256(), list[str]()
+    for found in run_all(look_at_some, tasks):
+        counts += found[0]
+        sha.update(found[1])
+        classes |= found[2]
+        facts.update(found[3])
+        problems += found[4]
+    if problems:
+        raise SourceError(
+            f"{annotations.root}: {format_count(len(problems), 'file')} of annotations cannot be "
+            f"read: {some_lines(problems, len(problems))}"
+        )
+    return Looked(counts, sha.hexdigest(), classes, facts)
+
+
+def look_at_some(
+    task: tuple[Texts, Sequence[tuple[str, int]]],
+) -> tuple[list[int], bytes, set[Any], dict[str, int], list[str]]:
+    """Read some files of annotations, in a worker."""
+    import hashlib
+
+    annotations, places = task
+    sha = hashlib.sha256()
+    counts, classes, facts, problems = list[int](), set[Any](), dict[str, int](), list[str]()
+    for path, size in places:
+        try:
+            data = annotations.data((path, size))
+            count, named, told = annotations.look(data)
+        except ValueError as error:
+            problems.append(f"{path}: {error}")
+            continue
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+            continue
+        sha.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), size))
+        sha.update(data)
+        counts.append(count)
+        classes.update(named)
+        for what, number in told.items():
+            facts[what] = facts.get(what, 0) + number
+    return counts, sha.digest(), classes, facts, problems
+
+
+def some_lines(lines: Iterable[str], count: int) -> str:
+    """Return the first few lines, indented, and how many more there are."""
+    shown = [f"\n  {line}" for line, _ in zip(lines, range(_SHOWN), strict=False)]
+    shown += [f"\n  and {count - _SHOWN:,} more"] if count > _SHOWN else []
+    return "".join(shown)

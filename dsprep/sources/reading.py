@@ -250,13 +250,15 @@ def _require_alone(source: Source) -> None:
 
 
 def _annotated(source: Source, run_all: RunAll) -> Found | None:
+    """Read images with the annotations that a user names."""
     if not source.annotations:
         return None
-    from dsprep.sources.annotated import catalog_of
-    from dsprep.sources.coco import scan_coco
+    from dsprep.sources.annotated import catalog_of, list_images
+    from dsprep.sources.recognized import named_scan
 
     _require_alone(source)
-    return catalog_of(source, scan_coco(source.annotations), run_all)
+    files = list_images(source, run_all)
+    return catalog_of(source, named_scan(source, files, run_all), files)
 
 
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
@@ -451,6 +453,12 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
     files = images_of(archive, source) if archive else None
     if scans is not None:
         files = list_files(scans)
+    if files is not None and source.kind is None and not source.chooses:
+        from dsprep.sources.annotated import catalog_of
+        from dsprep.sources.recognized import recognized_scan
+
+        if scan := recognized_scan(source, files, run_all):
+            return catalog_of(source, scan, files)
     return read_tree(source, files, run_all)
 
 
