@@ -39,7 +39,7 @@ class Frame(NamedTuple):
         """The size of all images that were annotated; None if it is not given, or is listed."""
         if self.size in (None, "listed"):
             return None
-        width, _, height = str(self.size).lower().partition("x")
+        width, _, height = str(self.size).partition("x")
         return float(width), float(height)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,10 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
 def images_of(options: ImageOptions) -> Images:
     """Return what the options say of images."""
     most = DEFAULT_MAX_PIXELS if options.max_pixels is None else options.max_pixels
-    frame = Frame(options.annotation_size, options.boxes_frame)
+    size = options.annotation_size
+    if size not in (None, "listed") and re.fullmatch(r"[1-9]\d{0,8}x[1-9]\d{0,8}", size) is None:
+        raise OptionError(f"--annotation-size {size}: give WxH, such as 1024x768, or listed")
+    frame = Frame(size, options.boxes_frame)
     return Images(options.transform, options.check, most, frozenset(options.keep_fields), frame)
 
 

@@ -111,6 +111,8 @@ class Source(SourceOptions, ClassOptions):
             raise OptionError("--label-type float: numbers have no classes; leave out --classes")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
+        if self.voc_origin not in (None, 0, 1):
+            raise OptionError(f"--voc-origin {self.voc_origin}: the first pixel is 0 or 1")
 
 
 def choice_of(options: FieldOptions) -> Choice:

@@ -51,6 +51,7 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
         names = " and ".join(sorted(_WORDS[kind] for kind in kinds))
         raise OptionError(f"--annotations: are of {names}: give those of one of them")
     (kind,) = kinds
+    _require_voc(source, kind)
     if kind == "coco":
         named = [found for path in source.annotations for found in _json_files(path)]
         return _scan_coco(source, files, named)
@@ -89,6 +90,8 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
             f"{root}: has annotations of {said}: name those to take with --annotations PATH, or "
             "give --from images to pack the images alone"
         )
+    for kind in signs:
+        _require_voc(source, kind)
     if "coco" in signs:
         named = [os.path.join(root, path) for path in others if _COCO.search(path)]
         return _scan_coco(source, files, sorted(named))
@@ -101,6 +104,13 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
         return scan_yolo(source, files, own[0] if own else None, root, run_all)
     _require_alone(root, files)
     return None
+
+
+def _require_voc(source: Source, kind: str) -> None:
+    if source.voc_origin is not None and kind != "voc":
+        raise OptionError(
+            f"--voc-origin {source.voc_origin} has no effect: annotations are {_WORDS[kind]}'s"
+        )
 
 
 def _others(files: Files) -> frozenset[str]:

@@ -78,6 +78,11 @@ def scan_yolo(
     if names is None:
         names, names_file = _listed_names(below, texts, files)
     of_image = _texts_of(images, source.root, below, texts, names_file)
+    if not of_image:
+        raise SourceError(
+            f"{config or below}: not one of the {format_count(len(images), 'image')} has a text "
+            "with its objects"
+        )
     _require_apart(of_image, below)
     chosen = [path for path in images if path in sides] if sides else images
     if source.unlisted == "drop":
