@@ -47,8 +47,8 @@ LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.
 class Annotated(NamedTuple):
     """The annotations of images, without their content."""
 
-    # by the numbers in the column `annotation`: `objects`, how many there are, and `texts`, the
-    # bytes that tell them; the last row is for -1, the number of images without any
+    # by the numbers in the column `annotation`: `objects`, how many there are; `texts`, the bytes
+    # that tell them; and, if there are masks, `masks`, the bytes of each
     sizes: pl.DataFrame
     digest: str  # of their content
 

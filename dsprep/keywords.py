@@ -187,6 +187,21 @@ class SourceOptions(Options):
         default=(),
         metavar="PATH",
     )
+    masks: AnyPath | None = _source(
+        "Take masks from DIR: PNG whose pixels are class numbers, 255 for none, with the names of "
+        "the images; a.jpg has a.png or a_mask.png.",
+        metavar="DIR",
+    )
+    mask_classes: AnyPath | None = _rare_source(
+        "Names of the classes in --masks, one a line, from number 0.", metavar="FILE"
+    )
+    mask_colors: AnyPath | None = _rare_source(
+        "Colors of the classes in --masks, one a line, from number 0: #ff0000, or 255 0 0.",
+        metavar="FILE",
+    )
+    mask_values: Mapping[str, str] | None = _rare_source(
+        "Class number of pixels in --masks that have another value: 255=1.", metavar="VALUE=NUMBER"
+    )
     sides_from: int | None = _rare_source(
         "Take the directory at this depth below SOURCE for the side of its images, as in "
         "train/cat/1.jpg for 1. Each side becomes shards of its own: train-000000.tar.",

@@ -95,7 +95,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
-    "--pair --annotations --sides-from",
+    "--pair --annotations --sides-from --masks --mask-classes --mask-colors --mask-values",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -112,6 +112,8 @@ _RULES = """
     it names a column of a table; give the table with --labels
 --label-column needs --labels
     it names a column of a table; give the table with --labels
+--mask-classes --mask-colors --mask-values needs --masks
+    it tells what the pixels of masks mean; give --masks DIR
 --label-separator needs --labels
     it tells how labels are written in a table; give --labels FILE
 lst append: --label-column excludes --label

@@ -9,9 +9,12 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, SourceError
@@ -20,6 +23,7 @@ from dsprep.formats.folder import Folder
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
+from dsprep.sources.masks import Masks, find_masks, mask_names
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -27,9 +31,10 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
-OBJECTS = "objects"  # the name of the field
+OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
+_SIZES = ("objects", "texts")
 _NONE = -1  # the number of an image without annotations
 
 
@@ -49,7 +54,9 @@ class AnnotatedReader(Reader):
     reads_samples: ClassVar[bool] = True
     table: ClassVar = Folder()
     images: Reader  # reads the images alone
-    annotations: Annotations
+    annotations: Annotations | None = None
+    masks: Masks | None = None
+    numbers: array[int] = field(default_factory=partial(array, "q"))  # those of annotations by row
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
@@ -57,15 +64,22 @@ class AnnotatedReader(Reader):
             if not isinstance(found, bytes):
                 yield found
                 continue
+            fields: dict[str, Any] = {"image": found}
             try:
-                objects = self.annotations.objects(number) if number != _NONE else Objects()
+                if self.annotations is not None:
+                    own = self.numbers[number]
+                    fields[OBJECTS] = self.annotations.objects(own) if own >= 0 else Objects()
+                if self.masks is not None and (mask := self.masks.mask(number)) is not None:
+                    fields[MASK] = mask
+            except BadSample as error:
+                yield error
+                continue
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 yield BadSample(f"its annotations: {error}")
                 continue
             except OSError as error:
                 yield BadSample(f"its annotations cannot be read ({error.strerror})")
                 continue
-            fields = {"image": found, OBJECTS: objects}
             yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
     def spools(self) -> Sequence[int]:
@@ -93,13 +107,13 @@ class Scan(NamedTuple):
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
 
 
-def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
-    """Make the catalog of the images that annotations are for."""
+def catalog_of(source: Source, scan: Scan | None, run_all: RunAll) -> Found:
+    """Make the catalog of images with annotations, with masks, or with both."""
     import polars as pl
 
-    from dsprep.catalog import Annotated, Catalog
+    from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
     from dsprep.sources.archive import open_archive
-    from dsprep.sources.files import images_of, list_files
+    from dsprep.sources.files import FILES, images_of, list_files
     from dsprep.sources.readers import FileReader
     from dsprep.sources.scan import scan_below
     from dsprep.storage.files import is_dir
@@ -109,38 +123,51 @@ def catalog_of(source: Source, scan: Scan, run_all: RunAll) -> Found:
     else:
         files = images_of(open_archive(source.root), source).below_top()
     table = files.table.sort("path")
-    numbers, missing = matched(scan, table["path"].to_list())
-    table = table.with_columns(annotation=pl.Series(numbers, dtype=pl.Int64))
-    findings = [*files.findings, *scan.findings]
-    findings += [
-        Finding("missing", name, f"named in {posixpath.basename(scan.where)}") for name in missing
-    ]
-    unlisted = table.filter(pl.col("annotation") == _NONE)
-    if not scan.keeps_unlisted:
-        findings += [Finding("unlisted", path) for path in unlisted["path"].to_list()]
-        table = table.filter(pl.col("annotation") != _NONE)
-    if table.is_empty():
-        raise SourceError(
-            f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it names "
-            f"lies below {source.root}, {scan.names[0]!r} for one"
-            if scan.names
-            else f"{scan.where}: names no images"
+    paths, findings = table["path"].to_list(), [*files.findings]
+    numbers, fields = [_NONE] * len(paths), [Field("image", "image", places=(("image",),))]
+    if scan is not None:
+        numbers, missing = matched(scan, paths)
+        detail = f"named in {posixpath.basename(scan.where)}"
+        findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
+        places = ((OBJECTS,),)
+        fields.append(Field(OBJECTS, "objects", False, scan.classes, places, ids=scan.ids))
+    table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
+    if scan is not None and not scan.keeps_unlisted:
+        listed = pl.Series(numbers) != _NONE
+        findings += [Finding("unlisted", path) for path in table.filter(~listed)["path"].to_list()]
+        table = table.filter(listed)
+        if table.is_empty():
+            raise SourceError(
+                f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it "
+                f"names lies below {source.root}, {scan.names[0]!r} for one"
+                if scan.names
+                else f"{scan.where}: names no images"
+            )
+    masks = None
+    if source.masks is not None:
+        masks = find_masks(source, paths, run_all)
+        lacks = not all(map(masks.paths.__getitem__, table["annotation"]))
+        fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
+    fields = [replace(each, told="the files") for each in fields]
+    columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
+    table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
+    annotations = scan.annotations if scan else None
+    images = files.reader or FileReader(source.root)
+    reader = AnnotatedReader(images, annotations, masks, array("q", numbers))
+    sizes = pl.DataFrame({"objects": [0], "texts": [0]}, schema=dict.fromkeys(_SIZES, pl.Int64))
+    if scan is not None:
+        sizes = pl.DataFrame(
+            {"objects": [*scan.counts, 0], "texts": [*scan.texts, 0]}, schema=sizes.schema
         )
-    table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
-    objects = Field(
-        OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), "annotations", ids=scan.ids
-    )
-    image = Field("image", "image", False, (), (("image",),), "the files")
-    reader = AnnotatedReader(files.reader or FileReader(source.root), scan.annotations)
-    sizes = pl.DataFrame(
-        {"objects": [*scan.counts, 0], "texts": [*scan.texts, 0]},
-        schema={"objects": pl.Int64, "texts": pl.Int64},
-    )
-    schema = Schema((image, objects), "image", format=reader.table.name)
+    sizes = sizes[[number % sizes.height for number in numbers]]
+    digest = sha256((scan.digest if scan else "").encode())
+    if masks is not None:
+        sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))
+        digest.update(masks.digest())
     catalog = Catalog(
-        *(table, source.root, None, reader, schema),
+        *(table, source.root, None, reader, Schema(tuple(fields), "image", format="folder")),
         schema_known=True,
-        annotated=Annotated(sizes, scan.digest),
+        annotated=Annotated(sizes, digest.hexdigest()),
     )
     return catalog, sorted(findings, key=lambda found: found.path)
 

@@ -250,13 +250,14 @@ def _require_alone(source: Source) -> None:
 
 
 def _annotated(source: Source, run_all: RunAll) -> Found | None:
-    if not source.annotations:
+    if not source.annotations and source.masks is None:
         return None
     from dsprep.sources.annotated import catalog_of
     from dsprep.sources.coco import scan_coco
 
     _require_alone(source)
-    return catalog_of(source, scan_coco(source.annotations), run_all)
+    scan = scan_coco(source.annotations) if source.annotations else None
+    return catalog_of(source, scan, run_all)
 
 
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
