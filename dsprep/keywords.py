@@ -187,6 +187,23 @@ class SourceOptions(Options):
         default=(),
         metavar="PATH",
     )
+    box: str | None = _rare_source(
+        "What the columns of a box in --annotations mean, if their names do not tell: xywh, xyxy "
+        "or cxcywh; with :normalized, shares of the width and height of images.",
+        metavar="KIND",
+    )
+    box_columns: Sequence[str] = _rare_source(
+        "The columns of a box: four, or one that holds four numbers.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    no_object: str | None = _rare_source(
+        "The class in --annotations that says that an image has no object, such as 'No finding'.",
+        metavar="NAME",
+    )
+    class_names_file: AnyPath | None = _rare_source(
+        "Names of the classes in --annotations, a CSV line each: /m/01g317,Person.", metavar="FILE"
+    )
     masks: AnyPath | None = _source(
         "Take masks from DIR: PNG whose pixels are class numbers, 255 for none, with the names of "
         "the images; a.jpg has a.png or a_mask.png.",

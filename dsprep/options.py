@@ -44,6 +44,7 @@ _NAMES = {
     "kind": "--from",
     "kinds": "--kind",
     "list_file": "--list",
+    "class_names_file": "--class-names",
     "label_columns": "--label-column",
     "pairs": "--pair",
     "ratios": "--ratio",
@@ -95,7 +96,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
-    "--pair --annotations --sides-from --masks --mask-classes --mask-colors --mask-values",
+    "--pair --annotations --box --box-columns --no-object --class-names --sides-from "
+    "--masks --mask-classes --mask-colors --mask-values",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -108,10 +110,12 @@ _GROUPS = {
 # [COMMAND, COMMAND:] OPTIONS needs one of these options, facts or conditions | excludes all of them
 #     what is wrong if they do not take effect, and what to do
 _RULES = """
---path-column needs --labels --assign
+--path-column needs --labels --annotations --assign
     it names a column of a table; give the table with --labels
---label-column needs --labels
+--label-column needs --labels --annotations
     it names a column of a table; give the table with --labels
+--box --box-columns --no-object --class-names needs --annotations
+    it tells how a table of boxes is read; give the table with --annotations
 --mask-classes --mask-colors --mask-values needs --masks
     it tells what the pixels of masks mean; give --masks DIR
 --label-separator needs --labels

@@ -23,7 +23,7 @@ from dsprep.formats.folder import Folder
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
-from dsprep.sources.masks import Masks, find_masks, mask_names
+from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class AnnotatedReader(Reader):
     table: ClassVar = Folder()
     images: Reader  # reads the images alone
     annotations: Annotations | None = None
-    masks: Masks | None = None
+    masks: Masks | TableMasks | None = None
     numbers: array[int] = field(default_factory=partial(array, "q"))  # those of annotations by row
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
@@ -69,7 +69,7 @@ class AnnotatedReader(Reader):
                 if self.annotations is not None:
                     own = self.numbers[number]
                     fields[OBJECTS] = self.annotations.objects(own) if own >= 0 else Objects()
-                if self.masks is not None and (mask := self.masks.mask(number)) is not None:
+                if self.masks is not None and (mask := self.masks.mask(number, found)) is not None:
                     fields[MASK] = mask
             except BadSample as error:
                 yield error
@@ -95,7 +95,7 @@ class AnnotatedReader(Reader):
 class Scan(NamedTuple):
     """What a scan of annotations found."""
 
-    annotations: Annotations
+    annotations: Annotations | None  # None if there are masks alone
     names: Sequence[str]  # what each image is called, by number
     counts: Sequence[int]  # how many objects it has
     texts: Sequence[int]  # the bytes that tell them
@@ -104,6 +104,7 @@ class Scan(NamedTuple):
     digest: str  # of everything that was read
     where: str  # the file or directory that was scanned, for messages
     findings: Sequence[Finding] = ()
+    masks: TableMasks | None = None
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
 
 
@@ -129,6 +130,7 @@ def catalog_of(source: Source, scan: Scan | None, run_all: RunAll) -> Found:
         numbers, missing = matched(scan, paths)
         detail = f"named in {posixpath.basename(scan.where)}"
         findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
+    if scan is not None and scan.annotations is not None:
         places = ((OBJECTS,),)
         fields.append(Field(OBJECTS, "objects", False, scan.classes, places, ids=scan.ids))
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
@@ -143,7 +145,10 @@ def catalog_of(source: Source, scan: Scan | None, run_all: RunAll) -> Found:
                 if scan.names
                 else f"{scan.where}: names no images"
             )
-    masks = None
+    masks: Masks | TableMasks | None = None
+    if scan is not None and scan.masks is not None:
+        masks = scan.masks.of(numbers)
+        fields.append(Field(MASK, "mask", False, masks.names, ((MASK,),)))
     if source.masks is not None:
         masks = find_masks(source, paths, run_all)
         lacks = not all(map(masks.paths.__getitem__, table["annotation"]))

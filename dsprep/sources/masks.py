@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dsprep.annotations.masks import IGNORED, Color, numbers_of, png_of, used_in
+from dsprep.annotations.masks import IGNORED, Color, mask_of, numbers_of, png_of, used_in
+from dsprep.annotations.objects import Rle
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.images.header import read_header
 from dsprep.images.transform import load, open_image, pillow
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import read_sized
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -44,7 +45,7 @@ class Masks:
         facts = (self.paths, list(self.sizes), self.colors, self.values)
         return repr(facts).encode()
 
-    def mask(self, number: int) -> bytes | None:
+    def mask(self, number: int, image: bytes = b"") -> bytes | None:
         """Return the mask of an image; None if it has none."""
         path = self.paths[number]
         if not path:
@@ -58,6 +59,55 @@ class Masks:
         if self.colors is None and self.values is None:
             return data
         return png_of(numbers_of(open_mask(data), self.colors, self.values))
+
+
+@dataclass(frozen=True)
+class TableMasks:
+    """Masks that a table has as runs of pixels: from 1, down the columns."""
+
+    runs: tuple[tuple[tuple[int, str], ...], ...]  # of each image: class and runs of its rows
+    names: tuple[str, ...]  # of the classes, by number; the first is what no run has
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The bytes of the text of each."""
+        return [sum(len(text) for _, text in own) for own in self.runs]
+
+    def of(self, numbers: Sequence[int]) -> TableMasks:
+        """Return the masks of images, given the number of each here; -1 has an empty one."""
+        return replace(self, runs=tuple(self.runs[at] if at >= 0 else () for at in numbers))
+
+    def digest(self) -> bytes:
+        """Identify the names; what was read is known already."""
+        return repr(self.names).encode()
+
+    def mask(self, number: int, image: bytes) -> bytes:
+        """Return the mask of an image."""
+        from PIL import Image
+
+        header = read_header(image)
+        mask = Image.new("L", (header.width, header.height))
+        for value, text in self.runs[number]:
+            inside = mask_of(_runs(text, header.width, header.height))
+            mask.paste(value, mask=inside.point([0, *[255] * 255]))
+        return png_of(mask)
+
+
+def _runs(text: str, width: int, height: int) -> Rle:
+    """Return the runs of a cell: start and length of each, in turn."""
+    words = text.split()
+    if len(words) % 2 or not all(word.isascii() and word.isdecimal() for word in words):
+        raise BadSample(f"the runs of its mask are {quoted(text, 40)}: not start and length, …")
+    counts, at = [], 0
+    for start, length in zip(map(int, words[::2]), map(int, words[1::2]), strict=True):
+        if start - 1 < at or start - 1 + length > width * height:
+            raise BadSample(
+                f"the runs of its mask have {start} {length}, which is not behind the one before, "
+                f"or beyond the {width}x{height} pixels of the image"
+            )
+        counts += [start - 1 - at, length]
+        at = start - 1 + length
+    return Rle(height, width, (*counts, width * height - at))
 
 
 def open_mask(data: bytes) -> Image:

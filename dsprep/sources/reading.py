@@ -256,7 +256,14 @@ def _annotated(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.coco import scan_coco
 
     _require_alone(source)
-    scan = scan_coco(source.annotations) if source.annotations else None
+    scan = None
+    if source.annotations and source.annotations[0].lower().endswith((".csv", ".tsv")):
+        from dsprep.sources.boxes import scan_boxes
+
+        (path,) = source.annotations
+        scan = scan_boxes(source, path)
+    elif source.annotations:
+        scan = scan_coco(source.annotations)
     return catalog_of(source, scan, run_all)
 
 
