@@ -13,6 +13,7 @@ from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
+from dsprep.sources.infer import classes_of_objects
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.sources.table import find_columns, parse_cells
@@ -78,6 +79,7 @@ class Samples:
     labeled: bool = True  # whether they have labels; else those of the rows are all 0
     in_folders: bool = False  # whether the directories of the paths are the classes
     table: str | None = None  # the table that they come from, if they do
+    tags: pl.Series | None = None  # the classes of the objects of each, if they have objects
     noticed: Noticed = field(default_factory=Noticed)  # when they were read
 
 
@@ -141,6 +143,9 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
     catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, noticed = listable(catalog, findings)
+    tags, classes = None, catalog.classes
+    if (objects := catalog.settled.schema.objects) is not None:
+        tags, classes = classes_of_objects(catalog, objects.name, pool.map), objects.names
     reader = catalog.reader
     in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
     return Samples(
@@ -149,10 +154,11 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
         sizes=catalog.table["size"],
         root=source.root,
         in_files=in_files,
-        classes=catalog.classes,
+        classes=classes,
         labeled=catalog.label_column is not None,
         in_folders=in_files and not source.chooses,
         table=source.labels,
+        tags=tags,
         noticed=noticed,
     )
 
