@@ -400,8 +400,22 @@ class RunOptions(CommandOptions):
     )
 
 
+_split = partial(option, "Split")
+
+
+class GroupOptions(Options):
+    """What stays on one side of a split."""
+
+    group: str | None = _split(
+        "Keep each group on one side. A group is what a regular expression matches in a path (its "
+        "first parentheses, or the whole match), or a value in a column of --labels.",
+        metavar="REGEX|COLUMN",
+    )
+
+
 class WriteOptions(
     RunOptions,
+    GroupOptions,
     SizeOptions,
     FormatOptions,
     SelectionOptions,
@@ -411,6 +425,11 @@ class WriteOptions(
 ):
     """The options that pack, convert and shard have in common."""
 
+    split: str | None = _split(
+        "Divide the samples into sides with these shares, each with shards of its own: "
+        "train-000000.tar. All have the same classes, each of which is divided by the shares.",
+        metavar="NAME=SHARE[,...]",
+    )
     name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")
     compression: str | None = _shards(
         "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
@@ -474,11 +493,10 @@ class AppendOptions(
     seed: int | None = _seed
 
 
-_split = partial(option, "Split")
 _leaks = partial(option, "Leaks")
 
 
-class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
+class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, SourceOptions):
     """The options of ``split``."""
 
     out: AnyPath = field(kw_only=False)
@@ -491,11 +509,6 @@ class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
     )
     stratify: bool = _split(
         "Divide each class by the ratios (default), or only the whole data set.", default=True
-    )
-    group: str | None = _split(
-        "Keep each group on one side. A group is what a regular expression matches in a path (its "
-        "first parentheses, or the whole match), or a value in a column of --labels.",
-        metavar="REGEX|COLUMN",
     )
     stable: bool = _split(
         "Choose the side of a sample only by the hash of its key or group, so a data set that "

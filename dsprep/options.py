@@ -200,6 +200,10 @@ verify: --max-pixels needs decoding
     it says what copies are; give --leaks report or --leaks together
 --near-distance needs --near
     it says which images look alike; give --near, too
+pack, convert, shard: --group needs --split
+    it says what stays on one side; give --split, too
+convert: --split excludes stream
+    a stream is one shard; leave it out
 split: --stratify excludes --stable
     --stable chooses sides by hashes alone; leave one of them out
 split: --ratio --group --stable --seed --stratify excludes assigned

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
 from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
@@ -143,23 +144,33 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
     catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, noticed = listable(catalog, findings)
+    reader = catalog.reader
+    in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
+    return replace(
+        samples_of(catalog, source.labels, pool),
+        name=source.list_file or source.root,
+        root=source.root,
+        in_files=in_files,
+        in_folders=in_files and not source.chooses,
+        noticed=noticed,
+    )
+
+
+def samples_of(catalog: Catalog, labels: str | None, pool: Pool) -> Samples:
+    """Return the samples of a catalog, whose labels come from a table or from elsewhere."""
     tags, classes = None, catalog.classes
     if (objects := catalog.settled.schema.objects) is not None:
         tags, classes = classes_of_objects(catalog, objects.name, pool.map), objects.names
-    reader = catalog.reader
-    in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
+    named = replace(catalog, table=catalog.table.with_columns(catalog.names().alias("path")))
     return Samples(
-        source.list_file or source.root,
-        rows_of(catalog),
+        catalog.root,
+        rows_of(named),
         sizes=catalog.table["size"],
-        root=source.root,
-        in_files=in_files,
+        root=catalog.root,
         classes=classes,
         labeled=catalog.label_column is not None,
-        in_folders=in_files and not source.chooses,
-        table=source.labels,
+        table=labels,
         tags=tags,
-        noticed=noticed,
     )
 
 
