@@ -47,15 +47,19 @@ LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.
 class Annotated(NamedTuple):
     """The annotations of images, without their content."""
 
-    # by the numbers in the column `annotation`: `objects`, how many there are, and `texts`, the
-    # bytes that tell them; the last row is for -1, the number of images without any
+    # by the numbers in the column `annotation`: `objects`, how many there are; `texts`, the bytes
+    # that tell them; and, if there are masks, `masks`, the bytes of each
     sizes: pl.DataFrame
     digest: str  # of their content
-    places: Sequence[Any] = ()  # where they lie, by number; if empty, readers know it by the number
+    # the number of those of each image in its source, or -1, by the same numbers; and where they
+    # lie, by the number in the source; if that is empty, readers know it by the number
+    numbers: Sequence[int]
+    places: Sequence[Any] = ()
 
-    def place(self, number: int) -> Any:
+    def place(self, number: int) -> tuple[int, Any]:
         """Return what tells a reader the annotations of an image; None if it has none."""
-        return None if number < 0 else self.places[number] if self.places else number
+        own = self.numbers[number]
+        return number, None if own < 0 else self.places[own] if self.places else own
 
 
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema

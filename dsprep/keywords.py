@@ -136,6 +136,7 @@ class Options:
 
 
 _source, _annotations = partial(option, "Source"), partial(option, "Annotations")
+_rare_annotations = partial(_annotations, rare=True)
 _fields = partial(option, "Fields")
 _shards = partial(option, "Shards")
 _samples = partial(option, "Samples")
@@ -154,28 +155,58 @@ class AnnotationOptions(Options):
 
     annotations: Sequence[AnyPath] = _annotations(
         "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
-        "directory of labels of YOLO, a directory of Pascal VOC's XML files. Repeat it for "
-        "several files of COCO. Whole folders of these are recognized without it.",
+        "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file. "
+        "Repeat it for several files of COCO. Whole folders of the first three are recognized "
+        "without it.",
         default=(),
         metavar="PATH",
     )
-    annotation_format: str | None = _annotations(
+    annotation_format: str | None = _rare_annotations(
         "Format of --annotations, if its name does not tell.",
-        choices=("coco", "voc", "yolo"),
-        rare=True,
+        choices=("coco", "csv", "voc", "yolo"),
     )
-    unlisted: str | None = _annotations(
+    unlisted: str | None = _rare_annotations(
         "What to do with images that annotations do not name: keep them as images without objects, "
-        "or leave them out.  [default: keep for YOLO, else drop]",
+        "or leave them out.  [default: keep for YOLO and tables, else drop]",
         choices=("keep", "drop"),
-        rare=True,
     )
-    voc_origin: int | None = _annotations(
+    box: str | None = _rare_annotations(
+        "What the columns of a box in --annotations mean, if their names do not tell: xywh, xyxy "
+        "or cxcywh; with :normalized, shares of the width and height of images.",
+        metavar="KIND",
+    )
+    box_columns: Sequence[str] = _rare_annotations(
+        "The columns of a box: four, or one that holds four numbers.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    no_object: str | None = _rare_annotations(
+        "The class in --annotations that says that an image has no object, such as 'No finding'.",
+        metavar="NAME",
+    )
+    class_names_file: AnyPath | None = _rare_annotations(
+        "Names of the classes in --annotations, a CSV line each: /m/01g317,Person.", metavar="FILE"
+    )
+    masks: AnyPath | None = _annotations(
+        "Take masks from DIR: PNG whose pixels are class numbers, 255 for none, with the names of "
+        "the images; a.jpg has a.png or a_mask.png.",
+        metavar="DIR",
+    )
+    mask_classes: AnyPath | None = _rare_annotations(
+        "Names of the classes in --masks, one a line, from number 0.", metavar="FILE"
+    )
+    mask_colors: AnyPath | None = _rare_annotations(
+        "Colors of the classes in --masks, one a line, from number 0: #ff0000, or 255 0 0.",
+        metavar="FILE",
+    )
+    mask_values: Mapping[str, str] | None = _rare_annotations(
+        "Class number of pixels in --masks that have another value: 255=1.", metavar="VALUE=NUMBER"
+    )
+    voc_origin: int | None = _rare_annotations(
         "The number of the first pixel in Pascal VOC's boxes: 0 or 1.  [default: 0 if a coordinate "
         "is 0, else 1]",
         metavar="0|1",
         least=0,
-        rare=True,
     )
 
 
@@ -321,17 +352,15 @@ class ImageOptions(KeepOptions):
     max_pixels: int | None = _rare_samples(
         "Reject images with more pixels, such as decompression bombs.  [default: 178956970]"
     )
-    annotation_size: str | None = _annotations(
+    annotation_size: str | None = _rare_annotations(
         "Size of the images that were annotated, if those of SOURCE are smaller copies; listed "
         "takes the size that the annotations tell for each image.",
         metavar="WxH|listed",
-        rare=True,
     )
-    boxes_frame: str | None = _annotations(
+    boxes_frame: str | None = _rare_annotations(
         "Whether annotations are for images as they are displayed, upright, or as they are stored, "
         "before their EXIF orientation turns them.  [default: displayed]",
         choices=("displayed", "stored"),
-        rare=True,
     )
     metadata: bool = _rare_shards(
         "Add a .json with class, filename, width and height to each WebDataset sample.",
@@ -404,8 +433,22 @@ class RunOptions(CommandOptions):
     )
 
 
+_split = partial(option, "Split")
+
+
+class GroupOptions(Options):
+    """What stays on one side of a split."""
+
+    group: str | None = _split(
+        "Keep each group on one side. A group is what a regular expression matches in a path (its "
+        "first parentheses, or the whole match), or a value in a column of --labels.",
+        metavar="REGEX|COLUMN",
+    )
+
+
 class WriteOptions(
     RunOptions,
+    GroupOptions,
     SizeOptions,
     FormatOptions,
     SelectionOptions,
@@ -415,6 +458,11 @@ class WriteOptions(
 ):
     """The options that pack, convert and shard have in common."""
 
+    split: str | None = _split(
+        "Divide the samples into sides with these shares, each with shards of its own: "
+        "train-000000.tar. All have the same classes, each of which is divided by the shares.",
+        metavar="NAME=SHARE[,...]",
+    )
     name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")
     compression: str | None = _shards(
         "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
@@ -478,11 +526,10 @@ class AppendOptions(
     seed: int | None = _seed
 
 
-_split = partial(option, "Split")
 _leaks = partial(option, "Leaks")
 
 
-class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
+class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, SourceOptions):
     """The options of ``split``."""
 
     out: AnyPath = field(kw_only=False)
@@ -495,11 +542,6 @@ class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
     )
     stratify: bool = _split(
         "Divide each class by the ratios (default), or only the whole data set.", default=True
-    )
-    group: str | None = _split(
-        "Keep each group on one side. A group is what a regular expression matches in a path (its "
-        "first parentheses, or the whole match), or a value in a column of --labels.",
-        metavar="REGEX|COLUMN",
     )
     stable: bool = _split(
         "Choose the side of a sample only by the hash of its key or group, so a data set that "

@@ -12,11 +12,14 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from dsprep.annotations.geometry import Move, measured_on, moved, turned
+from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, used_in
 from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
-from dsprep.images.transform import Encoded, Transform, orientation_in
+from dsprep.images.header import read_header
+from dsprep.images.transform import Encoded, Transform, load, open_image, orientation_in, pillow
 from dsprep.sample import Sample
 from dsprep.schema import Schema
+from dsprep.units import format_count, format_some
 
 MIN_VISIBLE = 0.3  # the share of an object's area that is left of it at least
 
@@ -45,6 +48,7 @@ class Frame(NamedTuple):
 
 AS_SHOWN = Frame()  # all images as they are displayed
 _UPRIGHT = Transform()
+_GRAY = "mask written as gray PNG of the same class numbers"
 _TURNED = "image turned upright, because it has boxes or masks"
 
 
@@ -57,7 +61,8 @@ def make_mover(
 ) -> Mover | None:
     """Return what moves the fields of samples with their images; None if there are none to move."""
     objects = [each.name for each in schema.fields if each.type == "objects"]
-    if not objects:
+    masks = {each.name: len(each.names) for each in schema.fields if each.type == "mask"}
+    if not objects and not masks:
         return None
 
     def move(sample: Sample, data: bytes, image: Encoded) -> Encoded:
@@ -75,9 +80,39 @@ def make_mover(
                 if transform is not None:
                     value = moved(value, step, min_visible, effects)
                 sample.fields[name] = value
+        for name, classes in masks.items():
+            if (mask := sample.fields.get(name)) is not None:
+                sample.fields[name] = _moved_mask(mask, step, classes, effects)
         return image
 
     return move
+
+
+def _moved_mask(data: bytes, step: Move, classes: int, effects: Counter[str]) -> bytes:
+    """Return a mask as gray PNG, moved; the file itself if it is that already."""
+    header = read_header(data)
+    with pillow("cannot decode its mask", step.size[0] * step.size[1]):
+        image = open_image(data, header, step.size[0] * step.size[1])
+        load(image)
+    if image.size != step.size:
+        raise BadSample(
+            f"its mask has {image.width}x{image.height} pixels, and its image "
+            f"{step.size[0]}x{step.size[1]}"
+        )
+    is_gray = header.kind == "png" and image.mode == "L"
+    mask = numbers_of(image, None, None)
+    if classes:
+        outside = [number for number in used_in(mask) if classes <= number != IGNORED]
+        if outside:
+            names = format_some(list(map(str, outside)))
+            raise BadSample(
+                f"its mask has the class numbers {names}, and there are "
+                f"{format_count(classes, 'class')}"
+            )
+    if is_gray and step.scaled == step.size and step.window == (0, 0, *step.size):
+        return data
+    effects[_GRAY] += not is_gray
+    return png_of(moved_mask(mask, step))
 
 
 def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) -> Objects:

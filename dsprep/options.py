@@ -45,6 +45,7 @@ _NAMES = {
     "kind": "--from",
     "kinds": "--kind",
     "list_file": "--list",
+    "class_names_file": "--class-names",
     "label_columns": "--label-column",
     "pairs": "--pair",
     "ratios": "--ratio",
@@ -96,7 +97,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
-    "--pair --annotations --annotation-format --unlisted --voc-origin --sides-from",
+    "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
+    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -109,10 +111,14 @@ _GROUPS = {
 # [COMMAND, COMMAND:] OPTIONS needs one of these options, facts or conditions | excludes all of them
 #     what is wrong if they do not take effect, and what to do
 _RULES = """
---path-column needs --labels --assign
+--path-column needs --labels --annotations --assign
     it names a column of a table; give the table with --labels
---label-column needs --labels
+--label-column needs --labels --annotations
     it names a column of a table; give the table with --labels
+--box --box-columns --no-object --class-names needs --annotations
+    it tells how a table of boxes is read; give the table with --annotations
+--mask-classes --mask-colors --mask-values needs --masks
+    it tells what the pixels of masks mean; give --masks DIR
 --label-separator needs --labels
     it tells how labels are written in a table; give --labels FILE
 lst append: --label-column excludes --label
@@ -201,6 +207,10 @@ verify: --max-pixels needs decoding
     it says what copies are; give --leaks report or --leaks together
 --near-distance needs --near
     it says which images look alike; give --near, too
+pack, convert, shard: --group needs --split
+    it says what stays on one side; give --split, too
+convert: --split excludes stream
+    a stream is one shard; leave it out
 split: --stratify excludes --stable
     --stable chooses sides by hashes alone; leave one of them out
 split: --ratio --group --stable --seed --stratify excludes assigned

@@ -78,9 +78,18 @@ class Pipeline:
         return FACTS.intersection(schema.by_name) if schema is not None else frozenset()
 
     @property
+    def moves(self) -> bool:
+        """Whether samples have fields that depend on the size of their image."""
+        others = (each for each in self.schema.fields if each.name != self.schema.image)
+        return self.layout.schema is not None and any(
+            each.type in ("objects", "mask") for each in others
+        )
+
+    @property
     def looks(self) -> bool:
         images = self.images
-        return images.transform is not None or images.check != "none" or bool(self.typed_facts)
+        checks = images.transform is not None or images.check != "none"
+        return checks or bool(self.typed_facts) or self.moves
 
 
 def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]:
@@ -162,7 +171,7 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     images, readable = pipeline.images, pipeline.images.readable(pipeline.layout)
     # To write the width of an image, dsprep reads its header even if nothing is checked.
     level = images.check or "header"
-    level = "header" if level == "none" and pipeline.typed_facts else level
+    level = "header" if level == "none" and (pipeline.typed_facts or pipeline.moves) else level
     check = make_check(level, readable=readable, max_pixels=images.max_pixels)
 
     def unchecked(path: str, data: bytes) -> Encoded:

@@ -1,12 +1,20 @@
-"""Masks: images whose pixels are numbers of classes, and the runs of one object."""
+"""Masks: images whose pixels are numbers of classes, and the runs of one object.
+
+A palette image is read as its indices. Readers of training data decode a palette into colors, so a
+mask that goes into another format becomes gray PNG of the same numbers.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from io import BytesIO
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import Rle
+from dsprep.errors import BadSample
+from dsprep.units import format_some
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -15,12 +23,83 @@ if TYPE_CHECKING:
 
 IGNORED = 255  # the number of pixels that belong to no class: borders, and what nobody judged
 
+Color = tuple[int, int, int]
+
+
+def numbers_of(
+    image: Image, colors: Mapping[Color, int] | None, values: Mapping[int, int] | None
+) -> Image:
+    """Return the class numbers of a mask that was opened and decoded, as a gray image of 8 bits.
+
+    Args:
+        image: The mask: a palette image, a gray one, or one of colors.
+        colors: The class number of each color; None if colors are none.
+        values: Class numbers of gray values or indices that are others; None if there are none.
+
+    Raises:
+        BadSample: If its pixels are no class numbers, with the option that says what they are.
+    """
+    from PIL import Image as PillowImage
+
+    if colors is not None:
+        found = _of_colors(image.convert("RGB"), colors)
+    elif image.mode in ("L", "P"):
+        found = PillowImage.frombytes("L", image.size, image.tobytes())
+    elif image.mode == "1":
+        if values is None:
+            raise BadSample(
+                "its mask has 1 bit, which readers take for 0 and 255: give --mask-values 255=1"
+            )
+        found = image.convert("L")
+    elif image.mode.startswith("I"):
+        raise BadSample("its mask has 16 bits or more, and class numbers have 8")
+    else:
+        raise BadSample("its mask has colors: give --mask-colors FILE, which says whose they are")
+    if values:
+        found = found.point([values.get(value, value) for value in range(256)])
+    return found
+
+
+def _of_colors(image: Image, colors: Mapping[Color, int]) -> Image:
+    from PIL import Image as PillowImage
+    from PIL import ImageChops
+
+    counted: Any = image.getcolors(1 << 16)
+    unknown = [color for _, color in counted or () if color not in colors]
+    if counted is None or unknown:
+        some = format_some([f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in unknown])
+        raise BadSample(f"its mask has colors that --mask-colors does not name: {some or 'many'}")
+    found = PillowImage.new("L", image.size)
+    channels = image.split()
+    for _, color in counted:
+        # 255 where all three channels are those of the color, else 0
+        same = [
+            channel.point([255 * (level == own) for level in range(256)])
+            for channel, own in zip(channels, color, strict=True)
+        ]
+        inside = ImageChops.darker(ImageChops.darker(same[0], same[1]), same[2])
+        found.paste(colors[color], mask=inside)
+    return found
+
+
+def used_in(mask: Image) -> list[int]:
+    """Return the class numbers that a mask has."""
+    return [number for number, count in enumerate(mask.histogram()) if count]
+
+
+def png_of(mask: Image) -> bytes:
+    """Write a mask as gray PNG."""
+    out = BytesIO()
+    mask.save(out, "PNG", compress_level=6)
+    return out.getvalue()
+
 
 def mask_of(runs: Rle) -> Image:
     """Return the mask of an object: 1 inside, 0 outside."""
     from PIL import Image
 
-    pixels = b"".join(bit * count for bit, count in zip(cycle((b"\0", b"\1")), runs.counts))
+    bits = cycle((b"\0", b"\1"))
+    pixels = b"".join(bit * count for bit, count in zip(bits, runs.counts, strict=False))
     columns = Image.frombytes("L", (runs.height, runs.width), pixels)
     return columns.transpose(Image.Transpose.TRANSPOSE)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +94,8 @@ def convert(options: of.ConvertOptions) -> WriteReport:
         and options.key == "path"
         and not _CHANGES.intersection(job.given)
     )
-    size = ShardSize(by_file=True) if job.size == ShardSize() else job.size
+    keeps = job.size == ShardSize() and options.split is None
+    size = ShardSize(by_file=True) if keeps else job.size
     return write(replace(job, images=images_of(options), size=size, copies=copies), options)
 
 
@@ -124,7 +127,9 @@ def shard(options: of.ShardOptions) -> WriteReport:
     in_header = not copies and job.layout.class_names_in == "header"
     job = replace(
         job,
-        source=job.source.replace(needs_names=in_header or options.filter is not None),
+        source=job.source.replace(
+            needs_names=in_header or options.filter is not None or options.split is not None
+        ),
         images=Images(check="none" if copies else None),
         size=size,
         seed=(options.seed or 0) if options.shuffle else None,
@@ -178,14 +183,49 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
     return Job(
         command,
         given,
-        source.replace(needs_names=layout.class_names_in == "header", features=features),
+        source.replace(
+            needs_names=layout.class_names_in == "header" or options.split is not None,
+            features=features,
+        ),
         destination,
         layout,
         Images(),
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
         options.key,
+        divide=None if options.split is None else partial(_divided, options),
     )
+
+
+def _divided(
+    options: of.WriteOptions, catalog: Catalog, pool: Pool
+) -> tuple[Catalog, Sequence[str]]:
+    """Give each sample the side that ``--split`` says."""
+    from dsprep.splits.ratios import parse_ratios
+    from dsprep.splits.samples import samples_of
+    from dsprep.splits.sides import choose_sides
+
+    if catalog.sides:
+        raise OptionError(
+            f"--split {options.split}: {catalog.root} has the sides {format_some(catalog.sides)}"
+        )
+    seed = getattr(options, "seed", None)
+    asked = of.SplitOptions(
+        sources=options.sources,
+        out=options.dest,
+        ratios=parse_ratios(options.split or ""),
+        group=options.group,
+        seed=seed,
+    )
+    samples = samples_of(catalog, options.labels, pool)
+    sides = choose_sides(asked, samples, [])
+    table = catalog.table.select(
+        *(name for name in catalog.table.columns if name != catalog.label_column),
+        sides.numbers.alias("side"),
+        *([catalog.label_column] if catalog.label_column else []),
+    )
+    notes = [f"sides are chosen {sides.method}", *sides.notes]
+    return replace(catalog, table=table, sides=sides.names), notes
 
 
 def size_of(options: of.SizeOptions) -> ShardSize:

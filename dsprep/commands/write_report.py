@@ -100,7 +100,8 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
     job, catalog = plan.job, plan.catalog
     layout, classes, target = job.layout, catalog.classes or (), job.size.target
     yield from notes_of(plan.findings)
-    if not catalog.is_labeled and catalog.annotated is None:
+    annotated = any(each.type in ("objects", "mask") for each in catalog.settled.schema.fields)
+    if not (catalog.is_labeled or annotated):
         yield _unlabeled(plan)
     empty = [name for number, name in enumerate(classes) if name and per_class.get(number) == 0]
     if empty and not job.first_shard:

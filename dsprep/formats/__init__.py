@@ -39,7 +39,13 @@ _CONCATENATIVE = {
     "recordio-protobuf": "recordio_protobuf.RecordIOProtobuf",
 }
 _SHARDED = _CONCATENATIVE | {"parquet": "parquet.Parquet"}
-_TREES = {"folder": "folder.Folder", "augmented-manifest": "folder.AugmentedFolder"}
+_TREES = {
+    "folder": "folder.Folder",
+    "augmented-manifest": "folder.AugmentedFolder",
+    "coco": "annotated.Coco",
+    "voc": "annotated.Voc",
+    "yolo": "annotated.Yolo",
+}
 
 FORMATS = _Formats(_SHARDED | _TREES)  # every format: what `convert --to` takes
 # the formats whose files are shards: what `--to` of pack and shard takes

@@ -243,7 +243,7 @@ class Folder(Format):
             stem, changed = f"{directory}/{stem}", changed or directory != own
         side = _SIDE.search(stem.rpartition("/")[2])
         has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
-        if side and has_metadata and not _side_directory(stem):
+        if side and has_metadata and not side_directory(stem):
             # Of files that are called train, datasets reads metadata in directories alone.
             stem = f"{side[1]}/{stem}"
         directory, slash, last = stem.rpartition("/")
@@ -297,7 +297,7 @@ class Folder(Format):
             is_needed |= bool(each.fields or each.references) or (is_class and lies_apart)
         is_needed |= is_class and len(has_label) > 1
         for each in samples() if is_needed else ():
-            top = _side_directory(each.files[0].path)
+            top = side_directory(each.files[0].path)
             texts = [f"{quote(FILE_NAME)}:{quote(each.files[0].path[len(top) :])}"]
             value: Value = each.label
             if value is not None and label is not None:
@@ -335,7 +335,7 @@ class Folder(Format):
             kind = WebDataset.meaning(WebDataset.place_of(name)).type
             if each.type == "bytes" and kind not in (None, "bytes"):
                 ending += ".bin"
-            found.append((each.name, ending, each.type == "image"))
+            found.append((each.name, ending, each.kind.is_image))
         return found
 
     @cached_property
@@ -347,7 +347,8 @@ class Folder(Format):
             # Numbers of a label are in the list of a folder, or in the names of its directories.
             if each.kind.is_bytes or (is_label and each.kind.is_number):
                 continue
-            write = partial(_class_text, each) if each.names else json_writer(each.kind)
+            is_named = each.names and each.kind.is_integer
+            write = partial(_class_text, each) if is_named else json_writer(each.kind)
             column = self._label_column if is_label else each.name
             found.append((each.name, f"{quote(column)}", write))
         return found
@@ -383,8 +384,8 @@ class FolderWriter:
     def add(self, sample: Sample) -> int:
         listed, parts = self._folder.lay_out(sample)
         line = listed.to_json()
-        self._make(listed.stem.rpartition("/")[0], sample)
         for file, data in zip(listed.files, parts, strict=True):
+            self._make(file.path.rpartition("/")[0], sample)
             try:
                 descriptor = os.open(file.path, _FLAGS, 0o666, dir_fd=self._tree)
             except FileExistsError:
@@ -428,7 +429,7 @@ def _class_text(field: Field, number: int) -> str:
     return quote(str(number) if name is None else name)
 
 
-def _side_directory(path: str) -> str:
+def side_directory(path: str) -> str:
     """Return the directory in a path that is called like a side, with a slash; empty if none is."""
     parts = path.split("/")[:-1]
     depth = next((depth for depth, part in enumerate(parts, 1) if _SIDE.search(part)), 0)

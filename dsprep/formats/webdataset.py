@@ -251,7 +251,10 @@ class WebDataset(Format):
         if "cls" in rows.columns or "label" in rows.columns:
             text += sum(len(quote(name)) + len("{:}") for name in place[1:])
             total += _member_weights(key, place[0], text).fill_null(0)
-        if "objects" in rows.columns:
+        if "masks" in rows.columns:
+            # One with a palette becomes gray PNG, which may be larger.
+            total += _member_weights(key, "mask.png", rows["masks"] * 2 + 1024)
+        if self.written.objects and "objects" in rows.columns:
             # A box has four numbers of at most 24 characters.
             text = rows["texts"] + rows["objects"] * 128 + len('{"width":,"height":}') + 32
             total += _member_weights(key, _JSON, text)
@@ -335,6 +338,8 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
 def _place(each: Field, role: str) -> Place:
     """Return the place that the table has for a field that crosses formats."""
     kind, stem = each.type, extension_of(each.name)
+    if kind == "mask":
+        return (f"{stem}.png",)
     if kind == "image":
         return (_PLAIN_IMAGE if role == IMAGE else f"{stem}.{_PLAIN_IMAGE}",)
     if kind == "json":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
+    from dsprep.workers.pool import Pool
 
 # Bytes of files that a worker writes of a folder before they are recorded as done.
 _UNIT = 64_000_000
@@ -51,6 +52,10 @@ class Job:
     schema: Schema | None = None  # the schema of the samples to write; None until it is known
     first_shard: int = 0  # the number of the first shard, after those that are there already
     first_id: int = 0  # what is added to ids, likewise
+    # gives each sample of the catalog a side, and says how; None leaves them as they are
+    divide: Callable[[Catalog, Pool], tuple[Catalog, Sequence[str]]] | None = field(
+        default=None, compare=False
+    )
     # what a report says of fields that are left out or changed
     notes: tuple[str, ...] = field(default=(), compare=False)
 

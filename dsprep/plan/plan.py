@@ -119,6 +119,9 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
         from dsprep.plan.select import select  # not before polars is there
 
         catalog, chosen = select(catalog, job.filter, job.filter_table)
+    if job.divide is not None:
+        catalog, notes = job.divide(catalog, pool)
+        job = replace(job, notes=(*job.notes, *notes))
     collisions = catalog.collisions() if job.key == "path" else []
     indexed = catalog
     if job.seed is not None:

@@ -123,6 +123,7 @@ def _write_metadata(lines: Iterable[tuple[str, str]], tree: Path) -> list[File]:
     with destination_errors(tree):
         for path, group in groupby(lines, itemgetter(0)):
             size, checksum = found.get(path, (0, 0))
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
             with (tree / path).open("ab" if path in found else "wb") as file:
                 for _, line in group:
                     # What is no Unicode becomes the escape that JSON has for it.

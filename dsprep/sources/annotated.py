@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from dsprep.formats.folder import Folder
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
+from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some
 
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
-OBJECTS = "objects"  # the name of the field
+OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
+_SIZES = ("objects", "texts")
 _NONE = -1  # the number of an image without annotations
 _SHOWN = 3  # examples in a message
 
@@ -84,24 +87,33 @@ class AnnotatedReader(Reader):
     reads_samples: ClassVar[bool] = True
     table: ClassVar = Folder()
     images: Reader  # reads the images alone
-    annotations: Annotations
+    annotations: Annotations | None = None
+    masks: Masks | TableMasks | None = None
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
-        with self.annotations.opened() as objects_at:
-            for id, path, place, found in places:
+        opened = nullcontext(_none) if self.annotations is None else self.annotations.opened()
+        with opened as objects_at:
+            for id, path, (number, place), found in places:
                 if not isinstance(found, bytes):
                     yield found
                     continue
+                fields: dict[str, Any] = {"image": found}
                 try:
-                    objects = Objects() if place is None else objects_at(place)
+                    if self.annotations is not None:
+                        fields[OBJECTS] = Objects() if place is None else objects_at(place)
+                    if self.masks is not None:
+                        mask = self.masks.mask(number, found)
+                        fields |= {} if mask is None else {MASK: mask}
+                except BadSample as error:
+                    yield error
+                    continue
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
                     yield BadSample(f"its annotations: {error}")
                     continue
                 except OSError as error:
                     yield BadSample(f"its annotations cannot be read ({error.strerror})")
                     continue
-                fields = {"image": found, OBJECTS: objects}
                 yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
     def spools(self) -> Sequence[int]:
@@ -114,10 +126,14 @@ class AnnotatedReader(Reader):
         return replace(self, images=self.images.spooled(directory))
 
 
+def _none(place: Any) -> Objects:
+    return Objects()
+
+
 class Scan(NamedTuple):
     """What a scan of annotations found."""
 
-    annotations: Annotations
+    annotations: Annotations | None  # None if there are masks alone
     names: Sequence[str]  # what each image is called, by number
     counts: Sequence[int]  # how many objects it has
     texts: Sequence[int]  # the bytes that tell them
@@ -126,6 +142,7 @@ class Scan(NamedTuple):
     digest: str  # of everything that was read
     where: str  # the file or directory that was scanned, for messages
     findings: Sequence[Finding] = ()
+    masks: TableMasks | None = None
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
     places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
     sides: Sequence[str] = ()  # the side of each image; empty if there are none
@@ -144,65 +161,89 @@ def list_images(source: Source, run_all: RunAll) -> Files:
     return images_of(open_archive(source.root), source).below_top()
 
 
-def catalog_of(source: Source, scan: Scan, files: Files) -> Found:
-    """Make the catalog of the images that annotations are for."""
+def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> Found:
+    """Make the catalog of images with annotations, with masks, or with both."""
     import polars as pl
 
-    from dsprep.catalog import Annotated, Catalog
-    from dsprep.sources.names import in_order
+    from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
+    from dsprep.sources.files import FILES
     from dsprep.sources.readers import FileReader
 
-    keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
     table = files.table.sort("path")
-    numbers, missing = matched(scan, table["path"].to_list())
-    table = table.with_columns(annotation=pl.Series(numbers, dtype=pl.Int64))
-    findings = [found for found in files.findings if found.path not in scan.read]
-    findings += scan.findings
-    findings += [
-        Finding("missing", name, f"named in {posixpath.basename(scan.where)}") for name in missing
-    ]
-    unlisted = table.filter(pl.col("annotation") == _NONE)
-    if scan.sides and source.unlisted == "keep" and not unlisted.is_empty():
-        count = format_count(unlisted.height, "image")
-        raise OptionError(
-            f"--unlisted keep: {count} that annotations do not name, such as "
-            f"{unlisted['path'][0]}, would be of no side"
+    paths, findings = table["path"].to_list(), [*files.findings]
+    numbers, fields = [_NONE] * len(paths), [Field("image", "image", places=(("image",),))]
+    sides: tuple[str, ...] = ()
+    table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
+    if scan is not None:
+        numbers, missing = matched(scan, paths)
+        detail = f"named in {posixpath.basename(scan.where)}"
+        findings = [found for found in findings if found.path not in scan.read]
+        findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
+        taken, sides = _taken(source, scan, paths, numbers)
+        own = pl.Series("side", taken, dtype=pl.Int64)
+        findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
+        table = table.with_columns(own).filter(own >= 0)
+    if scan is not None and scan.annotations is not None:
+        fields.append(Field(OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), ids=scan.ids))
+    masks: Masks | TableMasks | None = None
+    if scan is not None and scan.masks is not None:
+        masks = scan.masks.of(numbers)
+        fields.append(Field(MASK, "mask", False, masks.names, ((MASK,),)))
+    if source.masks is not None:
+        masks = find_masks(source, paths, run_all)
+        lacks = not all(map(masks.paths.__getitem__, table["annotation"]))
+        fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
+    fields = [replace(each, told="the files") for each in fields]
+    columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
+    columns += ["side"] if sides else []
+    table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
+    images = files.reader or FileReader(source.root)
+    reader = AnnotatedReader(images, scan.annotations if scan else None, masks)
+    sizes = pl.DataFrame({"objects": [0], "texts": [0]}, schema=dict.fromkeys(_SIZES, pl.Int64))
+    if scan is not None:
+        sizes = pl.DataFrame(
+            {"objects": [*scan.counts, 0], "texts": [*scan.texts, 0]}, schema=sizes.schema
         )
-    if scan.sides or not keeps:
-        findings += [Finding("unlisted", path) for path in unlisted["path"].to_list()]
-        table = table.filter(pl.col("annotation") != _NONE)
-    if table.is_empty():
+    sizes = sizes[[number % sizes.height for number in numbers]]
+    digest = sha256((scan.digest if scan else "").encode())
+    if masks is not None:
+        sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))
+        digest.update(masks.digest())
+    catalog = Catalog(
+        *(table, source.root, None, reader, Schema(tuple(fields), "image", format="folder")),
+        schema_known=True,
+        sides=sides,
+        annotated=Annotated(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
+    )
+    return catalog, sorted(findings, key=lambda found: found.path)
+
+
+def _taken(
+    source: Source, scan: Scan, paths: Sequence[str], numbers: Sequence[int]
+) -> tuple[list[int], tuple[str, ...]]:
+    """Return the number of the side of each image, -1 for one to leave out, and the sides."""
+    from dsprep.sources.names import in_order
+
+    if not any(number != _NONE for number in numbers):
         raise SourceError(
             f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it names "
             f"lies below {source.root}, {scan.names[0]!r} for one"
             if scan.names
             else f"{scan.where}: names no images"
         )
+    if not scan.sides:
+        keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
+        return [0 if keeps or number != _NONE else _NONE for number in numbers], ()
     sides = in_order(filter(None, set(scan.sides)))
-    if scan.sides:
-        side = pl.Series("side", scan.sides, pl.String).gather(table["annotation"])
-        known = side.is_in(sides)
-        findings += [Finding("unlisted", path) for path in table.filter(~known)["path"].to_list()]
-        side = side.replace_strict(sides, range(len(sides)), default=_NONE, return_dtype=pl.Int64)
-        table = table.with_columns(side).filter(known)
-    table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
-    objects = Field(
-        OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), "annotations", ids=scan.ids
-    )
-    image = Field("image", "image", False, (), (("image",),), "the files")
-    reader = AnnotatedReader(files.reader or FileReader(source.root), scan.annotations)
-    sizes = pl.DataFrame(
-        {"objects": [*scan.counts, 0], "texts": [*scan.texts, 0]},
-        schema={"objects": pl.Int64, "texts": pl.Int64},
-    )
-    schema = Schema((image, objects), "image", format=reader.table.name)
-    catalog = Catalog(
-        *(table, source.root, None, reader, schema),
-        schema_known=True,
-        annotated=Annotated(sizes, scan.digest, scan.places),
-        sides=sides,
-    )
-    return catalog, sorted(findings, key=lambda found: found.path)
+    ranks = {side: at for at, side in enumerate(sides)}
+    ranks[""] = _NONE
+    taken = [_NONE if at == _NONE else ranks[scan.sides[at]] for at in numbers]
+    if source.unlisted == "keep" and _NONE in taken:
+        path, count = paths[taken.index(_NONE)], format_count(taken.count(_NONE), "image")
+        raise OptionError(
+            f"--unlisted keep: {count} that no side names, such as {path}: leave it out"
+        )
+    return taken, sides
 
 
 # Which image a name means
@@ -303,13 +344,12 @@ _AT_ONCE = 512  # files that a worker looks at in a call
 
 def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunAll) -> Looked:
     """Read the files of annotations; refuse them if any is damaged."""
-    import hashlib
     from collections import Counter
 
     starts = range(0, len(places), _AT_ONCE)
     tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
     counts, classes, facts = list[int](), set[Any](), Counter[str]()
-    sha, problems = hashlib.sha256(), list[str]()
+    sha, problems = sha256(), list[str]()
     for found in run_all(look_at_some, tasks):
         counts += found[0]
         sha.update(found[1])
@@ -328,10 +368,8 @@ def look_at_some(
     task: tuple[Texts, Sequence[tuple[str, int]]],
 ) -> tuple[list[int], bytes, set[Any], dict[str, int], list[str]]:
     """Read some files of annotations, in a worker."""
-    import hashlib
-
     annotations, places = task
-    sha = hashlib.sha256()
+    sha = sha256()
     counts, classes, facts, problems = list[int](), set[Any](), dict[str, int](), list[str]()
     for path, size in places:
         try:

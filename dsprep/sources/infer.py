@@ -35,6 +35,8 @@ from dsprep.sources.scan import RunAll
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.catalog import Catalog
 
 _FIRST = 64  # samples of the set that are looked at
@@ -222,6 +224,16 @@ def _with_labels(
         elif all(isinstance(own, int) and (known is None or own in known) for own in labels):
             table = table.with_columns(pl.Series("cls", labels, dtype=pl.Int64))
     return replace(catalog, table=table), findings
+
+
+def classes_of_objects(catalog: Catalog, name: str, run_all: RunAll) -> pl.Series:
+    """Return the numbers of the classes that the objects of each sample have."""
+    import polars as pl
+
+    found: list[list[int]] = []
+    for _, objects, _, _ in _gather(catalog, name, run_all):
+        found.append(sorted({each.number for each in objects.items} if objects else ()))
+    return pl.Series("tags", found, pl.List(pl.Int64))
 
 
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:

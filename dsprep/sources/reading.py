@@ -252,15 +252,20 @@ def _require_alone(source: Source) -> None:
 
 
 def _annotated(source: Source, run_all: RunAll) -> Found | None:
-    """Read images with the annotations that a user names."""
-    if not source.annotations:
+    """Read images with the annotations or masks that a user names."""
+    if not source.annotations and source.masks is None:
         return None
     from dsprep.sources.annotated import catalog_of, list_images
-    from dsprep.sources.recognized import named_scan
+    from dsprep.sources.recognized import named_scan, recognized_scan
 
     _require_alone(source)
     files = list_images(source, run_all)
-    return catalog_of(source, named_scan(source, files, run_all), files)
+    scan = None
+    if source.annotations:
+        scan = named_scan(source, files, run_all)
+    elif source.kind is None and not source.chooses:
+        scan = recognized_scan(source, files, run_all)
+    return catalog_of(source, scan, files, run_all)
 
 
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
@@ -460,7 +465,7 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
         from dsprep.sources.recognized import recognized_scan
 
         if scan := recognized_scan(source, files, run_all):
-            return catalog_of(source, scan, files)
+            return catalog_of(source, scan, files, run_all)
     return read_tree(source, files, run_all)
 
 

@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated import Scan
-from dsprep.sources.coco import CocoFile, scan_coco
 from dsprep.sources.names import SPLITS
-from dsprep.sources.voc import scan_voc
-from dsprep.sources.yolo import scan_yolo
 from dsprep.storage.files import entries, exists, is_dir, open_file
 from dsprep.storage.location import is_s3
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
-_WORDS = {"coco": "COCO", "voc": "Pascal VOC", "yolo": "YOLO"}
+_WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
 _CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
 _ROBOFLOW = "_annotations.coco.json"
 _COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances_[^/]*)\.json$", re.IGNORECASE)
@@ -58,8 +55,16 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
     first, *others = source.annotations
     if others:
         raise OptionError(f"--annotations {others[0]}: give one path for {_WORDS[kind]}")
+    if kind == "csv":
+        from dsprep.sources.boxes import scan_boxes
+
+        return scan_boxes(source, first)
     if kind == "voc":
+        from dsprep.sources.voc import scan_voc
+
         return scan_voc(source, files, first if is_dir(first) else os.path.dirname(first), run_all)
+    from dsprep.sources.yolo import scan_yolo
+
     if is_dir(first):
         inside = (os.path.join(first, name) for name in _CONFIGS)
         config = next(filter(exists, inside), None)
@@ -96,13 +101,18 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
         named = [os.path.join(root, path) for path in others if _COCO.search(path)]
         return _scan_coco(source, files, sorted(named))
     if "voc" in signs:
+        from dsprep.sources.voc import scan_voc
+
         return scan_voc(source, files, root, run_all)
     if "yolo" in signs:
+        from dsprep.sources.yolo import scan_yolo
+
         own = [os.path.join(root, name) for name in _CONFIGS if name in others]
         above = os.path.dirname(_full(root))
         own += [path for name in _CONFIGS if exists(path := os.path.join(above, name))]
         return scan_yolo(source, files, own[0] if own else None, root, run_all)
-    _require_alone(root, files)
+    if source.masks is None:
+        _require_alone(root, files)
     return None
 
 
@@ -216,7 +226,7 @@ def _has_texts(directory: str, depth: int = 1) -> bool:
 def _kind_of(path: str) -> str:
     """Return the kind of annotations at a path."""
     extension = os.path.splitext(path)[1].lower()
-    kind = {".json": "coco", ".yaml": "yolo", ".yml": "yolo", ".xml": "voc"}.get(extension)
+    kind = _EXTENSIONS.get(extension)
     if kind is None and is_dir(path):
         names = sorted(_names_below(path))
         kinds = {kind for kind, is_own in _TELLS.items() if any(is_own(name) for name in names)}
@@ -229,6 +239,8 @@ def _kind_of(path: str) -> str:
     return kind
 
 
+_EXTENSIONS = {".json": "coco", ".csv": "csv", ".tsv": "csv", ".xml": "voc"}
+_EXTENSIONS |= dict.fromkeys((".yaml", ".yml"), "yolo")
 _TELLS: Mapping[str, Callable[[str], bool]] = {
     "coco": lambda name: name.lower().endswith(".json"),
     "voc": lambda name: name.lower().endswith(".xml"),
@@ -255,6 +267,8 @@ def _json_files(path: str) -> Iterable[str]:
 
 def _scan_coco(source: Source, files: Files, named: Sequence[str]) -> Scan:
     """Scan files of COCO's, whose images may lie beside them, or in directories of their names."""
+    from dsprep.sources.coco import CocoFile, scan_coco
+
     paths = files.table["path"].to_list()
     by_name: dict[str, list[str]] = {}
     for directory in {path.rpartition("/")[0] for path in paths}:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
 from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
+from dsprep.sources.infer import classes_of_objects
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.sources.table import find_columns, parse_cells
@@ -78,6 +80,7 @@ class Samples:
     labeled: bool = True  # whether they have labels; else those of the rows are all 0
     in_folders: bool = False  # whether the directories of the paths are the classes
     table: str | None = None  # the table that they come from, if they do
+    tags: pl.Series | None = None  # the classes of the objects of each, if they have objects
     noticed: Noticed = field(default_factory=Noticed)  # when they were read
 
 
@@ -148,17 +151,31 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
     catalog, noticed = listable(catalog, findings)
     reader = catalog.reader
     in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
-    return Samples(
-        source.list_file or source.root,
-        rows_of(catalog),
-        sizes=catalog.table["size"],
+    return replace(
+        samples_of(catalog, source.labels, pool),
+        name=source.list_file or source.root,
         root=source.root,
         in_files=in_files,
-        classes=catalog.classes,
-        labeled=catalog.label_column is not None,
         in_folders=in_files and not source.chooses,
-        table=source.labels,
         noticed=noticed,
+    )
+
+
+def samples_of(catalog: Catalog, labels: str | None, pool: Pool) -> Samples:
+    """Return the samples of a catalog, whose labels come from a table or from elsewhere."""
+    tags, classes = None, catalog.classes
+    if (objects := catalog.settled.schema.objects) is not None:
+        tags, classes = classes_of_objects(catalog, objects.name, pool.map), objects.names
+    named = replace(catalog, table=catalog.table.with_columns(catalog.names().alias("path")))
+    return Samples(
+        catalog.root,
+        rows_of(named),
+        sizes=catalog.table["size"],
+        root=catalog.root,
+        classes=classes,
+        labeled=catalog.label_column is not None,
+        table=labels,
+        tags=tags,
     )
 
 

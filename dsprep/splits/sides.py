@@ -7,14 +7,17 @@ samples and the seed, not on their order, because numbers are drawn by hash.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
 import polars as pl
 from polars.exceptions import ComputeError
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.formats.values import is_detection, is_sized_header
 from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.lists.stats import hash_unit
@@ -65,11 +68,14 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
         notes.append("counts are only about right, as a side depends on that hash alone")
     else:
         classes = stratum_numbers(samples) if options.stratify else None
-        if classes is not None:  # numbered from 0 without gaps
+        tags = tags_of(samples) if options.stratify and classes is None else None
+        if tags is not None:
+            strata, method = pl.zeros(len(path), eager=True), "stratified by the classes of each"
+        elif classes is not None:  # numbered from 0 without gaps
             strata, method = classes.unique().sort().search_sorted(classes), "stratified by class"
         else:
             strata, method = pl.zeros(len(path), eager=True), "at random"
-        if classes is None and options.stratify:
+        if classes is None and tags is None and options.stratify:
             what = (
                 "labels are not single class numbers" if samples.labeled else "there are no labels"
             )
@@ -89,7 +95,11 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
         if groups is not None or together:
             groups = merge_groups(path if groups is None else groups, together)
             table = table.with_columns(group=groups)
-        numbers = assign_sides(table, ratios, options.seed or 0)
+        if tags is None:
+            numbers = assign_sides(table, ratios, options.seed or 0)
+        else:
+            numbers = stratify_tags(tags, table, ratios)
+            notes.append(_how_well(tags, numbers, ratios, samples.classes or ()))
     if count is not None:
         method += f", {format_count(count, 'group')} kept whole"
     sides = Sides(numbers, ratios.names, ratios, method, count, notes)
@@ -148,6 +158,106 @@ def stratum_numbers(samples: Samples) -> pl.Series | None:
     """Return the class number of each sample; None if labels are not classes."""
     numbers = samples.rows.select(stratum=class_numbers())["stratum"]
     return numbers if samples.labeled and not numbers.null_count() else None
+
+
+def tags_of(samples: Samples) -> pl.Series | None:
+    """Return the classes of each sample, which may have several or none; None if none are told.
+
+    They are the ones of a label of zeros and ones, or the objects of a detection label.
+    """
+    if samples.tags is not None:
+        return samples.tags
+    numbers = samples.rows["label"].str.split("\t").cast(pl.List(pl.Float64), strict=False)
+    are_none = numbers.list.eval(pl.element().is_null()).list.any().any()
+    if not samples.labeled or not len(numbers) or are_none:
+        return None
+    lists = numbers.to_list()
+    count = len(samples.classes or ())
+    if all(len(label) == count and {0.0, 1.0}.issuperset(label) for label in lists) and count > 1:
+        found = [[at for at, flag in enumerate(label) if flag] for label in lists]
+    elif all(is_detection(tuple(label)) or is_sized_header(tuple(label)) for label in lists):
+        found = [
+            sorted({int(number) for number in label[int(label[0]) :: int(label[1])]})
+            for label in lists
+        ]
+    else:
+        return None
+    return pl.Series("tags", found, pl.List(pl.Int64))
+
+
+def stratify_tags(tags: pl.Series, table: pl.DataFrame, ratios: Ratios) -> pl.Series:
+    """Choose the side of each sample so that each of its classes is divided by the ratios.
+
+    Iterative stratification (Sechidis, Tsoumakas and Vlahavas, "On the Stratification of
+    Multi-Label Data", 2011): the samples of the rarest class are dealt out first, each to the side
+    that lacks most of it. A group goes to one side as a whole.
+    """
+    of_sample = tags.to_list()
+    order = table.with_row_index("row").sort("drawn", "path", "index")["row"].to_list()
+    members = {row: [row] for row in order}
+    if "group" in table.columns:
+        groups = table["group"].to_list()
+        members, firsts = {}, dict[str, int]()
+        for row in order:
+            members.setdefault(firsts.setdefault(groups[row], row), []).append(row)
+    counts = {
+        row: Counter(tag for each in own for tag in of_sample[each]) for row, own in members.items()
+    }
+    holders: dict[int, list[int]] = {}
+    for row, own in counts.items():
+        for tag in own:
+            holders.setdefault(tag, []).append(row)
+    left = Counter[int]()
+    for own in counts.values():
+        left.update(own)
+    whole = ratios.whole
+    wanted = {tag: [count * part / whole for part in ratios.parts] for tag, count in left.items()}
+    room = [len(of_sample) * part / whole for part in ratios.parts]
+    sides = [0] * len(of_sample)
+    waiting = set(members)
+
+    def place(row: int, lacks: Sequence[float]) -> None:
+        side = max(range(len(room)), key=lambda side: (lacks[side], room[side], -side))
+        waiting.discard(row)
+        room[side] -= len(members[row])
+        for tag, count in counts[row].items():
+            wanted[tag][side] -= count
+            left[tag] -= count
+        for each in members[row]:
+            sides[each] = side
+
+    # A class becomes rarer as its samples are dealt out with those of others.
+    rarest = [(count, tag) for tag, count in left.items()]
+    heapify(rarest)
+    while rarest:
+        count, tag = heappop(rarest)
+        if left[tag] < count:
+            heappush(rarest, (left[tag], tag)) if left[tag] else None
+            continue
+        for row in holders[tag]:
+            if row in waiting:
+                place(row, wanted[tag])
+    for row in order:
+        if row in waiting:
+            place(row, room)
+    return pl.Series("side", sides, pl.Int64)
+
+
+def _how_well(tags: pl.Series, numbers: pl.Series, ratios: Ratios, names: Sequence[str]) -> str:
+    """Say how far the classes are from their shares."""
+    table = pl.DataFrame([tags, numbers]).explode("tags").drop_nulls("tags")
+    worst, most = "", 0.0
+    totals = dict(table.group_by("tags").len().iter_rows())
+    for (tag, side), count in {
+        (tag, side): count for tag, side, count in table.group_by("tags", "side").len().iter_rows()
+    }.items():
+        off = abs(count - totals[tag] * ratios.parts[side] / ratios.whole)
+        if off > most:
+            name = names[tag] if tag < len(names) else str(tag)
+            worst, most = f"{name} on {ratios.names[side]}", off
+    if not worst:
+        return "each class is on each side by its exact share"
+    return f"no class is further from its share on a side than {most:.1f} samples ({worst})"
 
 
 def draw(texts: pl.Series, seed: int) -> pl.Series:

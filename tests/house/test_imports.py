@@ -69,7 +69,7 @@ WORKER = [
     ),
     *("dataset", "dataset.manifest"),
     *("workers", "workers.worker"),
-    *("annotations", "annotations.*", "moving", "sources.annotated"),
+    *("annotations", "annotations.*", "moving", "sources.annotated", "sources.masks"),
     *("sources.coco", "sources.voc", "sources.yolo"),
     *("formats", "formats.*", "images", "images.*", "storage", "storage.*"),
     "pipeline",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.errors import OptionError
+from dsprep.errors import DestinationError, OptionError
 from tests.images import jpeg
 
 SIDES = {"test": 3, "train": 20, "valid": 6}
@@ -74,3 +74,31 @@ def test_images_that_lie_in_no_side_are_refused(folder: Path, tmp_path: Path) ->
     (folder / "stray.jpg").write_bytes(jpeg(1, (8, 8)))
     with pytest.raises(OptionError, match=r"--sides-from 1: .* such as 'stray\.jpg'"):
         dsprep.pack(folder, tmp_path / "out", to="webdataset", sides_from=1)
+
+
+@pytest.mark.parametrize("source", ["folder", "shards"])
+def test_any_source_is_divided_into_sides(folder: Path, tmp_path: Path, source: str) -> None:
+    images, out = folder / "train", tmp_path / "out"
+    if source == "shards":
+        dsprep.pack(images, tmp_path / "before", to="recordio")
+        images = tmp_path / "before"
+    report = dsprep.convert(images, out, to="webdataset", split="train=0.8,val=0.2", shards=2)
+    assert report.sides == {"train": 16, "val": 4}
+    assert [each.name for each in report.shards] == [
+        f"{side}-00000{number}.tar" for side in ("train", "val") for number in range(2)
+    ]
+    for side, count in report.sides.items():
+        labels = [label for shard in out.glob(f"{side}-*.tar") for _, label in keys_of(shard)]
+        assert sorted(labels) == [b"0"] * (count // 2) + [b"1"] * (count // 2)
+    assert (out / "classes.txt").read_text() == "cat\ndog\n"
+    again = dsprep.convert(images, out, to="webdataset", split="train=0.8,val=0.2", shards=2)
+    assert again.state == "already converted"
+    with pytest.raises(DestinationError, match="another command"):
+        dsprep.convert(images, out, to="webdataset", split="train=0.6,val=0.4", shards=2)
+
+
+def test_sides_are_not_divided_again(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="has the sides train, valid, test"):
+        dsprep.pack(
+            folder, tmp_path / "out", to="webdataset", sides_from=1, split="train=0.5,val=0.5"
+        )

@@ -111,7 +111,7 @@ def test_classes_stay_classes(tmp_path: Path) -> None:
     ("paths", "options", "why"),
     [
         (["nowhere.json"], {}, "does not exist"),
-        (["images"], {}, "--annotation-format coco or voc or yolo"),
+        (["images"], {}, "--annotation-format coco or csv"),
         (["data.yaml", "annotations"], {}, "are of COCO and YOLO"),
         (["labels", "labels"], {}, "give one path"),
         (["labels"], {"voc_origin": 1}, "annotations are YOLO's"),

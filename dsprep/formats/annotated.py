@@ -1,0 +1,282 @@
+"""Folders of images with annotations, as COCO, Pascal VOC and YOLO have them.
+
+The images of a side lie in a directory of its name. What the annotations cannot hold is counted,
+and the listing beside the folder has everything, so that dsprep reads back what it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+from xml.sax.saxutils import escape
+
+from dsprep.annotations.geometry import area_of
+from dsprep.annotations.objects import FLAGS, Object, Objects, extent_of, to_objects
+from dsprep.errors import OptionError
+from dsprep.formats.folder import File, Folder, Listed, side_directory
+from dsprep.formats.values import quote
+from dsprep.sample import Sample
+from dsprep.schema import FACTS, Field, Schema
+from dsprep.storage.store import crc32c
+from dsprep.units import format_some
+
+_DIGITS = 6  # after the point: of pixels, far below what anybody draws
+
+
+@dataclass(frozen=True)
+class AnnotatedFolder(Folder):
+    """Images with annotations beside them."""
+
+    keeps: ClassVar[frozenset[str]]  # what the annotations hold, besides boxes and classes
+    masks: ClassVar[bool] = False  # whether it has a place for masks
+
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        if schema.objects is None and not (self.masks and self._mask_of(schema)):
+            raise OptionError(
+                f"--to {self.name}: its samples have no boxes; fields are "
+                f"{format_some(list(schema.by_name))}"
+            )
+        held = {
+            schema.image,
+            *(each.name for each in (schema.objects, self._mask_of(schema)) if each),
+        }
+        kept = [each for each in schema.fields if each.name in held]
+        lost = [each.name for each in schema.fields if each.name not in (*held, *FACTS)]
+        note = f"left out, because {self.name} has no place for it: {format_some(lost)}"
+        return self.laid_out(schema, kept), [note] if lost else []
+
+    def _mask_of(self, schema: Schema) -> Field | None:
+        masks = (each for each in schema.fields if each.type == "mask")
+        return next(masks, None) if self.masks else None
+
+    def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
+        listed, parts = super().lay_out(sample)
+        field = self.written.objects
+        objects: Objects = sample.fields.get(field.name, Objects()) if field else Objects()
+        side = side_directory(listed.stem)
+        below = listed.stem[len(side) :]
+        extension = listed.files[0].path[len(listed.stem) :]
+        paths = self.paths(side.rstrip("/"), below)
+        files = [listed.files[0]._replace(path=paths[0] + extension)]
+        files += [file._replace(path=f"{paths[-1]}.png") for file in listed.files[1:]]
+        extra = self.annotation(paths[0] + extension, objects)
+        if extra is not None:
+            files.append(File(paths[1], len(extra), crc32c(extra)))
+            parts = [*parts, extra]
+        width, height = extent_of(objects)
+        fields = f'{listed.fields},"width":{width:g},"height":{height:g}'.lstrip(",")
+        self._count(sample, objects)
+        listed = listed._replace(
+            stem=paths[0], files=tuple(files), fields=fields, label=None, class_name=None
+        )
+        return listed, parts
+
+    @abstractmethod
+    def paths(self, side: str, below: str) -> tuple[str, ...]:
+        """Return where a sample's image lies, its annotation, and at last its mask.
+
+        The image and the mask are without their extension; ``side`` may be empty.
+        """
+
+    def annotation(self, image: str, objects: Objects) -> bytes | None:
+        """Return the file beside an image that lies at a path; None if there is none."""
+        return None
+
+    def _count(self, sample: Sample, objects: Objects) -> None:
+        """Count what the annotations have no place for."""
+        effects = Counter[str]()
+        for each in objects.items:
+            for what, has in (
+                ("polygons", each.polygons or each.rle),
+                ("keypoints", each.keypoints),
+                *((flag, flag in each.flags) for flag in FLAGS),
+            ):
+                effects[f"object without {what}, which {self.name} has no place for"] += bool(
+                    has and what not in self.keeps
+                )
+        if +effects:
+            sample.effects = (sample.effects or Counter()) + effects
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        field = self.written.objects
+        return field.names if field else ()
+
+    def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
+        field, told = self.written.objects, json.loads(f"{{{listed.fields}}}")
+        fields: dict[str, Any] = {}
+        if field is not None and (objects := to_objects(told.get(field.name))) is not None:
+            fields[field.name] = objects._replace(extent=(told["width"], told["height"]))
+        image, *others = listed.files
+        mask = self._mask_of(self.written)
+        for path, data in files.items():
+            if path == image.path:
+                fields[self.written.image or ""] = data
+            elif mask is not None and others and path == others[0].path:
+                fields[mask.name] = data
+        return Sample(listed.key, fields, listed.id)
+
+
+def _sides(samples: Iterable[Listed], directory: str = "") -> dict[str, list[Listed]]:
+    """Return samples by the directory of their side below another one."""
+    found: dict[str, list[Listed]] = {}
+    for each in samples:
+        path = each.files[0].path.removeprefix(directory)
+        found.setdefault(side_directory(path).rstrip("/"), []).append(each)
+    return found
+
+
+@dataclass(frozen=True)
+class Coco(AnnotatedFolder):
+    """``SIDE/a.jpg`` and ``annotations/instances_SIDE.json``."""
+
+    name: ClassVar[str] = "coco"
+    keeps: ClassVar[frozenset[str]] = frozenset({"polygons", "keypoints", *FLAGS})
+
+    def paths(self, side: str, below: str) -> tuple[str, ...]:
+        return (f"{side or 'images'}/{below}",)
+
+    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+        field = self.written.objects
+        assert field is not None
+        ids = field.ids or tuple(range(1, len(field.names) + 1))
+        tops = dict.fromkeys(each.stem.split("/")[0] for each in samples())
+        for top in tops:
+            path = f"annotations/instances{'' if top == 'images' else '_' + top}.json"
+            yield path, '{"info": {},\n"images": [\n'
+            for number, each in enumerate(_of(samples(), top), 1):
+                told = json.loads(f"{{{each.fields}}}")
+                values = {"id": number, "file_name": each.files[0].path[len(top) + 1 :]}
+                values |= {name: int(told[name]) for name in ("width", "height")}
+                yield path, _item(values, number == 1)
+            yield path, '\n],\n"annotations": [\n'
+            used = 0
+            for number, each in enumerate(_of(samples(), top), 1):
+                told = json.loads(f"{{{each.fields}}}")
+                for item in (to_objects(told.get(field.name)) or Objects()).items:
+                    used += 1
+                    values = {"id": used, "image_id": number, "category_id": ids[item.number]}
+                    yield path, _item(values | coco_values(item), used == 1)
+            yield path, '\n],\n"categories": [\n'
+            for number, name in enumerate(field.names):
+                yield path, _item({"id": ids[number], "name": name}, number == 0)
+            yield path, "\n]}\n"
+
+
+def _of(samples: Iterable[Listed], top: str) -> Iterator[Listed]:
+    return (each for each in samples if each.stem.split("/")[0] == top)
+
+
+def _item(values: Mapping[str, Any], is_first: bool) -> str:
+    return ("" if is_first else ",\n") + json.dumps(values, ensure_ascii=False)
+
+
+def coco_values(item: Object) -> dict[str, Any]:
+    """Return what COCO's annotation says of an object, its ids aside."""
+    x0, y0, x1, y1 = item.box
+    width, height = round(x1 - x0, _DIGITS), round(y1 - y0, _DIGITS)
+    area = item.area
+    if area is None:
+        area = sum(map(area_of, item.polygons)) or width * height
+    values: dict[str, Any] = {
+        "bbox": [round(x0, _DIGITS), round(y0, _DIGITS), width, height],
+        "area": area,
+        "iscrowd": int("crowd" in item.flags),
+        "segmentation": [list(polygon) for polygon in item.polygons],
+    }
+    if item.rle is not None:
+        runs = item.rle
+        values["segmentation"] = {"size": [runs.height, runs.width], "counts": list(runs.counts)}
+    if item.keypoints:
+        values["keypoints"] = list(item.keypoints)
+        values["num_keypoints"] = sum(seen > 0 for seen in item.keypoints[2::3])
+    values |= {flag: 1 for flag in FLAGS if flag in item.flags and flag != "crowd"}
+    return {**item.more, **values}
+
+
+@dataclass(frozen=True)
+class Yolo(AnnotatedFolder):
+    """``images/SIDE/a.jpg``, ``labels/SIDE/a.txt`` and ``data.yaml``."""
+
+    name: ClassVar[str] = "yolo"
+    keeps: ClassVar[frozenset[str]] = frozenset()
+
+    def paths(self, side: str, below: str) -> tuple[str, ...]:
+        where = f"{side or 'train'}/{below}"
+        return f"images/{where}", f"labels/{where}.txt"
+
+    def annotation(self, image: str, objects: Objects) -> bytes:
+        width, height = extent_of(objects)
+        lines = []
+        for each in objects.items:
+            x0, y0, x1, y1 = each.box
+            # What reaches over the edge by rounding is refused by readers.
+            x0, x1 = max(x0 / width, 0.0), min(x1 / width, 1.0)
+            y0, y1 = max(y0 / height, 0.0), min(y1 / height, 1.0)
+            center = (x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0
+            lines.append(f"{each.number} {' '.join(f'{share:.8g}' for share in center)}\n")
+        return "".join(lines).encode()
+
+    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+        sides = dict.fromkeys(each.stem.split("/")[1] for each in samples())
+        lines = ["path: .\n"]
+        lines += [f"{_YOLO_SIDES.get(side, side)}: images/{side}\n" for side in sides]
+        lines += ["names:\n", *(f"  {at}: {quote(name)}\n" for at, name in enumerate(self._names))]
+        yield from (("data.yaml", line) for line in lines)
+
+
+_YOLO_SIDES = {"valid": "val", "validation": "val", "dev": "val", "training": "train"}
+
+
+@dataclass(frozen=True)
+class Voc(AnnotatedFolder):
+    """``JPEGImages``, ``Annotations``, ``ImageSets``, and ``SegmentationClass`` for masks."""
+
+    name: ClassVar[str] = "voc"
+    keeps: ClassVar[frozenset[str]] = frozenset({"difficult", "truncated"})
+    masks: ClassVar[bool] = True
+
+    def paths(self, side: str, below: str) -> tuple[str, ...]:
+        name = below.replace("/", "_")
+        return f"JPEGImages/{name}", f"Annotations/{name}.xml", f"SegmentationClass/{name}"
+
+    def annotation(self, image: str, objects: Objects) -> bytes | None:
+        if self.written.objects is None:
+            return None
+        width, height = extent_of(objects)
+        name = escape(image.rpartition("/")[2])
+        lines = [
+            "<annotation>",
+            f"  <folder>JPEGImages</folder>\n  <filename>{name}</filename>",
+            f"  <size><width>{width:g}</width><height>{height:g}</height><depth>3</depth></size>",
+            f"  <segmented>{int(self._mask_of(self.written) is not None)}</segmented>",
+        ]
+        for each in objects.items:
+            x0, y0, x1, y1 = each.box
+            # Pixels are counted from 1, and the last one lies inside.
+            edges = {"xmin": x0 + 1, "ymin": y0 + 1, "xmax": x1, "ymax": y1}
+            box = "".join(f"<{edge}>{_pixel(at)}</{edge}>" for edge, at in edges.items())
+            label = self._names[each.number] if each.number < len(self._names) else each.number
+            lines.append(
+                f"  <object>\n    <name>{escape(str(label))}</name>\n"
+                f"    <truncated>{int('truncated' in each.flags)}</truncated>\n"
+                f"    <difficult>{int('difficult' in each.flags)}</difficult>\n"
+                f"    <bndbox>{box}</bndbox>\n  </object>"
+            )
+        return "\n".join([*lines, "</annotation>", ""]).encode()
+
+    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+        directory = "Segmentation" if self.written.objects is None else "Main"
+        for each in samples():
+            side = side_directory(each.key).rstrip("/") or "train"
+            stem = each.stem.removeprefix("JPEGImages/")
+            yield f"ImageSets/{directory}/{side}.txt", f"{stem}\n"
+
+
+def _pixel(value: float) -> str:
+    rounded = round(value, 2)
+    return str(int(rounded)) if rounded == int(rounded) else str(rounded)

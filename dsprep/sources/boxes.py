@@ -1,0 +1,331 @@
+"""Tables with a row for each box, or for the runs of pixels of each object, as Kaggle has them.
+
+Which columns hold the box follows from their names, in the spellings of competitions, or from
+``--box`` and ``--box-columns``. An image without rows, or with empty cells, has no objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsprep.annotations.objects import SHARES, Extent, Object, Objects
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
+from dsprep.sources.annotated import Annotations, Scan
+from dsprep.sources.masks import TableMasks
+from dsprep.units import quoted, quoted_names
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.sources.reading import Source
+
+_PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
+_CLASSES = ("labelname", "class_name", "category_name", "label_name")
+_IDS = ("class_id", "category_id", "classid", "label_id")
+_RUNS = ("encodedpixels", "rle_mask", "rle", "segmentation", "annotation")
+_BOTH = "imageid_classid"  # 0002cc93b.jpg_1
+_FLAGS = {
+    "isgroupof": "group_of",
+    "istruncated": "truncated",
+    "iscrowd": "crowd",
+    "truncated": "truncated",
+    "difficult": "difficult",
+}
+_SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "img_height"))
+_ONE = "object"  # the name of the class of a table without classes
+_BACKGROUND = "background"
+_SHOWN = 3
+
+_IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
+_EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
+_NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
+
+
+class _Spelling(NamedTuple):
+    """How columns hold a box."""
+
+    kind: str  # `xywh`, `xyxy`, `xxyy` or `cxcywh`
+    columns: tuple[str, ...]  # in lower case: four, or one that has all
+    shares: bool = False
+
+
+_SPELLINGS = (
+    _Spelling("xywh", ("bbox",)),
+    _Spelling("xyxy", ("xmin", "ymin", "xmax", "ymax")),
+    _Spelling("xyxy", ("x_min", "y_min", "x_max", "y_max")),
+    _Spelling("xyxy", ("x1", "y1", "x2", "y2")),
+    _Spelling("xywh", ("x", "y", "width", "height")),
+    _Spelling("xywh", ("x", "y", "w", "h")),
+)
+# Open Images: shares of width and height, in this order
+_OPEN_IMAGES = _Spelling("xyxy", ("XMin", "YMin", "XMax", "YMax"), shares=True)
+
+
+@dataclass(frozen=True)
+class TableBoxes(Annotations):
+    """Boxes of a table, by image."""
+
+    starts: array[int]  # the first box of each image, and at last the number of boxes
+    boxes: array[float]  # x0, y0, x1 and y1 of each
+    numbers: array[int]  # of their classes
+    flags: tuple[frozenset[str], ...]  # those of each; empty if the table has none
+    extents: tuple[Extent | None, ...]  # what the boxes of each image are measured on
+
+    def objects(self, number: int) -> Objects:
+        items = []
+        for at in range(self.starts[number], self.starts[number + 1]):
+            x0, y0, x1, y1 = self.boxes[4 * at : 4 * at + 4]
+            flags = self.flags[at] if self.flags else frozenset[str]()
+            items.append(Object((x0, y0, x1, y1), self.numbers[at], flags))
+        return Objects(tuple(items), self.extents[number])
+
+
+def scan_boxes(source: Source, path: str) -> Scan:
+    """Read a table of boxes, or of runs of pixels."""
+    import polars as pl
+
+    from dsprep.sources.table import LABEL_COLUMNS, PATH_COLUMNS, parse_cells
+    from dsprep.text import read_text
+
+    text = read_text(path)
+    cells, lines = parse_cells(text, path)
+    if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
+        parts = cells[both].str.extract_groups(r"^(.*)_([^_]*)$").struct.unnest()
+        cells = cells.with_columns(ImageId=parts.to_series(0), ClassId=parts.to_series(1))
+    lower = {name.lower(): name for name in cells.columns}
+    usual = tuple(name for name in LABEL_COLUMNS if name not in ("target", "y", *_IDS))
+    names = _one(lower, source.path_column, (*PATH_COLUMNS, *_PATHS), path)
+    if names is None:
+        raise OptionError(
+            f"{path}: name its column of images with --path-column: {quoted_names(cells.columns)}"
+        )
+    asked = next(iter(source.label_columns), None)
+    label = _one(lower, asked, (*_CLASSES, *usual, *_IDS), path)
+    id = None if asked else _one(lower, None, _IDS, path)
+    spelling = _spelling(source, lower, cells.columns)
+    runs = next((lower[name] for name in _RUNS if name in lower), None)
+    if spelling is None and runs is None:
+        raise OptionError(
+            f"{path}: no columns are known to hold boxes: give --box xywh or --box xyxy, and "
+            f"--box-columns with four of {quoted_names(cells.columns)}"
+        )
+    cells = cells.with_columns(lines)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    classes = _Classes.of(cells, label, id, source, path)
+    images = cells[names].unique(maintain_order=True)
+    number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)
+    cells = cells.with_columns(number.alias(_IMAGE), classes.numbers.alias(_CLASS))
+    cells = cells.sort(_IMAGE, maintain_order=True)
+    if spelling is None:
+        assert runs is not None
+        return _scan_runs(cells, images.to_list(), runs, classes, digest, path)
+    return _scan_boxes(cells, images.to_list(), spelling, classes, source, digest, path)
+
+
+class _Classes(NamedTuple):
+    """The classes of the rows of a table."""
+
+    names: tuple[str, ...]  # by number
+    ids: tuple[int, ...]  # by number; empty if the table has none
+    numbers: pl.Series  # of each row; null for a row without an object
+
+    @classmethod
+    def of(
+        cls, cells: pl.DataFrame, label: str | None, id: str | None, source: Source, path: str
+    ) -> _Classes:
+        """Number the classes of a column: by their ids, or by their sorted names."""
+        import polars as pl
+
+        from dsprep.lists.store import read_classes
+        from dsprep.sources.classes import number_classes
+
+        empty = pl.Series([False] * cells.height, dtype=pl.Boolean)
+        target = next((name for name in cells.columns if name.lower() == "target"), None)
+        if target is not None:  # as RSNA has it: 0 for an image without objects
+            empty = cells[target].is_in(["0", ""])
+        if label is None:
+            return cls((_ONE,), (), pl.select(pl.when(~empty).then(0)).to_series())
+        texts = cells[label]
+        if source.no_object is not None:
+            if not (texts == source.no_object).any():
+                raise OptionError(f"--no-object {source.no_object}: no row of {path} says so")
+            empty |= texts == source.no_object
+        texts = pl.select(pl.when(~empty & (texts != "")).then(texts)).to_series()
+        told = _names(str(source.class_names_file)) if source.class_names_file else {}
+        given = read_classes(source.classes) if source.classes else None
+        used = texts.drop_nulls().unique().to_list()
+        ids: tuple[int, ...] = ()
+        if given is None and all(text.isascii() and text.isdecimal() for text in used):
+            ids = tuple(sorted(map(int, used)))
+            order = [str(number) for number in ids]
+        elif given is None and id is not None and id != label:
+            pairs = cells.select(label, id).filter(texts.is_not_null()).unique().rows()
+            by_id = {int(number): name for name, number in pairs if number.isdecimal()}
+            if len(by_id) != len(pairs):
+                raise SourceError(f"{path}: {id!r} does not number the names in {label!r}")
+            ids = tuple(sorted(by_id))
+            order = [by_id[number] for number in ids]
+        else:
+            order = list(given or number_classes(used, path))
+        if unknown := sorted({*used}.difference(order)):
+            raise SourceError(f"{path}: no class of --classes is {quoted_names(unknown, _SHOWN)}")
+        numbers = texts.replace_strict(
+            order, range(len(order)), default=None, return_dtype=pl.Int64
+        )
+        return cls(tuple(told.get(name, name) for name in order), ids, numbers)
+
+
+def _names(path: str) -> dict[str, str]:
+    """Read names of classes by what a table calls them, as Open Images has them: `/m/x,Name`."""
+    import csv
+
+    from dsprep.text import read_text
+
+    rows = list(csv.reader(read_text(path).splitlines()))
+    if wrong := [row for row in rows if len(row) != 2]:
+        raise SourceError(f"{path}: {','.join(wrong[0])!r:.60} is no class and its name: /m/x,Name")
+    return {row[0]: row[1] for row in rows}
+
+
+def _one(lower: dict[str, str], asked: str | None, usual: Sequence[str], path: str) -> str | None:
+    """Return the column that the user names, or the first of the usual ones that is there."""
+    if asked is not None and asked not in lower.values():
+        columns = quoted_names(list(lower.values()))
+        raise OptionError(f"{path}: has no column {quoted(asked)}; its columns are {columns}")
+    return asked or next((lower[name] for name in usual if name in lower), None)
+
+
+def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> _Spelling | None:
+    """Return how columns hold a box: as the user says, or as their names do."""
+    if source.box is not None:
+        kind, _, unit = source.box.partition(":")
+        asked = tuple(source.box_columns)
+        if kind not in ("xywh", "xyxy", "cxcywh") or unit not in ("", "normalized"):
+            raise OptionError(
+                f"--box {source.box}: it can be xywh, xyxy or cxcywh, also with :normalized"
+            )
+        if len(asked) not in (1, 4) or not set(asked) <= set(columns):
+            raise OptionError(
+                f"--box-columns {','.join(asked)}: name four columns, or one that holds four "
+                f"numbers, of {quoted_names(columns)}"
+            )
+        return _Spelling(kind, asked, unit != "")
+    if set(_OPEN_IMAGES.columns) <= set(columns):
+        return _OPEN_IMAGES
+    found = next((each for each in _SPELLINGS if set(each.columns) <= lower.keys()), None)
+    if found is None:
+        return None
+    return found._replace(columns=tuple(lower[name] for name in found.columns))
+
+
+def _scan_boxes(
+    cells: pl.DataFrame,
+    images: list[str],
+    spelling: _Spelling,
+    classes: _Classes,
+    source: Source,
+    digest: str,
+    path: str,
+) -> Scan:
+    import polars as pl
+
+    from dsprep.text import refuse
+
+    if len(spelling.columns) == 1:
+        parts = cells[spelling.columns[0]].str.extract_all(_NUMBER)
+        is_empty, is_box = parts.list.len() == 0, parts.list.len() == len(_EDGES)
+        own = pl.DataFrame(
+            {edge: parts.list.get(at, null_on_oob=True) for at, edge in enumerate(_EDGES)}
+        )
+        own = own.with_columns(pl.when(is_box).then(pl.all()).name.keep())
+    else:
+        own = cells.select(pl.col(*spelling.columns))
+        is_empty = own.select(pl.all_horizontal(pl.all().is_in(["", "nan", "NaN"]))).to_series()
+        own.columns = list(_EDGES)
+    kept = ~is_empty & cells[_CLASS].is_not_null()
+    cells = cells.with_columns(own.cast(pl.Float64, strict=False), kept=kept)
+    finite = pl.all_horizontal(pl.col(_EDGES).is_finite().fill_null(False))
+
+    def shown(row: dict[str, str]) -> str:
+        return ", ".join(str(row[name]) for name in spelling.columns)
+
+    refuse(path, cells, pl.col("kept") & ~finite, lambda row: f"{shown(row)} is no box")
+    rows = cells.filter("kept")
+    a, b, c, d = map(pl.col, _EDGES)
+    corners = {
+        "xywh": (a, b, a + c, b + d),
+        "xyxy": (a, b, c, d),
+        "cxcywh": (a - c / 2, b - d / 2, a + c / 2, b + d / 2),
+    }[spelling.kind]
+    rows = rows.with_columns(each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True))
+    inverted = (c < a) | (d < b)
+    refuse(path, rows, inverted, lambda row: f"{shown(row)} is no box: it ends before it begins")
+    counts = [0] * len(images)
+    for image, count in rows.group_by(_IMAGE).len().iter_rows():
+        counts[image] = count
+    starts = array("q", [0])
+    for count in counts:
+        starts.append(starts[-1] + count)
+    lower = {name.lower(): name for name in cells.columns}
+    flags = [(lower[name], flag) for name, flag in _FLAGS.items() if name in lower]
+    sets = tuple(
+        frozenset(flag for cell, (_, flag) in zip(row, flags, strict=True) if cell in ("1", "true"))
+        for row in (rows.select(pl.col(name).str.to_lowercase() for name, _ in flags).iter_rows())
+    )
+    extents = _extents(cells, images, spelling, lower)
+    annotations = TableBoxes(
+        starts,
+        array("d", (value for row in rows.select(_EDGES).iter_rows() for value in row)),
+        array("i", rows[_CLASS].to_list()),
+        sets if flags else (),
+        extents,
+    )
+    texts_of = [64 * count for count in counts]
+    said = (
+        f"boxes are {spelling.kind}{' as shares' * spelling.shares}: {', '.join(spelling.columns)}"
+    )
+    notes = [Finding("note", "", said)]
+    return Scan(
+        *(annotations, images, counts, texts_of, classes.names, classes.ids, digest, path, notes),
+        keeps_unlisted=True,
+    )
+
+
+def _extents(
+    cells: pl.DataFrame, images: list[str], spelling: _Spelling, lower: dict[str, str]
+) -> tuple[Extent | None, ...]:
+    """Return the size that the boxes of each image are measured on, if columns tell it."""
+    import polars as pl
+
+    if spelling.shares:
+        return (SHARES,) * len(images)
+    free = [pair for pair in _SIZES if not {*pair} & {name.lower() for name in spelling.columns}]
+    known = next((pair for pair in free if {*pair} <= lower.keys()), None)
+    if known is None:
+        return (None,) * len(images)
+    across, down = (pl.col(lower[name]).cast(pl.Float64, strict=False) for name in known)
+    firsts = cells.group_by(_IMAGE, maintain_order=True).agg(across.first(), down.first())
+    return tuple(
+        (width, height) if width and height else None for _, width, height in firsts.iter_rows()
+    )
+
+
+def _scan_runs(
+    cells: pl.DataFrame, images: list[str], column: str, classes: _Classes, digest: str, path: str
+) -> Scan:
+    """Take the rows of each image for the runs of its mask."""
+    runs: list[list[tuple[int, str]]] = [[] for _ in images]
+    for image, number, text in cells.select(_IMAGE, _CLASS, column).iter_rows():
+        if text not in ("", "-1", "nan"):  # -1: SIIM, for an image without any
+            runs[image].append(((number or 0) + 1, text))
+    names = (_BACKGROUND, *classes.names)
+    masks = TableMasks(tuple(map(tuple, runs)), names)
+    nothing = [0] * len(images)
+    return Scan(
+        *(None, images, nothing, nothing, (), (), digest, path), keeps_unlisted=True, masks=masks
+    )

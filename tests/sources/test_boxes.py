@@ -1,0 +1,137 @@
+"""Tables of boxes and of runs of pixels, as competitions have them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import dsprep
+from dsprep.errors import DsprepError
+from tests.images import jpeg
+
+SIZE = 100, 80
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("images")
+    for number in range(3):
+        (root / f"{number:03d}.jpg").write_bytes(jpeg(number, SIZE))
+    return root
+
+
+def pack(images: Path, out: Path, table: str, **options: Any) -> dict[str, bytes]:
+    """Pack with a table, and return the members of the shard."""
+    path = out.with_suffix(".csv")
+    path.write_text(table)
+    dsprep.pack(images, out, to="webdataset", annotations=[path], shuffle=False, **options)
+    with tarfile.open(out / "train-000000.tar") as tar:
+        return {each.name: tar.extractfile(each).read() for each in tar}  # type: ignore[union-attr]
+
+
+def objects(members: dict[str, bytes], key: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(members[f"{key}.json"])["objects"]
+    return found
+
+
+WHEAT = """image_id,width,height,bbox,source
+000,100,80,"[5.0, 6.0, 20.0, 10.0]",usask_1
+000,100,80,"[50, 6, 20, 10]",usask_1
+001,100,80,"[0, 0, 100, 80.0]",arvalis_1
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "options"),
+    [
+        (WHEAT, {}),
+        ("patientId,x,y,width,height,Target\n000,5,6,20,10,1\n000,50,6,20,10,1\n"
+         "001,0,0,100,80,1\n002,,,,,0\n", {}),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,5,6,25,16\n000.jpg,50,6,70,16\n"
+         "001.jpg,0,0,100,80\n", {}),
+        ("image_id,x_min,y_min,x_max,y_max,class_name\n000,5,6,25,16,object\n"
+         "000,50,6,70,16,object\n001,0,0,100,80,object\n002,,,,,nothing\n",
+         {"no_object": "nothing"}),
+        ("image;x1;y1;x2;y2\n000.jpg;5;6;25;16\n000.jpg;50;6;70;16\n001.jpg;0;0;100;80\n", {}),
+        ("ImageID,LabelName,XMin,XMax,YMin,YMax\n000,/m/o,.05,.25,.075,.2\n"
+         "000,/m/o,.5,.7,.075,.2\n001,/m/o,0,1,0,1\n", {"class_names_file": "names.csv"}),
+        ("image,a,b,c,d\n000.jpg,.15,.1375,.2,.125\n000.jpg,.6,.1375,.2,.125\n"
+         "001.jpg,.5,.5,1,1\n",
+         {"box": "cxcywh:normalized", "box_columns": ["a", "b", "c", "d"]}),
+    ],
+    ids=["wheat", "rsna", "min-max", "no-object", "x1", "open-images", "named"],
+)  # fmt: skip
+def test_the_same_boxes_in_each_spelling(
+    images: Path, tmp_path: Path, table: str, options: dict[str, Any]
+) -> None:
+    if "class_names_file" in options:
+        (tmp_path / "names.csv").write_text("/m/o,object\n/m/p,other\n")
+        options = options | {"class_names_file": tmp_path / "names.csv"}
+    members = pack(images, tmp_path / "out", table, **options)
+    boxes = [each["box"] for each in objects(members, "000")]
+    assert boxes == [pytest.approx([5, 6, 25, 16]), pytest.approx([50, 6, 70, 16])]
+    assert [each["box"] for each in objects(members, "001")] == [pytest.approx([0, 0, 100, 80])]
+    assert objects(members, "002") == []  # the table does not have it, or says that it is empty
+    assert (tmp_path / "out" / "objects.classes.txt").read_text() == "object\n"
+
+
+def test_classes_are_numbered_by_their_ids(images: Path, tmp_path: Path) -> None:
+    table = (
+        "image,class_name,class_id,xmin,ymin,xmax,ymax\n"
+        "000.jpg,zebra,3,1,2,3,4\n000.jpg,ant,7,1,2,3,4\n001.jpg,ant,7,1,2,3,4\n"
+    )
+    members = pack(images, tmp_path / "out", table)
+    assert [each["class"] for each in objects(members, "000")] == [0, 1]
+    assert (tmp_path / "out" / "objects.classes.txt").read_text() == "zebra\nant\n"
+    (field,) = (
+        each
+        for each in json.loads((tmp_path / "out" / "manifest.json").read_text())["schema"]["fields"]
+        if each["type"] == "objects"
+    )
+    assert field["ids"] == [3, 7]
+
+
+def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
+    table = "ImageId,EncodedPixels,ClassId\n000.jpg,1 5 81 5,1\n000.jpg,401 80,3\n001.jpg,,1\n"
+    members = pack(images, tmp_path / "out", table)
+    with Image.open(io.BytesIO(members["000.mask.png"])) as mask:
+        assert (mask.size, mask.mode) == (SIZE, "L")
+        # down the columns: the first five rows of two columns, then the sixth column
+        assert [mask.getpixel(at) for at in ((0, 4), (1, 4), (0, 5), (5, 0), (5, 79), (6, 0))] == [
+            *(1, 1, 0, 2, 2, 0)
+        ]
+    for key in ("001", "002"):
+        with Image.open(io.BytesIO(members[f"{key}.mask.png"])) as mask:
+            assert not any(mask.tobytes())
+    assert (tmp_path / "out" / "mask.classes.txt").read_text() == "background\n1\n3\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,x,4\n", r":2: 1, 2, x, 4 is no box"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,nan,4\n", r":2: .* is no box"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n000.jpg,9,2,3,4\n", r":3: .* it ends before"),
+        ("image,bbox\n000.jpg,\"[1, 2, 3]\"\n", r":2: .* is no box"),
+        ("image,q,r,s,t\n000.jpg,1,2,3,4\n", "give --box xywh or --box xyxy"),
+        ("a,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n", "--path-column"),
+        ("image,EncodedPixels\n000.jpg,7 2 3\n", "start and length"),
+        ("image,EncodedPixels\n000.jpg,8001 2\n", "beyond the 100x80 pixels"),
+    ],
+)  # fmt: skip
+def test_what_is_no_box_is_refused(images: Path, tmp_path: Path, table: str, why: str) -> None:
+    with pytest.raises(DsprepError, match=why):
+        pack(images, tmp_path / "out", table, max_errors=0)
+
+
+def test_a_row_for_an_image_that_is_not_there_is_a_reject(images: Path, tmp_path: Path) -> None:
+    path = tmp_path / "boxes.csv"
+    path.write_text(WHEAT + '999,100,80,"[1, 2, 3, 4]",x\n')
+    report = dsprep.pack(images, tmp_path / "out", to="webdataset", annotations=[path])
+    assert [each.path for each in report.rejects] == ["999"]
