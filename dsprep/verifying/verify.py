@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from math import gcd
+from math import ceil
 from typing import Any
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
@@ -214,9 +214,9 @@ def _call(task: tuple[Callable[[Any], Any], Any]) -> Any:
 
 
 def _shares(shards: int, workers: int) -> int:
-    """Return the number of tasks to make of a shard, so that all workers are busy to the end."""
-    # Each of them reads the shard, which takes a tenth of the time that decoding its images does.
-    return workers // gcd(shards, workers) if shards < 4 * workers else 1
+    """Return the number of tasks of a shard with which its images are decoded soonest."""
+    # Each of them reads the whole shard, which takes up to a tenth of the time of decoding.
+    return min(range(1, workers + 1), key=lambda n: ceil(shards * n / workers) * (0.1 + 1 / n))
 
 
 def _tree_tasks(shards: Shards, task: Task, problems: list[Problem]) -> list[Task]:
@@ -231,7 +231,8 @@ def _tree_tasks(shards: Shards, task: Task, problems: list[Problem]) -> list[Tas
     named = {file.path for sample in listed for file in sample.files}
     for above, directories, names in os.walk(task.path):
         directories.sort()
-        paths = (os.path.relpath(os.path.join(above, name), task.path) for name in sorted(names))
+        below = "" if above == task.path else os.path.relpath(above, task.path) + "/"
+        paths = (below + name for name in sorted(names))
         problems += [
             Problem(path, "is there, but not in the listing") for path in paths if path not in named
         ]
@@ -282,20 +283,18 @@ def _compare_shards(
 
 def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) -> Iterator[Problem]:
     """Read each shard with a framework, in a process that may die of it."""
-    pool = Pool(1)
-    try:
-        for task, found in zip(tasks, inspected, strict=True):
-            name = os.path.basename(task.path)
-            try:
-                (count,) = pool.map(count_samples, [(loader, task.path)])
-            except RunStopped:
-                yield Problem(name, f"{loader} dies of it")
-                pool.close()
-                pool = Pool(1)
-                continue
-            if isinstance(count, str):
-                yield Problem(name, f"{loader} cannot read it: {count}")
-            elif count != found.samples:
-                yield Problem(name, f"{loader} reads {count:,} of {found.samples:,} samples")
-    finally:
-        pool.close()
+    left, name = zip(tasks, inspected, strict=True), ""
+    while True:
+        try:
+            with Pool(1) as pool:
+                for task, found in left:
+                    name = os.path.basename(task.path)
+                    (count,) = pool.map(count_samples, [(loader, task.path)])
+                    if isinstance(count, str):
+                        yield Problem(name, f"{loader} cannot read it: {count}")
+                    elif count != found.samples:
+                        what = f"{loader} reads {count:,} of {found.samples:,} samples"
+                        yield Problem(name, what)
+            return
+        except RunStopped:  # the next shard gets a process of its own
+            yield Problem(name, f"{loader} dies of it")

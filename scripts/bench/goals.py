@@ -158,6 +158,7 @@ RACES = (
         )
         for data in _SHARDED
     ),
+    Race("verify", "verify/photos", ("sha256sum",), 1, ours="dsprep, 1 worker"),
     Race(
         "zip of 50,000 files → webdataset",
         "zip-pack/small",
