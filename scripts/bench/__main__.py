@@ -81,6 +81,8 @@ def _measure(args: argparse.Namespace) -> Figures:
         contest
         for contest in every
         if not args.only or any(part in name for part in args.only for name in contest.names)
+        # Memory may not hold the larger photographs.
+        if not (args.size and isinstance(contest, Contest) and contest.places == ("memory",))
     ]
     if not chosen:
         sys.exit(f"No such contest. There are: {', '.join(n for c in every for n in c.names)}")
@@ -110,7 +112,10 @@ def _recipes(args: argparse.Namespace) -> dict[str, data.Recipe]:
     for name, folder in args.data:
         if name not in ("small", "photos", "large"):
             sys.exit(f"--data {name}: the sets are small, photos and large")
-        recipes[name] = data.of_images(recipes[name], folder)
+        try:
+            recipes[name] = data.of_images(recipes[name], folder)
+        except ValueError as error:
+            sys.exit(str(error))
     if args.size:
         recipes["photos"] = data.of_size(recipes["photos"], args.size)
     if args.quick:

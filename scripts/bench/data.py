@@ -64,7 +64,8 @@ class DataSet:
         recipe = self.recipe
         whose = ", copies of given images" if recipe.images else ""
         distinct = recipe.distinct * recipe.classes
-        return f"{self.name}{whose}{f', {distinct:,} distinct' if distinct else ''}"
+        linked = f", {distinct:,} distinct" if 0 < distinct < recipe.files else ""
+        return f"{self.name}{whose}{linked}"
 
     @property
     def root(self) -> Path:
