@@ -46,9 +46,11 @@ def main() -> int:
     # Whoever stops it wants its servers to end, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     figures = load(args.report) if args.report else _measure(args)
+    if not figures.results:
+        return 0
     if args.quick or args.size or args.data:
         print(report.markdown(figures, ""))
-    elif figures.results:
+    else:
         _publish(figures, whole=not (args.only or args.report))
     return 1 if any(result.error for result in figures.results) else 0
 
