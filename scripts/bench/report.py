@@ -42,11 +42,12 @@ _METHOD = """\
   that cover one another; each file has its own bytes. They lie in class folders, all in the page
   cache. The dry run's list (`listed`) names 1,000 files again and again, by hard links.
 - A time is that of whole processes, from start to exit: the median of up to {runs} runs, in which
-  the contenders take turns. A contender that has been timed for {seconds:g} s (resizing: 25 s) has
-  no further run. Each run writes to a new directory, and begins when everything written before is
-  on the disk. A round before, which is not timed, warms the caches up, has Python compile all
-  programs, and samples memory. Before a run, as much memory is used and freed as it will need,
-  because a virtual machine may have given its free memory back to the host.
+  the contenders take turns. A contender that has been timed for {seconds:g} s has no further run
+  (resizing: 25 s; S3: {s3_seconds:g} s).
+- Each run writes to a new directory, and begins when everything written before is on the disk. A
+  round before, which is not timed, warms the caches up, has Python compile all programs, and
+  samples memory. Before a run, as much memory is used and freed as it will need, because a virtual
+  machine may have given its free memory back to the host.
 - dsprep waits until its shards are on the disk (`fsync`) before it gives them their names; no peer
   does. The table of goals compares the times until exit all the same, so dsprep's time includes
   the disk's, and its peers' does not. How the copies compare when everybody waits for the disk,
@@ -66,8 +67,8 @@ _METHOD = """\
   of it, in each of which one line in a thousand is removed, one is relabeled and 1,000 are new. The
   pandas programs do the least that gives the same answer, and check nothing.
 - What begins with shards: dsprep packed the data set into eight of them before. Converting keeps
-  eight shards, and nobody decodes images. Re-sharding writes shards of {cuts}; GNU tar copies the
-  same shards into one file, and waits for the disk as dsprep does (`sync FILE`).
+  eight shards, and nobody decodes images. Re-sharding writes shards of {cuts};
+  GNU tar copies the same shards into one file, and waits for the disk as dsprep does (`sync FILE`).
 - The zip holds the first half of the classes of `small`, deflated as `zip` does. `unzip` writes
   the files, and `dsprep pack` packs them; the two commands are added up.
 - The stream is one shard of two copies of `photos`, and comes and goes through pipes. The same
@@ -100,7 +101,9 @@ def markdown(figures: Figures, notes: str) -> str:
         "## Copying, and the disk",
         _copies(figures.results),
         s3_section(figures.results),
-        _METHOD.format(runs=figures.runs, seconds=SECONDS, targets=targets, cuts=cuts),
+        _METHOD.format(
+            runs=figures.runs, seconds=SECONDS, s3_seconds=2 * SECONDS, targets=targets, cuts=cuts
+        ),
         "## Data sets",
         table(
             ("data set", "files >", "bytes >", "a file >"),
