@@ -159,7 +159,14 @@ RACES = (
         )
         for data in _SHARDED
     ),
-    Race("verify", "verify/photos", ("sha256sum",), 1, ours="dsprep, 1 worker"),
+    Race(
+        "verify, 1 worker",
+        "verify/photos",
+        ("sha256sum",),
+        1,
+        ours="dsprep, 1 worker",
+        charted=False,
+    ),
     Race(
         "zip of small files → webdataset",
         "zip-pack/small",
