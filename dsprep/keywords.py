@@ -304,6 +304,10 @@ class TransformOptions(Options):
         "Cut this size out of the center, after --resize.", metavar="N|WxH"
     )
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
+    filter: str | None = _images(
+        "Resampling filter of --resize, sharpest first, fastest last.  [default: bicubic]",
+        choices=("lanczos", "bicubic", "hamming", "bilinear"),
+    )
     encode: str = _images(
         "Re-encode images.", default="keep", choices=("keep", "jpeg", "png", "webp")
     )
