@@ -455,7 +455,9 @@ def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     return image if image.mode == wanted else image.convert(wanted)
 
 
-def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: str | None) -> Image:
+def _resample(
+    image: Image, size: Size, window: Window, extent: Extent, filter: str | None
+) -> Image:
     """Resize an image and cut a part out of the result, without computing the rest of it."""
     # Of an image in YCbCr only luma is filtered; chroma is the nearest pixel's. Such an image
     # becomes a JPEG, whose encoder averages the chroma of four pixels anyway. On photographs it
