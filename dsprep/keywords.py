@@ -305,7 +305,8 @@ class TransformOptions(Options):
     )
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
     filter: str | None = _images(
-        "Resampling filter of --resize, sharpest first, fastest last.  [default: bicubic]",
+        "Resampling filter of --resize, from sharp to fast; dsprep[fast] speeds bilinear up.  "
+        "[default: bicubic]",
         choices=("lanczos", "bicubic", "hamming", "bilinear"),
     )
     encode: str = _images(
