@@ -184,8 +184,9 @@ def _require_alone(root: str, files: Files) -> None:
     masks = masks.filter(masks.str.contains(r"(?:^|/)Segmentation(?:Class|Object)/"))
     if not masks.is_empty():
         raise SourceError(
-            f"{root}: has masks, such as {masks[0]}, which are no images of a class: give --from "
-            "images to pack them as images all the same"
+            f"{root}: has masks, such as {masks[0]}, which are no images of a class: give --masks "
+            f"{os.path.join(root, posixpath.dirname(masks[0]))} and the directory of the images as "
+            "SOURCE, or --from images to pack all as images"
         )
     full = _full(root)
     name = posixpath.basename(full).lower()
