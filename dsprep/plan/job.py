@@ -76,7 +76,8 @@ class Job:
         rare = {
             "fields": self.source.choice.options(),
             "keep_fields": sorted(images.keep_fields),
-            "frame": {name: value for name, value in images.frame._asdict().items() if value},
+            "annotation_size": images.frame.size,
+            "boxes_frame": images.frame.turn,
             "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "copies": self.copies,
