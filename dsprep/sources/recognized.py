@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
 _CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
 _ROBOFLOW = "_annotations.coco.json"
-_COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances_[^/]*)\.json$", re.IGNORECASE)
+_COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances(?:_[^/]*)?)\.json$", re.IGNORECASE)
 _XML = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
