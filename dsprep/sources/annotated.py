@@ -104,6 +104,8 @@ class Scan(NamedTuple):
     digest: str  # of everything that was read
     where: str  # the file or directory that was scanned, for messages
     findings: Sequence[Finding] = ()
+    # whether some may be crowd, difficult or group-of; if nothing tells, they may
+    flags: bool = True
     masks: TableMasks | None = None
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
 
@@ -132,7 +134,8 @@ def catalog_of(source: Source, scan: Scan | None, run_all: RunAll) -> Found:
         findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
     if scan is not None and scan.annotations is not None:
         places = ((OBJECTS,),)
-        fields.append(Field(OBJECTS, "objects", False, scan.classes, places, ids=scan.ids))
+        objects = Field(OBJECTS, "objects", False, scan.classes, places, ids=scan.ids)
+        fields.append(replace(objects, flags=scan.flags))
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None and not scan.keeps_unlisted:
         listed = pl.Series(numbers) != _NONE

@@ -58,11 +58,13 @@ def scan_coco(files: Sequence[str]) -> Scan:
     names: list[str] = []
     extents = array("q")
     categories: dict[int, str] = {}
+    flags = False
     spans = {name: array("q") for name in ("file", "image", "offset", "size")}
     for at, path in enumerate(files):
         for section, offset, size, item in _items(path, sha):
             try:
                 if section == "annotations":
+                    flags = flags or bool(item.get("iscrowd"))
                     place = (at, item["image_id"], offset, size)
                     for column, number in zip(spans.values(), place, strict=True):
                         column.append(number)
@@ -114,7 +116,9 @@ def scan_coco(files: Sequence[str]) -> Scan:
     classes = tuple(categories[id] for id in ids)
     counts, texts = (of_image[name].to_list() for name in ("len", "size"))
     return Scan(
-        annotations, names, counts, texts, classes, ids, sha.hexdigest(), format_some(list(files))
+        *(annotations, names, counts, texts, classes, ids, sha.hexdigest()),
+        format_some(list(files)),
+        flags=flags,
     )
 
 
@@ -122,7 +126,6 @@ def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file: its name, and where each item lies.
 
     Text is read as Latin-1, of which each byte is a character, so that places are those of bytes.
-    Names of files and classes are decoded again.
     """
     scan = json.JSONDecoder().raw_decode
     with open_file(path) as file:
@@ -179,20 +182,12 @@ def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
                         at += 1
                         continue
                     found, stop = value(at)
-                    yield (
-                        name,
-                        start + at,
-                        stop - at,
-                        _decoded(found) if name != "annotations" else found,
-                    )
+                    if name != "annotations":  # names of files and classes are no Latin-1
+                        found = json.loads(text[at:stop].encode("latin-1"))
+                    yield name, start + at, stop - at, found
                     at = stop
                     if at > _BLOCK:
                         text, start, at = text[at:], start + at, 0
                 at += 1
             at = expect(at, ",}")
             at += text[at] == ","
-
-
-def _decoded(value: Any) -> Any:
-    """Return what was read as Latin-1, as it is in UTF-8."""
-    return json.loads(json.dumps(value, ensure_ascii=False).encode("latin-1"))
