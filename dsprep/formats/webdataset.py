@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
+from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
@@ -27,7 +28,7 @@ from dsprep.sample import (
     key_expr,
     key_of,
 )
-from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema
+from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, OBJECTS, Field, Meaning, Place, Schema
 from dsprep.units import extension_in, format_count, format_some
 
 if TYPE_CHECKING:
@@ -73,9 +74,14 @@ class WebDataset(Format):
     numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
     distinct: ClassVar[str] = "key"
+    object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
+
+    @property
+    def parts(self) -> tuple[Place, ...]:
+        return ((_JSON, OBJECTS),)
 
     @staticmethod
     @lru_cache(maxsize=4096)

@@ -117,6 +117,9 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         metadata=samples is not None and samples.metadata,
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
         reencoded=samples is not None and samples.transform is not None,
+        keep_crowd=options.crowd == "keep",
+        empty=options.empty,
+        object_masks=options.object_masks,
     )
 
 
@@ -162,6 +165,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
         annotated=catalog.annotated is not None,
+        objects=settled.schema.objects is not None,
         image_files=not reader.reads_samples or catalog.annotated is not None,
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from google_crc32c import extend
 
 from dsprep.dataset.manifest import FileReceipt
-from dsprep.errors import BadSample, RunStopped
+from dsprep.errors import BadSample, LeftOut, RunStopped
 from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
@@ -94,6 +94,9 @@ def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
             if isinstance(sample, BadSample):
                 raise sample
             size = writer.add(sample)
+        except LeftOut as error:
+            written.effects[str(error)] += 1
+            written.rejected.append(position)
         except BadSample as error:
             written.rejects.append(reject_of(rows.paths[position], error))
             written.rejected.append(position)
@@ -137,10 +140,14 @@ class _Facts:
         layout = pipeline.layout
         label = layout.schema.label_field if layout.schema else None
         self._label, self._written = pipeline.schema.label, written
+        objects = pipeline.schema.objects
+        self._layout = layout if layout.schema is not None and layout.schema.objects else None
+        if layout.schema is None and objects is not None:  # raw samples have them where they lie
+            self._label = self._label or objects.places[0][0]
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
         self._has_sidecars = bool(layout.sidecar_suffixes)
-        self._is_listed = pipeline.reader.reads_samples
+        self._is_listed = pipeline.reader.reads_samples or self._layout is not None
 
     def add(self, sample: Sample, size: int) -> None:
         written = self._written
@@ -158,6 +165,8 @@ class _Facts:
             if self._is_listed:
                 label = sample.fields.get(self._label) if self._label else None
                 label = (label,) if isinstance(label, float) else label
+                if self._layout is not None:
+                    label = self._layout.listed_label(sample)
                 written.listed.append((sample.id, label, path_of(sample)))
 
 
