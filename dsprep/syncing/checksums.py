@@ -17,7 +17,8 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from struct import Struct, error as StructError
+from struct import Struct
+from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
 from dsprep.errors import DsprepError
@@ -54,8 +55,11 @@ class Checksums:
     """The checksums of the files of a directory; several threads may use them at once."""
 
     def __init__(self, root: Path | None = None, trusted: bool = True) -> None:
-        """Load what earlier runs have saved, if it is trusted; without a root, nothing is saved."""
-        self._path = root and _cache_of(root)
+        """Load what earlier runs have saved; without a root, nothing is saved.
+
+        If known checksums are not trusted, all files are read, and noted for later runs.
+        """
+        self._path, self._trusted = root and _cache_of(root), trusted
         self._loaded = _load(self._path) if self._path and trusted else {}
         self._sums: dict[_Facts, Sums] = {}
 
@@ -66,11 +70,14 @@ class Checksums:
             self._sums[facts] = self._loaded[facts]
 
     def get(self, sight: Sight) -> Sums | None:
-        return self._sums.get(sight.facts)
+        """Return the checksums of a file; None if it has changed or they are unknown."""
+        return self._sums.get(sight.facts) if self._trusted else None
 
     def note(self, path: Path, before: Sight, sums: Sums) -> None:
         """Remember the checksums of a file that was read after it was looked at."""
         written = max(before.facts[3:])
+        if sums.md5 is None and before.facts in self._sums:
+            return
         with suppress(OSError):
             if written + _JUST_NOW < before.at and look(path).facts == before.facts:
                 self._sums[before.facts] = sums

@@ -169,7 +169,7 @@ class Connection:
                 found.close()
             if operation in _LATE and status == 200 and b"<Error>" in body[:200]:
                 status = 500
-        if operation == "ListObjectsV2" and status == 200:
+        if operation == "ListObjectsV2" and isinstance(body, bytes) and status == 200:
             return _decoded(_parse_listing(body))
         # The parser spells names as S3's documentation does; a dict is quicker than HTTPMessage.
         fields = {name.lower(): text for name, text in found.response.getheaders()}
@@ -313,6 +313,9 @@ class _Response:
 
     def read(self, size: int | None = None) -> bytes:
         return self.response.read(size)
+
+    def readinto(self, buffer: memoryview) -> int:
+        return self.response.readinto(buffer)
 
     def close(self) -> None:
         is_read = self.response.isclosed() or self.response.length == 0
