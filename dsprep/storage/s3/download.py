@@ -180,7 +180,8 @@ class Landing:
                 view, start = view[done:], start + done
 
     def start_writing(self, part: Range) -> None:
-        """Let the system begin to write a part to the disk; the file's end waits less for that."""
+        """Begin to write a part to the disk, so that `publish` waits less for it."""
+        # Linux starts the write and drops nothing that is not written yet.
         os.posix_fadvise(self._fd, part.start, part.size, os.POSIX_FADV_DONTNEED)
 
     def read(self, start: int, size: int) -> Iterator[bytes]:
