@@ -218,9 +218,11 @@ def test_a_cache_that_cannot_be_used_does_no_harm(
     saved.unlink()
     saved.mkdir()
     works()
+    monkeypatch.setenv("HOME", str(tmp_path))
     for place in ("/dev/null", "/proc", "relative", str(tmp_path / "root" / "a")):
         monkeypatch.setenv("XDG_CACHE_HOME", place)
         works()
+    assert (tmp_path / ".cache" / "dsprep").exists()  # a relative path counts as none
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "relative")
     works()
