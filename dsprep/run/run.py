@@ -25,7 +25,7 @@ _LONG = 1_000_000_000  # bytes of one file from which a run keeps pieces, to go 
 _SMALL_FILE = 32_000  # bytes of a file that takes longer to open than to copy twice
 _PIECES = 32  # about how many pieces a run has if shards are few: workers then end together
 _SHARED_BYTES = 4_000_000  # pieces of one file take less than a millisecond each to begin and end
-_SHARED = 4  # how many pieces of such a shard each worker has: they end at about one time
+_SHARED = 4  # how many of these each worker has, so that all end at about the same time
 
 
 def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None:
@@ -66,6 +66,9 @@ class Run:
                     rejects += done[unit.name].rejects
                 else:
                     missing.append(unit)
+        # Shards first; then the first piece of each, for few to write to one file at a time.
+        places = self._places
+        missing.sort(key=lambda unit: places[unit.name].start if unit.name in places else -1)
         self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
         if self._state.resumed:
@@ -163,16 +166,16 @@ class Run:
         """Cut the last shards into pieces of one file each, if some workers would have none."""
         job, catalog, shards = self._plan.job, self._plan.catalog, self._shards
         known = not self._plan.estimated and (job.copies or not catalog.reader.reads_samples)
-        if not known or not self._can_be_cut() or len(shards) > 4 * workers:
+        if not known or not self._can_be_cut():
             return {}
-        found = {}
-        for shard in shards[len(shards) - len(shards) % workers :]:
+        last, found = shards[len(shards) - len(shards) % workers :], {}
+        size = sum(shard.bytes for shard in last) // (_SHARED * workers)
+        for shard in last:
             sizes = self._sizes[shard.start : shard.stop]
             if not job.copies:
                 rows = catalog.slice(shard.start, len(sizes))
                 sizes = encoded_sizes(job, rows, sizes)
-            least = max(_SHARED_BYTES, shard.bytes // (_SHARED * workers))
-            cuts = cut_pieces(sizes, 0, len(sizes), least)
+            cuts = cut_pieces(sizes, 0, len(sizes), max(_SHARED_BYTES, size))
             ends = [0, *accumulate(sizes)]
             pieces = []
             for low, high in cuts if len(cuts) > 1 else ():
