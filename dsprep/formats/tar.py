@@ -58,7 +58,10 @@ def member(name: bytes, size: int) -> bytes:
     if size > MAX_SIZE:
         raise BadSample(f"{size} bytes, but a tar member holds {MAX_SIZE}")
     if len(name) <= MAX_NAME:
-        return _header(name, size, _FILE_REST, _FILE_SUM)
+        # As `_header`, in half of the time: this runs for every member.
+        middle, known = _sized(size)
+        checksum = known + (adler32(name) & 0xFFFF)
+        return b"".join((name.ljust(100, b"\0"), middle, b"%06o" % checksum, _FILE_REST))
     record = _pax_record(b"path", name)
     pax = _header(b"././@PaxHeader", len(record), _PAX_REST, _PAX_SUM) + record
     return pax + padding(len(record)) + _header(name[:MAX_NAME], size, _FILE_REST, _FILE_SUM)
@@ -78,6 +81,14 @@ def _header(name: bytes, size: int, rest: bytes, fixed: int) -> bytes:
     digits, digit_sum = _octal(size)
     checksum = fixed + sum(name) + digit_sum
     return b"".join((name.ljust(100, b"\0"), _OWNER, digits, _TIME, b"%06o" % checksum, rest))
+
+
+@lru_cache(maxsize=4096)
+def _sized(size: int) -> tuple[bytes, int]:
+    """Return what a file of some size has between its name and its checksum, and the sum of it."""
+    # Of up to 100 bytes, the lower half of the Adler-32 is 1 plus their sum.
+    digits, digit_sum = _octal(size)
+    return _OWNER + digits + _TIME, _FILE_SUM + digit_sum - 1
 
 
 @lru_cache(maxsize=4096)
