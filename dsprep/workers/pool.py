@@ -61,7 +61,8 @@ class Pool:
     def _start(self) -> Worker:
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
-        main = f"from dsprep.workers.worker import main; main({self._alive[0]}, {self._ahead!r})"
+        ahead = "" if self._workers else self._ahead  # of a small run, the others do nothing
+        main = f"from dsprep.workers.worker import main; main({self._alive[0]}, {ahead!r})"
         code = f"import sys; sys.path[:] = {sys.path!r}; {main}"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process
         # of a run, but this one alone decides what they mean.
