@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from dsprep.errors import Misfit
-from dsprep.sample import Sample, Value
+from dsprep.sample import Floats, Ints, Sample, Value
 from dsprep.schema.fields import Field, Place, Schema, single, to_int, to_text
 from dsprep.schema.settle import LABEL_TEXT, Table, part_of, shown, type_of
 from dsprep.units import format_count
 
 _Plain: TypeAlias = tuple[str, Callable[[Value], Value | None], Field]
 """The name of a field, what makes its values, and the field."""
+
+
+_SHARED = frozenset({bytes, Ints, Floats})  # types of raw values that are labels
+_MOST_SHARED = 32  # bytes or numbers of a value that is kept
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
 
         return to_label
     if column.type != "class" or not column.names:
-        return convert
+        return _remembered(convert) if column.kind.is_integer else convert
     numbers = {name: number for number, name in enumerate(column.names)}
     count = len(column.names)
 
@@ -167,7 +171,18 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
             raise ValueError
         return number
 
-    return to_class
+    return _remembered(to_class)
+
+
+def _remembered(convert: Callable[[Value], Value | None]) -> Callable[[Value], Value | None]:
+    """Return a function that keeps what it made of short raw values: samples share their labels."""
+    known = lru_cache(maxsize=4096)(convert)
+
+    def converted(value: Value) -> Value | None:
+        is_short = type(value) in _SHARED and len(value) < _MOST_SHARED
+        return known(value) if is_short else convert(value)
+
+    return converted
 
 
 def _misfit(column: Field, value: Value) -> Misfit:
