@@ -240,7 +240,9 @@ class WebDataset(Format):
         return target // tar.RECORD * tar.RECORD - len(tar.END)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
+        # Some thousand rows at a time: all at once would be the most memory that a plan takes.
+        sizes = rows.lazy().select(key_expr().str.len_bytes().cast(int))
+        key = sizes.collect(engine="streaming").to_series()
         image = self.written.image_field
         extension = image.places[0][0] if image else _PLAIN_IMAGE
         total = _member_weights(key, extension.replace("*", "webp"), rows["image"])
