@@ -68,7 +68,7 @@ def single(value: Value) -> Value | None:
 
 
 def _to_bytes(value: Value) -> bytes | None:
-    if type(value) is bytes:  # as most images are
+    if type(value) is bytes:
         return value
     value = single(value)
     if isinstance(value, str):

@@ -17,9 +17,7 @@ from dsprep.units import format_count
 _Plain: TypeAlias = tuple[str, Callable[[Value], Value | None], Field]
 """The name of a field, what makes its values, and the field."""
 
-
-_SHARED = frozenset({bytes, Ints, Floats})  # types of raw values that are labels
-_MOST_SHARED = 32  # bytes or numbers of a value that is kept
+_SHORT = 64  # bytes of a name of a class that is looked up
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
 
         return to_label
     if column.type != "class" or not column.names:
-        return _remembered(convert) if column.kind.is_integer else convert
+        return convert
     numbers = {name: number for number, name in enumerate(column.names)}
     count = len(column.names)
 
@@ -171,18 +169,14 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
             raise ValueError
         return number
 
-    return _remembered(to_class)
+    known = lru_cache(maxsize=4096, typed=True)(to_class)  # many samples share a class
 
+    def to_known(value: Value) -> int | None:
+        kind = type(value)
+        is_short = kind is Ints or kind is Floats or (kind is bytes and len(value) < _SHORT)
+        return known(value) if is_short else to_class(value)
 
-def _remembered(convert: Callable[[Value], Value | None]) -> Callable[[Value], Value | None]:
-    """Return a function that keeps what it made of short raw values: samples share their labels."""
-    known = lru_cache(maxsize=4096)(convert)
-
-    def converted(value: Value) -> Value | None:
-        is_short = type(value) in _SHARED and len(value) < _MOST_SHARED
-        return known(value) if is_short else convert(value)
-
-    return converted
+    return to_known
 
 
 def _misfit(column: Field, value: Value) -> Misfit:

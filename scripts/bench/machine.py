@@ -22,6 +22,7 @@ _PACKAGES = (
     "tensorflow-cpu",
     "mxnet",
     "opencv-python-headless",
+    "simplejpeg",
     "numpy",
     "pandas",
 )

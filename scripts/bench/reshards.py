@@ -1,4 +1,4 @@
-"""Contests whose work begins with shards or an archive: convert, shard, stream, pack a zip."""
+"""Contests whose work begins with shards or an archive: convert, shard, verify, pack a zip."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def shard_contests(small: DataSet, photos: DataSet) -> list[Contest]:
         _convert("convert-tfrecord-wds", "tfrecord", "webdataset", photos),
         *(_convert("convert-recordio-wds", "recordio", "webdataset", d) for d in both),
         *(_of(d, "webdataset", "shard-resize", _resize, copies=True) for d in both),
+        *(_of(d, "webdataset", "verify", _verify) for d in both),
         _of(small, "zip", "zip-pack", _zip),
         # One run each, as only their memory is judged.
         _of(photos, "twice", "convert-one-shard", _convert_one, copies=True, seconds=0),
@@ -69,6 +70,18 @@ def _resize(packed: Packed) -> tuple[Contender, ...]:
         Contender(
             "webdataset", (peer("webdataset_reshard", path, f"{OUT}/train-%06d.tar", target),)
         ),
+    )
+
+
+def _verify(packed: Packed) -> tuple[Contender, ...]:
+    """Reading all bytes for a checksum, and all headers for a list of the members."""
+    path = str(packed.path)
+    each = 'for shard in "$0"/*.tar; do tar tf "$shard"; done'
+    return (
+        Contender("dsprep", (dsprep("verify", path),)),
+        Contender("dsprep, 1 worker", (dsprep("verify", path, "-j", "1"),)),
+        Contender("sha256sum", (("sh", "-c", 'sha256sum "$0"/*.tar', path),)),
+        Contender("tar tf", (("sh", "-ec", each, path),)),
     )
 
 
