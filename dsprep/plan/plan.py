@@ -121,6 +121,7 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     if job.seed is not None:
         catalog = catalog.shuffle(job.seed)
     weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
+    del indexed  # after a shuffle, a table as large as the catalog's
     files = catalog.table["file"].to_list() if job.size.by_file else ()
     shards = plan_shards(weights, job.size, job.layout, _shard_namer(job, catalog), capacity, files)
     return Plan(job, catalog, findings, collisions, shards, estimated, chosen)
