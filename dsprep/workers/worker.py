@@ -140,3 +140,12 @@ def main(alive: int, ahead: str) -> None:
 
     WAITS.listen(waits)
     serve()
+    # Another thread may be answering calls: once this one has ended, it could import nothing.
+    for thread in iter(_next_server, None):
+        thread.join()
+
+
+def _next_server() -> threading.Thread | None:
+    """Return another thread that answers calls; None if there is none."""
+    own = threading.current_thread()
+    return next((each for each in threading.enumerate() if not (each is own or each.daemon)), None)
