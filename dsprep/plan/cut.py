@@ -222,9 +222,9 @@ def weigh(
         if by_bytes:
             sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
-        return sizes if whole else _exact_weights(job, catalog, sizes), capacity, True
+        return sizes if whole else encoded_sizes(job, catalog, sizes), capacity, True
     if (not whole or catalog.annotated) and layout.weighs:
-        return _exact_weights(job, catalog, sizes), None, whole or not layout.concatenative
+        return encoded_sizes(job, catalog, sizes), None, whole or not layout.concatenative
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
     tried = _try_samples(job, catalog, pool, progress)
@@ -250,8 +250,8 @@ def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
     return catalog.table.select(objects=own.cast(pl.Int64).fill_null(0), texts=pl.lit(0, pl.Int64))
 
 
-def _exact_weights(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
-    """Return the bytes of each encoded sample, given those of its image."""
+def encoded_sizes(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
+    """Return the bytes of each encoded sample, or a little more, given those of its image."""
     import polars as pl
 
     table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))

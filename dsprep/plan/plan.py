@@ -133,6 +133,7 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     if catalog.sides:
         catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
     weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
+    del indexed  # after a shuffle, a table as large as the catalog's
     shards: list[PlannedShard] = []
     sets: list[tuple[str, int]] = []
     start = 0

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 _FIRST = 64  # samples of the set that are looked at
 _OF_SHARD = 2  # samples of each shard
 _MOST_BYTES = 64_000_000  # bytes of all of these
-_TASKS = 16
+_TASKS = 16  # that look, if samples are many
+_LEAST = 32  # samples that one of them looks at: each opens a file, which takes requests on S3
 _AT_ONCE = 1000  # samples that a worker reads before it takes more
 _NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any number
@@ -171,7 +172,7 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
         fits = (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
         fits &= pl.col("rank") <= _OF_SHARD
         table = table.filter(ranked.with_columns(fits=fits).sort("row")["fits"])
-    share = max(1, -(-table.height // _TASKS))
+    share = max(_LEAST, -(-table.height // _TASKS))
     parts = (replace(catalog, table=part) for part in table.iter_slices(share))
     found = Observed()
     for part in run_all(look_at, [(catalog.reader, part.rows(), choice) for part in parts]):
