@@ -88,7 +88,7 @@ def parse(data: bytes) -> Voc:
     parser.EntityDeclHandler = refuse
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as error:
+    except (expat.ExpatError, LookupError) as error:  # an encoding that nobody knows
         raise ValueError(f"is no XML: {error}") from None
     width, height = (_number(size.get(side) or "0", side) for side in ("width", "height"))
     return Voc((width, height) if width and height else None, named, unread)

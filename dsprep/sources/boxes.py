@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
@@ -95,7 +96,9 @@ def scan_boxes(source: Source, path: str) -> Scan:
     text = read_text(path)
     cells, lines = parse_cells(text, path)
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
-        parts = cells[both].str.extract_groups(r"^(.*)_([^_]*)$").struct.unnest()
+        if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
+            raise SourceError(f"{path}: {wrong[0]!r:.60} is no image and class: 0002cc93b.jpg_1")
+        parts = cells[both].str.extract_groups(r"(?s)^(.*)_([^_]*)$").struct.unnest()
         cells = cells.with_columns(ImageId=parts.to_series(0), ClassId=parts.to_series(1))
     lower = {name.lower(): name for name in cells.columns}
     usual = tuple(name for name in LABEL_COLUMNS if name not in ("target", "y", *_IDS))
@@ -249,7 +252,7 @@ def _scan_boxes(
         own.columns = list(_EDGES)
     kept = ~is_empty & cells[_CLASS].is_not_null()
     cells = cells.with_columns(own.cast(pl.Float64, strict=False), kept=kept)
-    finite = pl.all_horizontal(pl.col(_EDGES).is_finite().fill_null(False))
+    finite = pl.all_horizontal((pl.col(_EDGES).abs() < 2.0**31).fill_null(False))
 
     def shown(row: dict[str, str]) -> str:
         return ", ".join(str(row[name]) for name in spelling.columns)
@@ -322,8 +325,10 @@ def _scan_runs(
     runs: list[list[tuple[int, str]]] = [[] for _ in images]
     for image, number, text in cells.select(_IMAGE, _CLASS, column).iter_rows():
         if text not in ("", "-1", "nan"):  # -1: SIIM, for an image without any
-            runs[image].append(((number or 0) + 1, text))
+            runs[image] += [] if number is None else [(number + 1, text)]
     names = (_BACKGROUND, *classes.names)
+    if len(names) > IGNORED:
+        raise SourceError(f"{path}: has {len(classes.names):,} classes; masks have 254 at most")
     masks = TableMasks(tuple(map(tuple, runs)), names)
     nothing = [0] * len(images)
     return Scan(

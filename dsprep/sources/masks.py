@@ -86,6 +86,8 @@ class TableMasks:
         from PIL import Image
 
         header = read_header(image)
+        if header.width * header.height > _LARGEST:
+            raise BadSample(f"its mask would have {header.width:,} x {header.height:,} pixels")
         mask = Image.new("L", (header.width, header.height))
         for value, text in self.runs[number]:
             inside = mask_of(_runs(text, header.width, header.height))
