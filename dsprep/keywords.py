@@ -380,6 +380,11 @@ class TransformOptions(Options):
         "Cut this size out of the center, after --resize.", metavar="N|WxH"
     )
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
+    min_visible: float | None = option(
+        "Annotations",
+        "Drop objects of which --crop leaves a smaller share of the area.  [default: 0.3]",
+        rare=True,
+    )
     filter: str | None = _images(
         "Resampling filter of --resize, from sharp to fast; dsprep[fast] speeds bilinear up.  "
         "[default: bicubic]",

@@ -188,6 +188,8 @@ shard: --seed needs --shuffle
 pack, convert: --max-pixels needs looks
     images are not looked at; give --check header or --check decode
 
+--min-visible needs --crop
+    it says which objects a crop drops: give --crop
 --enlarge needs --resize
     it says how to resize: give --resize
 pack, convert: --filter needs --resize
