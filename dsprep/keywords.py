@@ -163,7 +163,7 @@ class AnnotationOptions(Options):
     )
     annotation_format: str | None = _rare_annotations(
         "Format of --annotations, if its name does not tell.",
-        choices=("coco", "csv", "voc", "yolo"),
+        choices=("coco", "csv", "label-studio", "manifest", "voc", "yolo"),
     )
     unlisted: str | None = _rare_annotations(
         "What to do with images that annotations do not name: keep them as images without objects, "

@@ -142,7 +142,7 @@ class Scan(NamedTuple):
     digest: str  # of everything that was read
     where: str  # the file or directory that was scanned, for messages
     findings: Sequence[Finding] = ()
-    masks: TableMasks | None = None
+    masks: Masks | TableMasks | None = None
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
     places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
     sides: Sequence[str] = ()  # the side of each image; empty if there are none
@@ -188,8 +188,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     masks: Masks | TableMasks | None = None
     if scan is not None and scan.masks is not None:
         masks = scan.masks.of(numbers)
-        fields.append(Field(MASK, "mask", False, masks.names, ((MASK,),)))
-    if source.masks is not None:
+        lacks = isinstance(masks, Masks) and "" in masks.paths
+        fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
+    elif source.masks is not None:
         masks = find_masks(source, paths, run_all)
         lacks = not all(map(masks.paths.__getitem__, table["annotation"]))
         fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
