@@ -26,7 +26,7 @@ from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -175,6 +175,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     sides: tuple[str, ...] = ()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
+        _require_text(scan)
         numbers, missing = matched(scan, paths)
         detail = f"named in {posixpath.basename(scan.where)}"
         findings = [found for found in findings if found.path not in scan.read]
@@ -217,6 +218,17 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         annotated=Annotated(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
     )
     return catalog, sorted(findings, key=lambda found: found.path)
+
+
+def _require_text(scan: Scan) -> None:
+    """Refuse names that UTF-8 has no bytes for; JSON has half surrogate pairs, too."""
+    masks = scan.masks.names if scan.masks else ()
+    try:
+        "\n".join((*scan.names, *scan.classes, *masks)).encode()
+    except UnicodeEncodeError as error:
+        line = error.object[: error.end].count("\n")
+        name = error.object.split("\n")[line]
+        raise SourceError(f"{scan.where}: the name {quoted(name)} has half a character") from None
 
 
 def _taken(

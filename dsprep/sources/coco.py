@@ -21,6 +21,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
+from dsprep.sources.json_file import decoded
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import facts, open_file
 from dsprep.storage.store import Facts
@@ -136,7 +137,11 @@ class _Read:
 
     def image(self, at: int, file: CocoFile, item: Mapping[str, Any]) -> None:
         if "neg_category_ids" in item:
-            raise SourceError(f"{file.path}: is LVIS's: its annotations are not read")
+            raise SourceError(
+                f"{file.path}: is LVIS's, which dsprep does not read: each of its images is "
+                "annotated for some classes only. Convert it to COCO's JSON, with a file_name for "
+                "each image"
+            )
         number = len(self.names)
         if self.images.setdefault((at, self.code(item["id"])), number) != number:
             raise SourceError(f"{file.path}: several images have the id {item['id']!r:.60}")
@@ -148,6 +153,7 @@ class _Read:
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
         id, name = item["id"], str(item["name"])
+        self.code(id)
         if self.categories.setdefault(id, name) != name:
             raise SourceError(
                 f"{file.path}: the category {id!r:.60} is called {name!r:.60} and "
@@ -156,7 +162,10 @@ class _Read:
 
     def annotation(self, at: int, path: str, offset: int, size: int, item: Any) -> None:
         if "segments_info" in item:
-            raise SourceError(f"{path}: is panoptic: its annotations are not read")
+            raise SourceError(
+                f"{path}: is panoptic, which dsprep does not read: give the instances of the same "
+                "images, as in instances_train2017.json"
+            )
         if "caption" in item and "category_id" not in item:
             raise SourceError(f"{path}: has captions, which have no boxes: they are not read")
         id, category = item.get("id"), item["category_id"]
@@ -358,15 +367,15 @@ def _items(
                     else:
                         found, stop = value(at)
                         is_plain = name == "annotations" or text[at:stop].isascii()
-                        yield name, start + at, stop - at, found if is_plain else _decoded(found)
+                        yield (
+                            name,
+                            start + at,
+                            stop - at,
+                            found if is_plain else decoded(text[at:stop], path),
+                        )
                         at = stop
                     if at > _BLOCK // 2:
                         text, start, at = text[at:], start + at, 0
                 at += 1
             at = expect(at, ",}")
             at += text[at] == ","
-
-
-def _decoded(value: Any) -> Any:
-    """Return what was read as Latin-1, as it is in UTF-8."""
-    return json.loads(json.dumps(value, ensure_ascii=False).encode("latin-1"))

@@ -99,7 +99,7 @@ def list_items(path: str, sha: Any, what: str) -> Iterator[tuple[int, int, Any]]
                     if len(text) - at > _LONGEST or not fill():
                         raise damaged() from None
             item = text[at:stop]
-            yield start + at, stop - at, value if item.isascii() else _decoded(item, path)
+            yield start + at, stop - at, value if item.isascii() else decoded(item, path)
             at = stop
             if at > _BLOCK:
                 text, start, at = text[at:], start + at, 0
@@ -110,7 +110,8 @@ def list_items(path: str, sha: Any, what: str) -> Iterator[tuple[int, int, Any]]
             raise damaged()
 
 
-def _decoded(item: str, path: str) -> Any:
+def decoded(item: str, path: str) -> Any:
+    """Return the value of JSON that was read as Latin-1, and is UTF-8."""
     try:
         return json.loads(item.encode("latin-1"))
     except ValueError:
