@@ -45,8 +45,11 @@ style: $(FULL)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# A part, ONLY=copy; at most RUNS=1 of each contender; photographs of SIZE=20GB in all; images of your
+# own, DATA='photos=FOLDER small=FOLDER'.
 bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; ONLY=copy measures a part
-	$(BIN)/python -m scripts.bench $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m scripts.bench $(ONLY:%=--only %) $(RUNS:%=--runs %) $(SIZE:%=--size %) \
+		$(DATA:%=--data %)
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz

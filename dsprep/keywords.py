@@ -380,6 +380,11 @@ class TransformOptions(Options):
         "Cut this size out of the center, after --resize.", metavar="N|WxH"
     )
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
+    filter: str | None = _images(
+        "Resampling filter of --resize, from sharp to fast; dsprep[fast] speeds bilinear up.  "
+        "[default: bicubic]",
+        choices=("lanczos", "bicubic", "hamming", "bilinear"),
+    )
     encode: str = _images(
         "Re-encode images.", default="keep", choices=("keep", "jpeg", "png", "webp")
     )

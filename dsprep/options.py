@@ -182,6 +182,8 @@ pack, convert: --max-pixels needs looks
 
 --enlarge needs --resize
     it says how to resize: give --resize
+pack, convert: --filter needs --resize
+    it says how to resize: give --resize
 --quality needs lossy
     no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out
 pack, convert: --keep-fields needs changes

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_type_hints
 
 from dsprep.arguments import accept
 from dsprep.errors import BadImage, OptionError, SourceError
-from dsprep.images import structure
+from dsprep.images import bilinear, structure
 from dsprep.images.header import (
     DEFAULT_MAX_PIXELS,
     NAMES,
@@ -209,7 +209,7 @@ _ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
 _QUALITY = 90  # where nobody gave one
 ENCODINGS = ("keep", "jpeg", "png", "webp")
 COLORS = ("keep", "rgb", "gray")
-FILTERS = ("auto", "bilinear", "hamming", "bicubic", "lanczos")
+FILTERS = ("lanczos", "bicubic", "hamming", "bilinear")
 _KINDS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
 
 
@@ -252,8 +252,8 @@ class Transform:
     # `rgb` and `gray` convert, and put transparent images on white. `keep` leaves gray images gray
     # and, unless they become JPEG, transparent ones transparent.
     color: str = "keep"
-    # the resampling filter. `auto` is bicubic, and lanczos from half the size down.
-    filter: str = "auto"
+    # the resampling filter of `resize`; bicubic by default, and None without `resize`
+    filter: str | None = None
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(Transform).items():
@@ -265,9 +265,11 @@ class Transform:
             raise OptionError(f"--quality {self.quality}: it can be 1 to 100")
         for name, choices in (("encode", ENCODINGS), ("color", COLORS), ("filter", FILTERS)):
             value = getattr(self, name)
-            if value not in choices:
+            if value is not None and value not in choices:
                 raise OptionError(f"--{name} {value}: it can be {', '.join(choices)}")
-        require_effect("", given_options(vars(self)))
+        require_effect("pack", given_options(vars(self)))
+        if self.filter is None and self.resize is not None:
+            object.__setattr__(self, "filter", "bicubic")
         if self.quality is None and not self.is_copy and self.encode != "png":
             object.__setattr__(self, "quality", _QUALITY)
 
@@ -339,6 +341,10 @@ class Transform:
             require_pixels(window[2] - window[0], window[3] - window[1], max_pixels)
             window = _stored_window(window, size, turn)
             size = _stored_size(size, turn)
+            if turn == 1 and self._is_bilinear(image, kind, size):
+                made = bilinear.resize_jpeg(data, size, window, self.quality)
+                if made is not None:
+                    return Encoded(kind, made, window[2] - window[0], window[3] - window[1])
             pixels = self._pixels(image, kind, size, window)
             if turn != 1:
                 from PIL.Image import Transpose
@@ -382,6 +388,14 @@ class Transform:
         left, top = (size[0] - width) // 2, (size[1] - height) // 2
         return left, top, left + width, top + height
 
+    def _is_bilinear(self, image: ImageFile, kind: str, size: Size) -> bool:
+        """Whether :mod:`dsprep.images.bilinear` can do it."""
+        if self.filter != "bilinear" or self.color == "gray" or kind != "jpg":
+            return False
+        return stores_luma(image) and all(
+            new <= old < 2 * new for old, new in zip(image.size, size, strict=True)
+        )
+
     def _pixels(self, image: ImageFile, kind: str, size: Size, window: Window) -> Image:
         """Decode an opened image, convert, resize and crop it: all as it is stored, not upright."""
         ratio = min(image.width / size[0], image.height / size[1])
@@ -393,13 +407,7 @@ class Transform:
         load(image)
         alpha = kind != "jpg" and self.color == "keep"
         pixels = image if luma else _convert(image, self.color, alpha=alpha)
-        # Auto is the cheapest that is nowhere further from full decoding and Lanczos than im2rec.
-        # Hamming is, on soft photographs. From half the size down JPEGs are decoded at reduced
-        # scale, which blurs a little: only Lanczos stays ahead, and has few pixels to work on.
-        auto = "lanczos" if ratio >= 2 else "bicubic"
-        return _resample(
-            pixels, size, window, extent, auto if self.filter == "auto" else self.filter
-        )
+        return _resample(pixels, size, window, extent, self.filter)
 
 
 def orientation_in(data: bytes) -> int:
@@ -455,7 +463,9 @@ def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     return image if image.mode == wanted else image.convert(wanted)
 
 
-def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: str) -> Image:
+def _resample(
+    image: Image, size: Size, window: Window, extent: Extent, filter: str | None
+) -> Image:
     """Resize an image and cut a part out of the result, without computing the rest of it."""
     # Of an image in YCbCr only luma is filtered; chroma is the nearest pixel's. Such an image
     # becomes a JPEG, whose encoder averages the chroma of four pixels anyway. On photographs it
@@ -468,6 +478,7 @@ def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: 
     across, down = extent[0] / size[0], extent[1] / size[1]
     box = (left * across, top * down, right * across, bottom * down)
     target = (right - left, bottom - top)
+    assert filter is not None  # without --resize there is no other size
     method = Resampling[filter.upper()]
     if image.mode != "YCbCr":
         return image.resize(target, method, box, _REDUCING_GAP)

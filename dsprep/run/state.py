@@ -27,6 +27,7 @@ from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
+from dsprep.images import bilinear
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
@@ -122,7 +123,7 @@ class RunState:
 
 
 def identity_of(plan: Plan) -> dict[str, Any]:
-    """Return what identifies a command; file times and Pillow's version stay in ``run.json``."""
+    """Return what identifies a command; file times and versions stay in ``run.json``."""
     job = plan.job
     identity = {
         **json.loads(json.dumps(job.options())),
@@ -133,6 +134,8 @@ def identity_of(plan: Plan) -> dict[str, Any]:
     }
     if job.images.transform is not None:
         identity["Pillow"] = version("pillow")
+        if job.images.transform.filter == "bilinear":
+            identity |= bilinear.versions()
     return identity
 
 

@@ -79,6 +79,8 @@ def single(value: Value) -> Value | None:
 
 
 def _to_bytes(value: Value) -> bytes | None:
+    if type(value) is bytes:
+        return value
     value = single(value)
     if isinstance(value, str):
         return value.encode()

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from dsprep.errors import Misfit
-from dsprep.sample import Sample, Value
+from dsprep.sample import Floats, Ints, Sample, Value
 from dsprep.schema.fields import Field, Place, Schema, single, to_int, to_text
 from dsprep.schema.settle import LABEL_TEXT, Table, part_of, shown, type_of
 from dsprep.units import format_count
 
 _Plain: TypeAlias = tuple[str, Callable[[Value], Value | None], Field]
 """The name of a field, what makes its values, and the field."""
+
+_SHORT = 64  # bytes of a name of a class that is looked up
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,14 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
             raise ValueError
         return number
 
-    return to_class
+    known = lru_cache(maxsize=4096, typed=True)(to_class)  # many samples share a class
+
+    def to_known(value: Value) -> int | None:
+        kind = type(value)
+        is_short = kind is Ints or kind is Floats or (kind is bytes and len(value) < _SHORT)
+        return known(value) if is_short else to_class(value)
+
+    return to_known
 
 
 def _misfit(column: Field, value: Value) -> Misfit:

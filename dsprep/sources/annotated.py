@@ -66,8 +66,11 @@ class Texts(Annotations):
         """Return the objects that a file tells."""
 
     @abstractmethod
-    def look(self, data: bytes) -> tuple[int, Collection[Any], Mapping[str, int]]:
-        """Return how many objects a file tells, their classes, and counts of what else is there."""
+    def look(self, data: bytes) -> tuple[int, int, Collection[Any], Mapping[str, int]]:
+        """Return what a file tells: objects, the bytes that it takes as JSON, classes, and more.
+
+        The bytes, at most, are those besides the boxes; more is what else is there, and how often.
+        """
 
     def data(self, place: tuple[str, int]) -> bytes:
         path, size = place
@@ -136,7 +139,7 @@ class Scan(NamedTuple):
     annotations: Annotations | None  # None if there are masks alone
     names: Sequence[str]  # what each image is called, by number
     counts: Sequence[int]  # how many objects it has
-    texts: Sequence[int]  # the bytes that tell them
+    texts: Sequence[int]  # the bytes that tell them as JSON, at most, besides the boxes
     classes: tuple[str, ...]  # the names of the classes, by number
     ids: tuple[int, ...]  # their ids; empty if the source has none
     digest: str  # of everything that was read
@@ -347,6 +350,7 @@ class Looked(NamedTuple):
     """What is in files of annotations, by their order."""
 
     counts: Sequence[int]  # how many objects each tells
+    texts: Sequence[int]  # the bytes that these take as JSON, at most, besides the boxes
     digest: str
     classes: Collection[Any]  # those that objects have
     facts: Mapping[str, int]  # what else is there, and how often
@@ -361,46 +365,46 @@ def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunA
 
     starts = range(0, len(places), _AT_ONCE)
     tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
-    counts, classes, facts = list[int](), set[Any](), Counter[str]()
-    sha, problems = sha256(), list[str]()
-    for found in run_all(look_at_some, tasks):
-        counts += found[0]
-        sha.update(found[1])
-        classes |= found[2]
-        facts.update(found[3])
-        problems += found[4]
+    counts, sizes, classes, facts = list[int](), list[int](), set[Any](), Counter[str]()
+    digest, problems = sha256(), list[str]()
+    for found, bad in run_all(look_at_some, tasks):
+        counts += found.counts
+        sizes += found.texts
+        digest.update(found.digest.encode())
+        classes.update(found.classes)
+        facts.update(found.facts)
+        problems += bad
     if problems:
         raise SourceError(
             f"{annotations.root}: {format_count(len(problems), 'file')} of annotations cannot be "
             f"read: {some_lines(problems, len(problems))}"
         )
-    return Looked(counts, sha.hexdigest(), classes, facts)
+    return Looked(counts, sizes, digest.hexdigest(), classes, facts)
 
 
-def look_at_some(
-    task: tuple[Texts, Sequence[tuple[str, int]]],
-) -> tuple[list[int], bytes, set[Any], dict[str, int], list[str]]:
-    """Read some files of annotations, in a worker."""
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> tuple[Looked, list[str]]:
+    """Read some files of annotations, in a worker; return also what is wrong with some."""
     annotations, places = task
-    sha = sha256()
-    counts, classes, facts, problems = list[int](), set[Any](), dict[str, int](), list[str]()
+    digest, problems = sha256(), list[str]()
+    counts, sizes, classes, facts = list[int](), list[int](), set[Any](), dict[str, int]()
     for path, size in places:
         try:
             data = annotations.data((path, size))
-            count, named, told = annotations.look(data)
+            count, told, named, more = annotations.look(data)
         except ValueError as error:
             problems.append(f"{path}: {error}")
             continue
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
             continue
-        sha.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), size))
-        sha.update(data)
+        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), size))
+        digest.update(data)
         counts.append(count)
+        sizes.append(told)
         classes.update(named)
-        for what, number in told.items():
+        for what, number in more.items():
             facts[what] = facts.get(what, 0) + number
-    return counts, sha.digest(), classes, facts, problems
+    return Looked(counts, sizes, digest.hexdigest(), classes, facts), problems
 
 
 def some_lines(lines: Iterable[str], count: int) -> str:

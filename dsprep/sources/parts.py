@@ -27,7 +27,7 @@ from dsprep.sources.files import Files, files_of, list_files
 from dsprep.sources.readers import ArchivedParts, Part, PartReader, stem_of
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import is_dir
-from dsprep.units import extension_in
+from dsprep.units import extension_in, format_some
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -54,6 +54,12 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
     if is_dir(root):
         patterns = _parse_pairs(source.pairs or {})
         files = list_files(scan_below(root, None, run_all))
+        paths = files.table["path"]
+        if len(paths) and paths.str.ends_with(".tar").all() and not source.choice.no_image:
+            raise SourceError(
+                f"{root}: holds only tars ({format_some(paths.sort()[:4].to_list())}): --from "
+                "parts takes one directory of files or one archive; name one of the tars"
+            )
         if patterns:
             return _read_pairs(root, files, patterns, known.classes)
         if not downloaded:

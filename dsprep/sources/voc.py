@@ -33,11 +33,11 @@ class VocTexts(Texts):
     def parse(self, data: bytes) -> Objects:
         return objects_of(parse(data), self.numbers, self.origin)
 
-    def look(self, data: bytes) -> tuple[int, Collection[str], Mapping[str, int]]:
+    def look(self, data: bytes) -> tuple[int, int, Collection[str], Mapping[str, int]]:
         voc: Voc = parse(data)
         facts = {_UNREAD + tag: count for tag, count in voc.unread.items()}
         facts[_FROM_0] = counts_from_0(voc)
-        return len(voc.named), {each.name for each in voc.named}, facts
+        return len(voc.named), len(data), {each.name for each in voc.named}, facts
 
 
 def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
@@ -74,7 +74,7 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
         replace(annotations, numbers={name: at for at, name in enumerate(names)}, origin=origin),
         called,
         looked.counts,
-        [size for _, size in places],
+        looked.texts,
         names,
         (),
         looked.digest,

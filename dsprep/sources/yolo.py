@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dsprep.sources.scan import RunAll
 
 NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
+_NUMBER = 20  # bytes that a number of pixels takes, at most
 _MOST_YAML = 1 << 20  # bytes
 _ROTATED, _EQUAL, _FILLED = "rotated", "equal", "filled"
 
@@ -43,12 +44,13 @@ class YoloTexts(Texts):
     def parse(self, data: bytes) -> Objects:
         return parse(data, self.classes, self.pose)
 
-    def look(self, data: bytes) -> tuple[int, Collection[int], Mapping[str, int]]:
+    def look(self, data: bytes) -> tuple[int, int, Collection[int], Mapping[str, int]]:
         objects = self.parse(data)
         numbers = {each.number for each in objects.items}
         facts = {_EQUAL: count_rows(data) - len(objects.items)}
         facts |= {_ROTATED: may_be_rotated(objects), _FILLED: bool(objects.items)}
-        return len(objects.items), numbers, facts
+        corners = sum(len(each.keypoints) + sum(map(len, each.polygons)) for each in objects.items)
+        return len(objects.items), corners * _NUMBER, numbers, facts
 
 
 def scan_yolo(
@@ -102,7 +104,7 @@ def scan_yolo(
     if equal := looked.facts.get(_EQUAL):
         said = f"{format_count(equal, 'row')} equal to another one of the same image removed"
         notes.append(Finding("note", "", said))
-    counts = dict(zip(used, looked.counts, strict=True))
+    told_by = dict(zip(used, zip(looked.counts, looked.texts, strict=True), strict=True))
     own = [of_image.get(path, "") for path in chosen]
     alone = texts.keys() - set(of_image.values()) - {names_file}
     lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
@@ -116,8 +118,8 @@ def scan_yolo(
     return Scan(
         annotations,
         chosen,
-        [counts.get(path, 0) for path in own],
-        [texts.get(path, 0) for path in own],
+        [told_by.get(path, (0, 0))[0] for path in own],
+        [told_by.get(path, (0, 0))[1] for path in own],
         names,
         (),
         looked.digest,

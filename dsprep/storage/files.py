@@ -19,7 +19,7 @@ from itertools import takewhile
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from dsprep.storage import pool
-from dsprep.storage.local import LARGEST, open_regular, read_whole
+from dsprep.storage.local import LARGEST, open_regular, read_expected, read_whole
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import ObjectFile, as_source, levels, look_up, no_object, read_object
 from dsprep.storage.store import Facts
@@ -132,9 +132,7 @@ def read_sized(path: str, size: int) -> bytes | None:
         return read_object(path, size)
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        data = os.read(fd, size + 1)
-        while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
-            data += more
+        data = read_expected(fd, size)
     finally:
         os.close(fd)
     return data if len(data) == size else None

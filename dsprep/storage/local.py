@@ -95,12 +95,24 @@ def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
     if str(path).startswith(_OPEN_ALREADY) and stat.S_ISFIFO(os.stat(path).st_mode):
         with open(path, "rb") as stream:
             return read_stream(stream, limit)
-    with open(path, "rb", opener=open_regular) as file:
-        size = os.fstat(file.fileno()).st_size
-        data = b"" if size > limit else file.read(size + 1)
+    fd = open_regular(path)
+    try:
+        size = os.fstat(fd).st_size
+        data = b"" if size > limit else read_expected(fd, size)
+    finally:
+        os.close(fd)
     if len(data) != size:
         why = f"has {format_size(size)}" if size > limit else "changes while it is read, or grew"
         raise OSError(errno.EINVAL, f"{why}; at most {format_size(limit)} are read", str(path))
+    return data
+
+
+def read_expected(fd: int, size: int) -> bytes:
+    """Read a file that should have this size, and one byte more if it has grown."""
+    # With as few calls as possible, and no file object, which takes 5 µs to make.
+    data = os.read(fd, size + 1)
+    while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
+        data += more
     return data
 
 

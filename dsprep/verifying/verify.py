@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
+from math import ceil
 from typing import Any
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
@@ -23,7 +25,7 @@ from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
-from dsprep.verifying.inspection import Inspected, Task, Understood, inspect
+from dsprep.verifying.inspection import Inspected, Task, Understood, inspect, merged
 from dsprep.verifying.loaders import count_samples, require_loader
 from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
@@ -110,12 +112,16 @@ def _verify(
         tasks = _tree_tasks(shards, task, problems)
     else:
         tasks = [task._replace(path=str(shards.directory / name)) for name in shards.present]
+    shares = _shares(len(tasks), pool.size) if decode and not is_tree else 1
+    shared = [one._replace(share=(share, shares)) for one in tasks for share in range(shares)]
     with progress.running("verifying", manifest.samples if manifest else 0):
-        found = pool.map(inspect, tasks, progress.advance)
+        inspected = pool.map(inspect, shared, progress.advance)
+    starts = range(0, len(inspected), shares)
+    found = [merged(inspected[start : start + shares]) for start in starts]
     problems += _compare_shards(shards, tasks, found, notes)
     misfits = sum(one.misfits for one in found)
     if misfits and not understood.enforced:
-        first = next(one.misfit for one in found if one.misfit)
+        _, first = next(one.misfit for one in found if one.misfits)
         notes.append(f"{format_count(misfits, 'sample')} not of this schema; {first}")
     if decode and understood.schema is not None:
         checked.append("images")
@@ -131,7 +137,9 @@ def _verify(
     if loader is not None:
         checked.append(loader)
         problems += _load(loader, tasks, found)
-    counts = sum((one.counts for one in found), Counter[str]())
+    counts = Counter[str]()
+    for names, samples in chain(*(one.shapes.items() for one in found)):
+        counts.update(dict.fromkeys(names, samples))
     schema = Schema(()) if is_tree or understood.schema is None else understood.schema
     roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
@@ -205,6 +213,12 @@ def _call(task: tuple[Callable[[Any], Any], Any]) -> Any:
         raise SourceError(f"it cannot be read ({error.strerror})") from None
 
 
+def _shares(shards: int, workers: int) -> int:
+    """Return the number of tasks of a shard with which its images are decoded soonest."""
+    # Each of them reads the whole shard, which takes up to a tenth of the time of decoding.
+    return min(range(1, workers + 1), key=lambda n: ceil(shards * n / workers) * (0.1 + 1 / n))
+
+
 def _tree_tasks(shards: Shards, task: Task, problems: list[Problem]) -> list[Task]:
     """Return a task for some samples of a tree of files at a time."""
     listing = shards.destination.companion(LISTING)
@@ -217,7 +231,8 @@ def _tree_tasks(shards: Shards, task: Task, problems: list[Problem]) -> list[Tas
     named = {file.path for sample in listed for file in sample.files}
     for above, directories, names in os.walk(task.path):
         directories.sort()
-        paths = (os.path.relpath(os.path.join(above, name), task.path) for name in sorted(names))
+        below = "" if above == task.path else os.path.relpath(above, task.path) + "/"
+        paths = (below + name for name in sorted(names))
         problems += [
             Problem(path, "is there, but not in the listing") for path in paths if path not in named
         ]
@@ -254,7 +269,7 @@ def _compare_shards(
     receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)
-        yield from found.problems
+        yield from (*found.problems, *found.others)
         if found.crc32c is None:
             continue
         if receipt := receipts.get(name):
@@ -262,26 +277,24 @@ def _compare_shards(
                 yield Problem(name, wrong)
             if found.samples != receipt.samples:
                 yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
-        if not found.samples and not found.problems:
+        if not (found.samples or found.problems or found.others):
             notes.append(f"{name}: holds no samples")
 
 
 def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) -> Iterator[Problem]:
     """Read each shard with a framework, in a process that may die of it."""
-    pool = Pool(1)
-    try:
-        for task, found in zip(tasks, inspected, strict=True):
-            name = os.path.basename(task.path)
-            try:
-                (count,) = pool.map(count_samples, [(loader, task.path)])
-            except RunStopped:
-                yield Problem(name, f"{loader} dies of it")
-                pool.close()
-                pool = Pool(1)
-                continue
-            if isinstance(count, str):
-                yield Problem(name, f"{loader} cannot read it: {count}")
-            elif count != found.samples:
-                yield Problem(name, f"{loader} reads {count:,} of {found.samples:,} samples")
-    finally:
-        pool.close()
+    left, name = zip(tasks, inspected, strict=True), ""
+    while True:
+        try:
+            with Pool(1) as pool:
+                for task, found in left:
+                    name = os.path.basename(task.path)
+                    (count,) = pool.map(count_samples, [(loader, task.path)])
+                    if isinstance(count, str):
+                        yield Problem(name, f"{loader} cannot read it: {count}")
+                    elif count != found.samples:
+                        what = f"{loader} reads {count:,} of {found.samples:,} samples"
+                        yield Problem(name, what)
+            return
+        except RunStopped:  # the next shard gets a process of its own
+            yield Problem(name, f"{loader} dies of it")

@@ -7,29 +7,37 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
-from . import machine, report
+from dsprep.units import format_duration, format_size, parse_size
+
+from . import data, machine, report
 from .contests import Contest, contests
-from .data import FEW, LARGE, LISTED, PHOTOS, SMALL, DataSet, ensure, reduced
+from .data import DataSet
 from .lists import ensure_edits, list_contests
 from .measure import adopt_orphans
 from .packed import ensure_packed
 from .reshards import shard_contests
-from .results import Figures, Result, load, save
+from .results import Figures, Result, load, merge, save
 from .run import hold
 from .s3.contests import S3Contest, s3_contests
+from .s3.files import ensure as ensure_files
 from .s3.run import hold_on_s3
 
 _ROOT = Path(__file__).parents[2]
-_PAGE = _ROOT / "docs" / "benchmarks.md"
+_RESULTS = _ROOT / "docs" / "benchmarks.json"
 
-# In bytes, with room to spare: a copy of the photographs.
-_LARGEST_OUTPUT = 2_000_000_000
+# Where copies are measured without the disk, and the free bytes that this takes.
+_MEMORY = Path("/dev/shm")
+_MEMORY_NEEDED = 6_000_000_000
+
+# What waiting for the disk and deleting outputs take in each run, for the estimate.
+_OVERHEAD_SECONDS = 1.0
 
 
 def main() -> int:
@@ -37,87 +45,150 @@ def main() -> int:
     args = _arguments()
     # Whoever stops it wants its servers to end, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    whole = not (args.only or args.quick)
-    figures = load(args.load) if args.load else _measure(args)
-    if args.json:
-        save(figures, args.json)
-    page = report.markdown(figures, report.notes_of(args.page or _PAGE))
-    if args.page or whole:
-        (args.page or _PAGE).write_text(page)
+    figures = load(args.report) if args.report else _measure(args)
+    if not figures.results:
+        return 0
+    if args.quick or args.size or args.data:
+        print(report.markdown(figures, ""))
     else:
-        print(page)
+        _publish(figures, whole=not (args.only or args.report))
     return 1 if any(result.error for result in figures.results) else 0
 
 
-def _measure(args: argparse.Namespace) -> Figures:
-    cache = args.cache / "quick" if args.quick else args.cache
-    cache.mkdir(parents=True, exist_ok=True)
-    on_s3 = _chosen(s3_contests(cache, args.quick), args.only)
-    recipes = (FEW, SMALL, PHOTOS, LARGE, LISTED)
-    data = {r.name: DataSet(reduced(r) if args.quick else r, cache) for r in recipes}
-    every = [
-        *contests(data),
-        *list_contests(data["small"], data["listed"]),
-        *shard_contests(data["small"], data["photos"]),
-    ]
-    chosen = _chosen(every, args.only)
-    if not (chosen or on_s3):
-        names = [c.name for c in every] + [c.name for c in s3_contests(cache, args.quick)]
-        sys.exit(f"No such contest. There are: {', '.join(names)}")
+def _publish(figures: Figures, whole: bool) -> None:
+    """Write the docs; what was measured in part replaces earlier figures of the same contests."""
+    if not whole:
+        before = load(_RESULTS)
+        if before.machine != figures.machine:
+            print(report.markdown(figures, ""))
+            sys.exit("docs/ is not changed: its figures are of another machine or other versions")
+        figures = merge(before, figures)
+    save(figures, _RESULTS)
+    for path, text in report.documents(load(_RESULTS), _ROOT).items():
+        path.write_text(text, "utf-8")
 
+
+def _measure(args: argparse.Namespace) -> Figures:
+    """Hold the contests; what was measured so far is in the cache after each one."""
+    cache: Path = args.cache / "quick" if args.quick else args.cache
+    cache.mkdir(parents=True, exist_ok=True)
+    sets = {name: DataSet(recipe, cache) for name, recipe in _recipes(args).items()}
+    every: list[Contest | S3Contest] = [
+        *contests(sets),
+        *list_contests(sets["small"], sets["listed"]),
+        *shard_contests(sets["small"], sets["photos"]),
+        *s3_contests(cache, args.quick),
+    ]
+    chosen = [
+        contest
+        for contest in every
+        if not args.only or any(part in name for part in args.only for name in contest.names)
+        # Memory may not hold the larger photographs.
+        if not (args.size and isinstance(contest, Contest) and contest.places == ("memory",))
+    ]
+    if not chosen:
+        sys.exit(f"No such contest. There are: {', '.join(n for c in every for n in c.names)}")
+    local = [contest for contest in chosen if isinstance(contest, Contest)]
+    on_s3 = [contest for contest in chosen if isinstance(contest, S3Contest)]
+    if args.size:
+        _check_room(local, cache)
+    if args.runs and not args.quick:
+        _announce(chosen, args.runs)
+    started = time.monotonic()
+    files = _prepare(local, on_s3)
     adopt_orphans()
-    used = {c.data.name: c.data for c in chosen if c.data}
-    sizes = {name: ensure(each) for name, each in used.items()}
-    if "listed" in used:
-        ensure_edits(used["listed"])
+    with _places(cache, in_memory=not args.size) as places:
+        figures = Figures(machine.describe(places), files, args.runs, [])
+        commit = machine.commit()
+        for contest in chosen if args.runs else ():
+            print(f"{contest.name} …", file=sys.stderr, flush=True)
+            results = _hold(contest, places, args.runs)
+            figures.results.extend(replace(result, commit=commit) for result in results)
+            save(figures, cache / "results.json")
+    print(f"took {format_duration(time.monotonic() - started)}", file=sys.stderr)
+    return figures
+
+
+def _recipes(args: argparse.Namespace) -> dict[str, data.Recipe]:
+    recipes = {each.name: each for each in data.RECIPES}
+    for name, folder in args.data:
+        if name not in ("small", "photos", "large"):
+            sys.exit(f"--data {name}: the sets are small, photos and large")
+        try:
+            recipes[name] = data.of_images(recipes[name], folder)
+        except ValueError as error:
+            sys.exit(str(error))
+    if args.size:
+        recipes["photos"] = data.of_size(recipes["photos"], args.size)
+    if args.quick:
+        return {name: data.reduced(recipe) for name, recipe in recipes.items()}
+    return recipes
+
+
+def _check_room(chosen: Sequence[Contest], cache: Path) -> None:
+    """Exit if the data sets, what they are packed into and an output may not fit on the disk."""
+    sets = {contest.data for contest in chosen if contest.data}
+    packed = {packed for contest in chosen for packed in contest.sources}
+    twice = any(each.form == "twice" for each in packed)
+    largest = max(each.recipe.size * each.recipe.files for each in sets) if sets else 0
+    need = sum(each.recipe.bytes_on_disk for each in sets)
+    need += sum(each.data.recipe.size * each.data.recipe.files for each in packed)
+    need = (need + largest * (3 if twice else 1)) * 11 // 10
+    free = shutil.disk_usage(cache).free
+    print(f"needs {format_size(need)} of the {format_size(free)} free", file=sys.stderr)
+    if need > free:
+        sys.exit(f"{cache}: not enough space; choose fewer contests (ONLY=copy) or a smaller SIZE")
+
+
+def _announce(chosen: Sequence[Contest | S3Contest], runs: int) -> None:
+    """Say how long it will take, by the figures of docs/benchmarks.json."""
+    wanted = {name for contest in chosen for name in contest.names}
+    known = [r for r in load(_RESULTS).results if r.contest in wanted and r.runs]
+    timed = sum(
+        (result.spent / len(result.runs) + _OVERHEAD_SECONDS) * (1 + min(runs, len(result.runs)))
+        for result in known
+    )
+    unknown = len(wanted - {result.contest for result in known})
+    more = f", and {unknown} contests that were not measured before" if unknown else ""
+    print(f"about {format_duration(timed)}{more}", file=sys.stderr, flush=True)
+
+
+def _prepare(chosen: Sequence[Contest], on_s3: Sequence[S3Contest]) -> dict[str, tuple[int, int]]:
+    """Make what is not there; returns the number of files, and of bytes, of each data set."""
+    sets = {contest.data.name: contest.data for contest in chosen if contest.data}
+    files = {each.title: (each.recipe.files, data.ensure(each)) for each in sets.values()}
+    if "listed" in sets:
+        ensure_edits(sets["listed"])
     for packed in {packed for contest in chosen for packed in contest.sources}:
         ensure_packed(packed)
-    with ExitStack() as stack:
-        directories = {
-            "disk": args.output_dir or cache,
-            "memory": None if args.disk_only else args.memory_dir,
-        }
-        places = {
-            place: Path(stack.enter_context(TemporaryDirectory(prefix="out-", dir=directory)))
-            for place, directory in directories.items()
-            if directory
-        }
-        return Figures(
-            machine.describe(places),
-            {name: (used[name].recipe.files, size) for name, size in sizes.items()}
-            | {c.data.name: (c.data.count, c.data.total) for c in on_s3},
-            args.runs,
-            _hold_all(chosen, sizes, places, args.runs)
-            + _hold_all_on_s3(on_s3, places["disk"], args.runs),
-        )
+    for remote in on_s3:
+        ensure_files(remote.data)
+        files[remote.data.name] = (remote.data.count, remote.data.total)
+    return files
 
 
-C = TypeVar("C", Contest, S3Contest)
+@contextmanager
+def _places(cache: Path, in_memory: bool) -> Iterator[dict[str, Path]]:
+    """New directories for outputs, by where they are."""
+    with (
+        TemporaryDirectory(prefix="out-", dir=cache) as disk,
+        TemporaryDirectory(prefix="bench-", dir=_MEMORY if _MEMORY.is_dir() else cache) as memory,
+    ):
+        places = {"disk": Path(disk)}
+        if in_memory and _MEMORY.is_dir() and shutil.disk_usage(memory).free >= _MEMORY_NEEDED:
+            places["memory"] = Path(memory)
+        yield places
 
 
-def _chosen(every: Sequence[C], only: Sequence[str]) -> list[C]:
-    return [c for c in every if not only or any(part in c.name for part in only)]
-
-
-def _hold_all(
-    chosen: Sequence[Contest], sizes: dict[str, int], places: dict[str, Path], runs: int
-) -> list[Result]:
-    results = []
-    for contest in chosen:
-        for place, directory in places.items():
-            if place == "disk" or contest.in_memory:
-                print(f"{contest.name} ({place}) …", file=sys.stderr, flush=True)
-                size = sizes[contest.data.name] if contest.data else 0
-                results += hold(contest, size, place, directory, runs)
-    return results
-
-
-def _hold_all_on_s3(chosen: Sequence[S3Contest], directory: Path, runs: int) -> list[Result]:
-    results = []
-    for contest in chosen:
-        print(f"{contest.name} …", file=sys.stderr, flush=True)
-        results += hold_on_s3(contest, directory, runs)
-    return results
+def _hold(contest: Contest | S3Contest, places: dict[str, Path], runs: int) -> list[Result]:
+    if isinstance(contest, S3Contest):
+        return hold_on_s3(contest, places["disk"], runs)
+    return [
+        result
+        for place in contest.places
+        if place in places
+        for result in hold(contest, place, places[place], runs)
+    ]
 
 
 def _arguments() -> argparse.Namespace:
@@ -129,50 +200,53 @@ def _arguments() -> argparse.Namespace:
         default=[],
         help="only contests whose name holds this, such as `resize` or `small`; may be repeated",
     )
-    parser.add_argument("--runs", type=int, default=3, help="timed runs of each contender")
-    parser.add_argument("--quick", action="store_true", help="tiny data sets: try the benchmark")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures to this file")
     parser.add_argument(
-        "--load",
-        metavar="FILE",
-        type=Path,
-        action="append",
-        help="measure nothing: report what --json wrote; may be repeated, and what a later file "
-        "measured counts",
+        "--runs",
+        metavar="N",
+        type=int,
+        default=3,
+        help="maximum number of timed runs of each contender; 0 only makes the data sets",
     )
     parser.add_argument(
-        "--page",
+        "--size",
+        type=parse_size,
+        help="bytes of the data set `photos`, such as 20GB, by hard links; writes no docs",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="NAME=FOLDER",
+        type=_data,
+        action="append",
+        default=[],
+        help="make the data set `small`, `photos` or `large` of the JPEG files in a folder, "
+        "repeated up to the same number of files; writes no docs",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny data sets: try the benchmark; writes no docs"
+    )
+    parser.add_argument(
+        "--report",
         metavar="FILE",
         type=Path,
-        help="write the page to this file; by default a whole benchmark writes docs/benchmarks.md, "
-        "and a part of it prints its page",
+        nargs="?",
+        const=_RESULTS,
+        help="measure nothing: write the docs of the results in a file, such as the `results.json` "
+        "that an interrupted benchmark left in the cache (default: docs/benchmarks.json)",
     )
     parser.add_argument(
         "--cache",
         metavar="DIR",
         type=Path,
         default=Path(os.environ.get("DSPREP_BENCH_DIR", _ROOT / "build" / "bench")),
-        help="where data sets are kept (default: $DSPREP_BENCH_DIR, or build/bench)",
+        help="where data sets, outputs and results are (default: $DSPREP_BENCH_DIR, or "
+        "build/bench)",
     )
-    parser.add_argument(
-        "--output-dir", metavar="DIR", type=Path, help="where outputs go (default: the cache)"
-    )
-    parser.add_argument(
-        "--memory-dir",
-        metavar="DIR",
-        type=Path,
-        default=_memory_dir(),
-        help="a directory in memory, where the copies are measured once more "
-        "(default: /dev/shm, if it has room)",
-    )
-    parser.add_argument("--disk-only", action="store_true", help="no second measurement in memory")
     return parser.parse_args()
 
 
-def _memory_dir() -> Path | None:
-    shared = Path("/dev/shm")
-    roomy = shared.is_dir() and shutil.disk_usage(shared).free >= _LARGEST_OUTPUT
-    return shared if roomy else None
+def _data(text: str) -> tuple[str, Path]:
+    name, _, folder = text.partition("=")
+    return name, Path(folder)
 
 
 if __name__ == "__main__":

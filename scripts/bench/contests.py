@@ -15,8 +15,11 @@ from .data import DataSet
 from .measure import Command
 from .packed import Packed
 
+# No further runs, by default: enough for three runs of dsprep, and two of most peers.
+SECONDS = 8.0
+
 # Target size of a shard: enough data for several shards.
-TARGETS = {"small": 32_000_000, "photos": 200_000_000}
+TARGETS = {"small": 32_000_000, "photos": 200_000_000, "more": 200_000_000}
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,10 @@ class Contest:
         contenders: Who does it; the first is dsprep.
         data: On what data set.
         copies: Whether the work is copying: at least the data set's bytes are written.
-        in_memory: Whether it is done with output in memory, too, to tell what the disk takes.
+        places: Where the output goes: `disk`, or `memory` to see the time without the disk.
         psnr_images: Of how many images the fidelity is measured.
         rounds: How many times as often as others, because it is short.
+        seconds: A contender whose timed runs took this long together has no further one.
         sources: What the data set is packed into before.
     """
 
@@ -46,10 +50,16 @@ class Contest:
     contenders: tuple[Contender, ...]
     data: DataSet | None = None
     copies: bool = False
-    in_memory: bool = False
+    places: tuple[str, ...] = ("disk",)
     psnr_images: int = 0
     rounds: int = 1
+    seconds: float = SECONDS
     sources: tuple[Packed, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its results are called."""
+        return (self.name,)
 
     @property
     def name(self) -> str:
@@ -59,19 +69,29 @@ class Contest:
 
 def contests(data: Mapping[str, DataSet]) -> list[Contest]:
     """All contests, over the data sets of these names."""
-    copied = [data["small"], data["photos"]]
-    resized = [(data["photos"], 200), (data["large"], 50)]
+    small, photos, more = (data[name] for name in ("small", "photos", "more"))
+    resized = [(photos, 200), (data["large"], 50)]
     return [
         *(
-            Contest(f"copy-{form}", contenders(d), d, copies=True, in_memory=d.name == "photos")
+            Contest(f"copy-{form}", contenders(d), d, copies=True, places=places)
             for form, contenders in _COPIES.items()
-            for d in copied
+            for d in (small, photos)
+            # Once is enough to see the time without the disk.
+            for places in [_BOTH if (form, d) == ("webdataset", photos) else ("disk",)]
         ),
-        *(Contest("resize", _resize(d), d, psnr_images=images) for d, images in resized),
-        Contest("dry-run", (_dry_run(data["listed"]),), data["listed"]),
+        Contest("copy-webdataset", _marginal(more), more, copies=True, places=("memory",)),
+        *(Contest("resize", _resize(d), d, psnr_images=n, seconds=25) for d, n in resized),
+        Contest("dry-run", (_dry_run(data["listed"]),), data["listed"], seconds=0),
         Contest("help", _help(), rounds=4),
         Contest("start", _start(data["few"]), data["few"], rounds=4),
     ]
+
+
+_BOTH = ("disk", "memory")
+
+
+def _marginal(data: DataSet) -> tuple[Contender, ...]:
+    return tuple(each for each in _webdataset(data) if each.name in ("dsprep", "GNU tar"))
 
 
 def _webdataset(data: DataSet) -> tuple[Contender, ...]:
@@ -127,13 +147,13 @@ _COPIES = {"webdataset": _webdataset, "tfrecord": _tfrecord, "recordio": _record
 
 
 def _resize(data: DataSet) -> tuple[Contender, ...]:
-    """Both begin with the same list, so that nobody's search for files is measured."""
+    """All begin with the same list, so that nobody's search for files is measured."""
     packing = dsprep("pack", str(data.root), f"{OUT}/train.rec", "--list", str(data.lst))
     packing += ("--to", "recordio", "--resize", "256", "--encode", "jpeg", "--quality", "90")
     im2rec = peer("im2rec", "--resize", "256", "--quality", "90", "--num-thread", "2")
     return (
         Contender("dsprep, 2 workers", ((*packing, "-j", "2"),)),
-        Contender("dsprep, 1 worker", ((*packing, "-j", "1"),)),
+        Contender("dsprep, bilinear, 2 workers", ((*packing, "--filter", "bilinear", "-j", "2"),)),
         Contender(
             "im2rec, 2 threads",
             (("cp", str(data.lst), f"{OUT}/train.lst"), (*im2rec, f"{OUT}/train", str(data.root))),

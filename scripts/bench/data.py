@@ -1,7 +1,7 @@
 """The data sets: made once, into a cache directory, and found there the next time.
 
-Every file is a whole JPEG image of its own bytes: one of a few dozen pictures, and a comment that
-numbers it.
+Every file is a whole JPEG image of its own bytes, one of a few dozen pictures with a comment that
+numbers it, or a hard link to one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from .images import jpeg_of_size, picture, with_comment
 class Recipe:
     """What a data set is made of: `files` JPEG images of about `size` bytes in class folders.
 
-    A linked data set has one file a class, under many names: enough where only names and sizes are
-    read. (ext4 allows a file 65,000 names.)
+    Attributes:
+        distinct: How many files of a class have their own bytes, if not all; the others are hard
+            links to them. (ext4 allows a file 65,000 links.)
+        images: A folder whose JPEG files are used instead of generated pictures.
     """
 
     name: str
@@ -35,7 +37,13 @@ class Recipe:
     size: int
     pictures: int
     grain: float = 18.0
-    linked: bool = False
+    distinct: int = 0
+    images: str = ""
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """About how many bytes its files take, each link but the first for nothing."""
+        return self.size * min(self.files, self.distinct * self.classes or self.files)
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,15 @@ class DataSet:
     def name(self) -> str:
         """The name of the data set and of its folder."""
         return self.recipe.name
+
+    @property
+    def title(self) -> str:
+        """The name, and what a reader of the figures must know about the files."""
+        recipe = self.recipe
+        whose = ", copies of given images" if recipe.images else ""
+        distinct = recipe.distinct * recipe.classes
+        linked = f", {distinct:,} distinct" if 0 < distinct < recipe.files else ""
+        return f"{self.name}{whose}{linked}"
 
     @property
     def root(self) -> Path:
@@ -69,14 +86,35 @@ class DataSet:
 FEW = Recipe("few", 600, 10, 48, 48, 1_500, pictures=64)
 SMALL = Recipe("small", 50_000, 100, 48, 48, 1_500, pictures=64)
 PHOTOS = Recipe("photos", 10_000, 50, 500, 375, 100_000, pictures=48)
+# What each further gigabyte takes is seen beside `photos`.
+MORE = replace(PHOTOS, name="more", files=4 * PHOTOS.files, distinct=PHOTOS.files // PHOTOS.classes)
 LARGE = Recipe("large", 500, 10, 3264, 2448, 2_000_000, pictures=8, grain=14.0)
-LISTED = Recipe("listed", 1_281_167, 1_000, 48, 48, 1_500, pictures=64, linked=True)
+LISTED = Recipe("listed", 1_281_167, 1_000, 48, 48, 1_500, pictures=64, distinct=1)
+RECIPES = (FEW, SMALL, PHOTOS, MORE, LARGE, LISTED)
 
 
 def reduced(recipe: Recipe) -> Recipe:
     """The same data set with a few files, to try the benchmark itself."""
     files = max(8, recipe.files // 200)
     return replace(recipe, files=files, classes=min(recipe.classes, files), pictures=2)
+
+
+def of_size(recipe: Recipe, size: int) -> Recipe:
+    """The same data set with files of `size` bytes in all, by hard links where it is larger."""
+    distinct = recipe.files // recipe.classes
+    return replace(recipe, files=max(recipe.classes, size // recipe.size), distinct=distinct)
+
+
+def of_images(recipe: Recipe, folder: Path) -> Recipe:
+    """The same number of files, made of the JPEG files in a folder.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    sizes = [path.stat().st_size for path in _jpegs(folder)]
+    if not sizes:
+        raise ValueError(f"{folder}: no .jpg or .jpeg files")
+    return replace(recipe, images=str(folder.resolve()), size=sum(sizes) // len(sizes))
 
 
 def ensure(data: DataSet) -> int:
@@ -103,14 +141,15 @@ def _make(data: DataSet) -> int:
         for label, indices in enumerate(_shares(data.recipe)):
             folder = data.root / f"class-{label:04d}"
             folder.mkdir()
-            for index in indices:
-                file = folder / f"{folder.name}_{index}.jpg"
-                if data.recipe.linked and index != indices[0]:
-                    os.link(folder / f"{folder.name}_{indices[0]}.jpg", file)
+            files = [folder / f"{folder.name}_{index}.jpg" for index in indices]
+            distinct = data.recipe.distinct or len(files)
+            for number, (index, file) in enumerate(zip(indices, files, strict=True)):
+                if number >= distinct:
+                    os.link(files[number % distinct], file)
                 else:
                     image = with_comment(bases[index % len(bases)], f"image {index}".encode())
                     file.write_bytes(image)
-                total += len(image)
+                total += file.stat().st_size
                 lines.write(f"{index}\t{label:.6f}\t{folder.name}/{file.name}\n")
     return total
 
@@ -122,6 +161,8 @@ def _shares(recipe: Recipe) -> Iterator[range]:
 
 
 def _bases(recipe: Recipe) -> list[bytes]:
+    if recipe.images:
+        return [path.read_bytes() for path in _jpegs(Path(recipe.images))]
     rng = np.random.default_rng(0)
     return [
         jpeg_of_size(
@@ -130,3 +171,7 @@ def _bases(recipe: Recipe) -> list[bytes]:
         )
         for _ in range(recipe.pictures)
     ]
+
+
+def _jpegs(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -27,6 +27,7 @@ class Race:
         unchecked: dsprep's contender that checks no image, where `ours` does.
         against: What the peer is called, if not by its contender's name.
         place: Where the output goes.
+        charted: Whether it is in the chart: images are read or written, and so does the peer.
     """
 
     work: str
@@ -38,11 +39,31 @@ class Race:
     unchecked: str | None = None
     against: str | None = None
     place: str = "disk"
+    charted: bool = True
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A goal for dsprep's peak memory.
+
+    Attributes:
+        work: What is done, for the reader.
+        data: On what, for the reader.
+        contests: Whose peaks count: what their names begin or end with.
+        most: In bytes.
+        worker: Whether it is that of a worker; else that of all processes together.
+    """
+
+    work: str
+    data: str
+    contests: tuple[str, ...]
+    most: int
+    worker: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table of goals, ready to be printed."""
+    """A line of the table of goals, ready to be printed; for the chart, the speed beside a peer."""
 
     work: str
     data: str
@@ -53,19 +74,7 @@ class Row:
     goal: str
     met: bool | None
     unchecked: str = "–"
-
-    @property
-    def speed(self) -> float | None:
-        """Speed of dsprep beside a peer's; None for a row that compares something else."""
-        number, _, unit = self.result.partition(" ")
-        if (
-            unit != "times"
-            or self.data == "–"
-            or self.against == "itself"
-            or " its " not in f" {self.goal}"
-        ):
-            return None
-        return 1 / float(number) if self.goal.endswith("its time") else float(number)
+    speed: float | None = None
 
 
 _IM2REC = ("im2rec, 1 thread", "im2rec, 2 threads")
@@ -86,7 +95,7 @@ _CONVERSIONS = (
     ("recordio → webdataset", "convert-recordio-wds", "mxnet and webdataset"),
 )
 _RESHARD = "webdataset, cut again"
-_SHARDED = ("photos", "small")
+_SHARDED = ("small", "photos")
 
 _COPIES = (
     ("webdataset", ("ShardWriter",), None, {"small": 6, "photos": 3}),
@@ -120,25 +129,18 @@ RACES = (
         for data, bound in (("small", 2.7), ("photos", 1.1))
     ),
     *(
-        Race(_RESIZE, contest, ("im2rec, 2 threads",), bound, ours=ours)
-        for contest, bound, ours in (
-            ("resize/photos", 0.75, "dsprep, 2 workers"),
-            ("resize/large", 2, "dsprep, 2 workers"),
+        Race(work, contest, ("im2rec, 2 threads",), bound, ours=ours)
+        for work, contest, bound, ours in (
+            (_RESIZE, "resize/photos", 0.75, "dsprep, 2 workers"),
+            (f"{_RESIZE}, bilinear", "resize/photos", 1, "dsprep, bilinear, 2 workers"),
+            (_RESIZE, "resize/large", 2, "dsprep, 2 workers"),
         )
     ),
+    Race("list of a folder", "lst-create/small", ("im2rec --list",), 5, charted=False),
     *(
-        Race(
-            "the same, 1 → 2 workers",
-            contest,
-            ("dsprep, 1 worker",),
-            1.8,
-            ours="dsprep, 2 workers",
-            against="itself",
-        )
-        for contest in ("resize/photos", "resize/large")
+        Race(work, f"{contest}/{data}", ("pandas",), 2, charted=False)
+        for work, contest, data in _LIST_WORK
     ),
-    Race("list of a folder", "lst-create/small", ("im2rec --list",), 5),
-    *(Race(work, f"{contest}/{data}", ("pandas",), 2) for work, contest, data in _LIST_WORK),
     *(
         Race(work, f"{contest}/{data}", ("script",), 6, against=against)
         for work, contest, against in _CONVERSIONS
@@ -159,10 +161,19 @@ RACES = (
         for data in _SHARDED
     ),
     Race(
-        "zip of 50,000 files → webdataset",
+        "verify, 1 worker",
+        "verify/photos",
+        ("sha256sum",),
+        1,
+        ours="dsprep, 1 worker",
+        charted=False,
+    ),
+    Race(
+        "zip of small files → webdataset",
         "zip-pack/small",
         ("unzip, pack",),
         2,
+        charted=False,
         against="`unzip`, then `dsprep pack`",
     ),
     Race(
@@ -172,6 +183,7 @@ RACES = (
         2,
         at_most=True,
         against='`python -c "import polars"`',
+        charted=False,
     ),
     Race(
         "`dsprep --help`",
@@ -181,15 +193,25 @@ RACES = (
         at_most=True,
         ours="dsprep --help",
         against='`python -c "import click"`',
+        charted=False,
     ),
 )
 
-_FIDELITY = ("resize/photos", "resize/large")
-_DRY_RUN_MEMORY = 500 * MB
-_WORKER_MEMORY = 60 * MB
-_LIST_MEMORY = 1000 * MB
-_STREAM_MEMORY = 150 * MB
-_SHARD_MEMORY_RATIO = 1.25
+# (contest, dsprep's contender, its least PSNR, how far it may be below im2rec's), in decibels.
+_FIDELITY = (
+    ("resize/photos", "dsprep, 2 workers", 34.5, 0),
+    ("resize/photos", "dsprep, bilinear, 2 workers", 0, 0.1),
+    ("resize/large", "dsprep, 2 workers", 0, 0),
+)
+LIMITS = (
+    Limit("plan of a `.lst` (dry run)", "listed", ("dry-run/",), 500 * MB),
+    Limit("whatever is done to lists", "listed", ("lst-", "split/"), 1000 * MB),
+    Limit("stream of one shard, webdataset → tfrecord", "photos", ("stream-convert/",), 150 * MB),
+    *(
+        Limit("a worker, whatever it does", data, (f"/{data}",), 60 * MB, worker=True)
+        for data in ("small", "photos", "large", "more")
+    ),
+)
 
 
 def rows(results: Iterable[Result]) -> Iterator[Row]:
@@ -197,29 +219,20 @@ def rows(results: Iterable[Result]) -> Iterator[Row]:
     found = {(r.contest, r.place, r.contender): r for r in results}
     held = {contest for contest, _, _ in found}
     yield from (judge(race, found) for race in RACES if race.contest in held)
-    yield from (_fidelity(contest, found) for contest in _FIDELITY if contest in held)
-    if "dry-run/listed" in held:
-        dry_run = found["dry-run/listed", "disk", "dsprep"]
-        yield _memory("dry run of a `.lst`", "listed", dry_run, _DRY_RUN_MEMORY)
-    lists = [found[name, "disk", "dsprep"] for name in _list_contests() if name in held]
-    if lists:
-        yield _list_memory(lists)
-    if "stream-convert/photos" in held:
-        stream = found["stream-convert/photos", "disk", "dsprep"]
-        work = "stream of one shard, webdataset → tfrecord"
-        yield _memory(work, "photos, twice", stream, _STREAM_MEMORY)
+    if "copy-webdataset/more" in held and ("copy-webdataset/photos", "memory", "dsprep") in found:
+        yield _marginal(found)
+    yield from (_fidelity(goal, found) for goal in _FIDELITY if goal[0] in held)
+    yield from (row for limit in LIMITS if (row := _memory(limit, found.values())))
     shards = ("convert-one-shard/photos", "convert-wds-tfrecord/photos")
     if held.issuperset(shards):
-        yield _shard_memory(*(found[contest, "disk", "dsprep"] for contest in shards))
-    for data in ("small", "photos", "large"):
-        ours = [r for r in found.values() if _is_ours(r) and r.contest.endswith(f"/{data}")]
-        if ours:
-            yield _worker_memory(data, ours)
+        peaks = (found[contest, "disk", "dsprep"].worker for contest in shards)
+        work = "convert a shard of 2 GB: a worker's peak memory"
+        yield share(work, "photos", "itself, shards of 124 MB", peaks, 1.25, show_bytes)
 
 
 def seconds(result: Result) -> float:
-    """The median time until the last command exits."""
-    return median(run.wall for run in result.runs)
+    """The median time until the last command exits; 0 if it failed."""
+    return 0.0 if result.error else median(run.wall for run in result.runs)
 
 
 def show_seconds(value: float) -> str:
@@ -253,88 +266,91 @@ def judge(race: Race, found: Results) -> Row:
         else f"{race.bound:g} times its speed",
         met=(ratio <= race.bound if race.at_most else ratio >= race.bound) if compared else None,
         unchecked=_time(found[race.contest, race.place, race.unchecked]) if race.unchecked else "–",
+        speed=1 / times if compared and race.charted else None,
     )
+
+
+def share(
+    work: str,
+    data: str,
+    against: str,
+    values: Iterable[float],
+    bound: float,
+    show: Callable[[float], str],
+) -> Row:
+    """Judge a goal for a value of dsprep beside another; 0 is one that could not be measured."""
+    ours, theirs = values
+    compared = ours > 0 and theirs > 0
+    return Row(
+        work=work,
+        data=data,
+        against=against,
+        ours=show(ours) if ours > 0 else "failed",
+        theirs=show(theirs) if theirs > 0 else "failed",
+        result=f"{ours / theirs:.2f} times" if compared else "–",
+        goal=f"at most {bound:g} times",
+        met=ours / theirs <= bound if compared else None,
+    )
+
+
+def _marginal(found: Results) -> Row:
+    """Judge what each gigabyte takes beyond the data set `photos`, without the disk."""
+
+    def further(contender: str) -> float:
+        more, less = (
+            found[f"copy-webdataset/{data}", "memory", contender] for data in ("more", "photos")
+        )
+        if more.error or less.error:
+            return 0.0
+        return (seconds(more) - seconds(less)) / ((more.written - less.written) / 1e9)
+
+    work = "folder → webdataset, each further GB, output in memory"
+    times = (further("dsprep"), further("GNU tar"))
+    return share(work, "more", "GNU tar", times, 0.65, show_seconds)
 
 
 def _time(result: Result) -> str:
     return "failed" if result.error else show_seconds(seconds(result))
 
 
-def _fidelity(contest: str, found: Results) -> Row:
-    ours = found[contest, "disk", "dsprep, 2 workers"].psnr
+def _fidelity(goal: tuple[str, str, float, float], found: Results) -> Row:
+    contest, contender, least, below = goal
+    under = f"at most {below:g} dB below" if below else "not below"
+    ours = found[contest, "disk", contender].psnr
     theirs = found[contest, "disk", "im2rec, 2 threads"].psnr
     measured = ours is not None and theirs is not None
     gain = (ours or 0) - (theirs or 0)
     return Row(
-        work="the same, PSNR against a full decode and Lanczos",
+        work=f"{contender}: PSNR against a full decode and Lanczos",
         data=contest.partition("/")[2],
         against="im2rec, 2 threads",
         ours=f"{ours:.2f} dB" if ours else "failed",
         theirs=f"{theirs:.2f} dB" if theirs else "failed",
         result=f"{gain:+.2f} dB" if measured else "–",
-        goal="not below",
-        met=gain >= 0 if measured else None,
+        goal=f"at least {least:g} dB, {under}" if least else under,
+        met=(ours or 0) >= least and gain >= -below if measured else None,
     )
 
 
-def _memory(work: str, data: str, result: Result, limit: int) -> Row:
+def _memory(limit: Limit, results: Iterable[Result]) -> Row | None:
+    """Judge a peak of memory, if a contest that shows it was held."""
+    ours = [
+        result
+        for result in results
+        if result.contender.startswith("dsprep")
+        and (result.contest.startswith(limit.contests) or result.contest.endswith(limit.contests))
+    ]
+    if not ours:
+        return None
+    failed = any(result.error for result in ours)
+    peak = max(result.worker if limit.worker else result.memory for result in ours)
     return Row(
-        work=f"{work}, peak memory",
-        data=data,
-        against="–",
-        ours=_time(result),
-        theirs="–",
-        result="–" if result.error else show_bytes(result.memory),
-        goal=f"under {show_bytes(limit)}",
-        met=None if result.error else result.memory < limit,
-    )
-
-
-def _shard_memory(one: Result, several: Result) -> Row:
-    ratio = one.worker / several.worker if one.worker and several.worker else None
-    return Row(
-        work="convert, peak memory of a worker: a shard of 2 GB",
-        data="photos",
-        against="itself, shards of 124 MB",
-        ours=show_bytes(one.worker),
-        theirs=show_bytes(several.worker),
-        result="–" if ratio is None else f"{ratio:.2f} times",
-        goal=f"at most {_SHARD_MEMORY_RATIO:g} times",
-        met=None if ratio is None else ratio <= _SHARD_MEMORY_RATIO,
-    )
-
-
-def _list_contests() -> Iterator[str]:
-    return (f"{contest}/{data}" for _, contest, data in _LIST_WORK)
-
-
-def _list_memory(ours: list[Result]) -> Row:
-    peak = 0 if any(result.error for result in ours) else max(result.memory for result in ours)
-    return Row(
-        work="peak memory of what is done to lists",
-        data="listed",
+        work=f"{limit.work}: peak memory",
+        data=limit.data,
         against="–",
         ours="–",
         theirs="–",
-        result=show_bytes(peak) if peak else "failed",
-        goal=f"under {show_bytes(_LIST_MEMORY)}",
-        met=peak < _LIST_MEMORY if peak else None,
+        result="failed" if failed else show_bytes(peak),
+        goal=f"at most {show_bytes(limit.most)}",
+        met=None if failed else peak <= limit.most,
     )
-
-
-def _worker_memory(data: str, ours: list[Result]) -> Row:
-    peak = 0 if any(result.error for result in ours) else max(result.worker for result in ours)
-    return Row(
-        work="peak memory of a worker, whatever it does",
-        data=data,
-        against="–",
-        ours="–",
-        theirs="–",
-        result=show_bytes(peak) if peak else "failed",
-        goal=f"at most {show_bytes(_WORKER_MEMORY)}",
-        met=peak <= _WORKER_MEMORY if peak else None,
-    )
-
-
-def _is_ours(result: Result) -> bool:
-    return result.contender.startswith("dsprep")

@@ -22,6 +22,7 @@ _PACKAGES = (
     "tensorflow-cpu",
     "mxnet",
     "opencv-python-headless",
+    "simplejpeg",
     "numpy",
     "pandas",
 )
@@ -34,7 +35,6 @@ def describe(places: Mapping[str, Path]) -> dict[str, str]:
         places: A directory on each file system that is written to, by what it is called.
     """
     return {
-        "commit of dsprep": _commit(),
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{_total_memory() / 2**30:.0f} GiB",
@@ -49,7 +49,8 @@ def describe(places: Mapping[str, Path]) -> dict[str, str]:
     }
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The version of dsprep, by its repository."""
     command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
     return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 

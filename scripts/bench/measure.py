@@ -100,16 +100,17 @@ def time_run(commands: Sequence[Command], cwd: Path, env: Mapping[str, str] | No
     os.sync()
     durable = time.perf_counter() - start
     _reap()
-    return Run(wall, durable, _cpu_of_children() - cpu)
+    return Run(*(round(value, 4) for value in (wall, durable, _cpu_of_children() - cpu)))
 
 
 def touch_memory(size: int) -> None:
     """Use as much memory, and free it.
 
     A virtual machine that has given free memory back to its host gets it again page by page, which
-    takes longer than what is measured.
+    takes longer than what is measured. Memory that is in use is not taken away from anybody.
     """
-    if size:
+    free = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE
+    if size := min(size, free * 9 // 10):
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
         mmap.mmap(-1, size, flags=flags).close()
 

@@ -1,4 +1,4 @@
-"""Contests whose work begins with shards or an archive: convert, shard, stream, pack a zip."""
+"""Contests whose work begins with shards or an archive: convert, shard, verify, pack a zip."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from .commands import OUT, dsprep, peer
-from .contests import Contender, Contest
+from .contests import SECONDS, Contender, Contest
 from .data import DataSet
 from .measure import Command
 from .packed import Packed
@@ -24,12 +24,14 @@ def shard_contests(small: DataSet, photos: DataSet) -> list[Contest]:
     both = (small, photos)
     return [
         *(_convert("convert-wds-tfrecord", "webdataset", "tfrecord", d) for d in both),
-        *(_convert("convert-tfrecord-wds", "tfrecord", "webdataset", d) for d in both),
+        _convert("convert-tfrecord-wds", "tfrecord", "webdataset", photos),
         *(_convert("convert-recordio-wds", "recordio", "webdataset", d) for d in both),
         *(_of(d, "webdataset", "shard-resize", _resize, copies=True) for d in both),
+        *(_of(d, "webdataset", "verify", _verify) for d in both),
         _of(small, "zip", "zip-pack", _zip),
-        _of(photos, "twice", "convert-one-shard", _convert_one, copies=True),
-        _of(photos, "twice", "stream-convert", _stream),
+        # One run each, as only their memory is judged.
+        _of(photos, "twice", "convert-one-shard", _convert_one, copies=True, seconds=0),
+        _of(photos, "twice", "stream-convert", _stream, seconds=0),
     ]
 
 
@@ -39,9 +41,12 @@ def _of(
     work: str,
     contenders: Callable[[Packed], tuple[Contender, ...]],
     copies: bool = False,
+    seconds: float = SECONDS,
 ) -> Contest:
     packed = Packed(data, form)
-    return Contest(work, contenders(packed), data, copies=copies, sources=(packed,))
+    return Contest(
+        work, contenders(packed), data, copies=copies, seconds=seconds, sources=(packed,)
+    )
 
 
 def _convert(work: str, source: str, target: str, data: DataSet) -> Contest:
@@ -65,6 +70,18 @@ def _resize(packed: Packed) -> tuple[Contender, ...]:
         Contender(
             "webdataset", (peer("webdataset_reshard", path, f"{OUT}/train-%06d.tar", target),)
         ),
+    )
+
+
+def _verify(packed: Packed) -> tuple[Contender, ...]:
+    """Reading all bytes for a checksum, and all headers for a list of the members."""
+    path = str(packed.path)
+    each = 'for shard in "$0"/*.tar; do tar tf "$shard"; done'
+    return (
+        Contender("dsprep", (dsprep("verify", path),)),
+        Contender("dsprep, 1 worker", (dsprep("verify", path, "-j", "1"),)),
+        Contender("sha256sum", (("sh", "-c", 'sha256sum "$0"/*.tar', path),)),
+        Contender("tar tf", (("sh", "-ec", each, path),)),
     )
 
 

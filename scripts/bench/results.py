@@ -1,10 +1,9 @@
-"""What was measured: plain values, which are kept as JSON and reported as a page."""
+"""What was measured: plain values, which are kept as JSON and reported as a page and a chart."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from .measure import Run
@@ -25,7 +24,8 @@ class Result:
         psnr: Fidelity of the images, in decibels.
         sent: Bytes that a server of S3 stored.
         left: Unfinished uploads that stayed there, and the bytes that it keeps for them.
-        error: Why there is nothing to tell.
+        error: Why there is nothing to report.
+        commit: The version of dsprep.
     """
 
     contest: str
@@ -39,16 +39,22 @@ class Result:
     sent: int = 0
     left: tuple[int, int] = (0, 0)
     error: str | None = None
+    commit: str = ""
+
+    @property
+    def spent(self) -> float:
+        """Seconds of all timed runs."""
+        return sum(run.wall for run in self.runs)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """All of one benchmark.
+    """All results of one benchmark.
 
     Attributes:
         machine: What it was measured on.
         data: The number of files, and of bytes, of each data set.
-        runs: How many runs a median is of.
+        runs: The largest number of timed runs of a contender.
         results: What was measured.
     """
 
@@ -58,30 +64,34 @@ class Figures:
     results: list[Result]
 
 
+# Values that need no place in the file.
+_EMPTY: tuple[object, ...] = (None, 0, "", (0, 0), [])
+
+
 def save(figures: Figures, path: Path) -> None:
-    """Write figures as JSON."""
-    path.write_text(json.dumps(asdict(figures), indent=1) + "\n")
+    """Write figures as JSON: a line for each result, without what has its default value."""
+    head = json.dumps({**asdict(figures), "results": None}, ensure_ascii=False)
+    lines = (
+        json.dumps({name: value for name, value in asdict(result).items() if value not in _EMPTY})
+        for result in figures.results
+    )
+    path.write_text(head.replace("null}", "[\n") + ",\n".join(lines) + "\n]}\n", "utf-8")
 
 
-def load(paths: Sequence[Path]) -> Figures:
-    """Read what `save` wrote; what a later file measured takes the place of what was before."""
-    first, *others = map(_load, paths)
-    for each in others:
-        held = {result.contest for result in each.results}
-        first = Figures(
-            first.machine | each.machine,
-            first.data | each.data,
-            first.runs,
-            [result for result in first.results if result.contest not in held] + each.results,
-        )
-    return first
-
-
-def _load(path: Path) -> Figures:
-    read = json.loads(path.read_text())
+def load(path: Path) -> Figures:
+    """Read what `save` wrote."""
+    read = json.loads(path.read_text("utf-8"))
     results = [
-        Result(**{**result, "runs": [Run(**run) for run in result["runs"]]})
+        Result(**{**result, "runs": [Run(**run) for run in result.get("runs", ())]})
         for result in read["results"]
     ]
     data = {name: (files, size) for name, (files, size) in read["data"].items()}
     return Figures(read["machine"], data, read["runs"], results)
+
+
+def merge(before: Figures, new: Figures) -> Figures:
+    """Replace the results of the contests that were measured again on the same machine."""
+    held = {result.contest for result in new.results}
+    kept = [result for result in before.results if result.contest not in held]
+    results = sorted(kept + new.results, key=lambda result: result.contest)
+    return replace(new, data=before.data | new.data, results=results)

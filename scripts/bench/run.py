@@ -12,19 +12,19 @@ from pathlib import Path
 
 from .commands import OUT
 from .contests import Contender, Contest
+from .data import ensure
 from .measure import Command, CommandError, memory_of_run, time_run, touch_memory
 from .results import Result
 
 
-def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) -> list[Result]:
+def hold(contest: Contest, place: str, directory: Path, runs: int) -> list[Result]:
     """Hold a contest.
 
     The first round warms the caches up and is not timed. In the timed rounds the contenders take
-    turns, so that what else the machine does meets all of them.
+    turns, so that what else the machine does meets all of them, until their time is spent.
 
     Args:
         contest: The contest.
-        size: Bytes of its data set.
         place: What `directory` is: `disk` or `memory`.
         directory: Where outputs go for as long as they are needed.
         runs: How many timed rounds.
@@ -32,13 +32,13 @@ def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) ->
     results = {c: Result(contest.name, place, c.name) for c in contest.contenders}
     for number in range(1 + runs * contest.rounds):
         for contender, result in results.items():
-            if result.error is not None:
+            if result.error is not None or (result.runs and result.spent >= contest.seconds):
                 continue
             try:
                 with new_directory(directory) as out:
                     commands = _commands(contender, out)
                     if number == 0:
-                        _look_at(contest, size, commands, out, result)
+                        _look_at(contest, commands, out, result)
                     else:
                         touch_memory(result.written + result.memory)
                         result.runs.append(time_run(commands, out))
@@ -48,13 +48,11 @@ def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) ->
     return list(results.values())
 
 
-def _look_at(
-    contest: Contest, size: int, commands: list[Command], out: Path, result: Result
-) -> None:
+def _look_at(contest: Contest, commands: list[Command], out: Path, result: Result) -> None:
     memory = memory_of_run(commands, out)
     result.memory, result.worker = memory.total, memory.worker
     result.written = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    if contest.copies and result.written < size:
+    if contest.copies and contest.data and result.written < (size := ensure(contest.data)):
         raise CommandError(f"wrote {result.written} of {size} bytes")
     if contest.psnr_images and contest.data:
         result.psnr = _psnr(contest.data.root, out / "train.rec", contest.psnr_images)

@@ -64,6 +64,8 @@ def test_members_that_are_apart(run_here: Run, tmp_path: Path) -> None:
     assert done.err.endswith("give --from parts, with one tar as SOURCE\n")
     done = run_here("convert", f"{one.parent}/{{a,b}}.tar", tmp_path / "x.pb", "--from", "parts")
     assert done.err.endswith(": --from parts takes one directory or one archive\n")
+    done = run_here("pack", one.parent, tmp_path / "x.tar", "--from", "parts")
+    assert done.err.endswith("archive; name one of the tars\n")
     assert run_here("convert", one, tmp_path / "x", "--to", "tfrecord", "--from", "parts").code == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageDraw
 
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg
@@ -99,6 +101,68 @@ def write_foreign(root: Path) -> None:
             shutil.copyfile(source, root / place)
 
 
+def write_boxes(root: Path) -> None:
+    """Write images with boxes, as COCO, a competition and YOLO have them."""
+    names = [f"{number:012}.jpg" for number in range(8)]
+    drawn = images(names)
+    for place in ("coco/train2017", "wheat/train", "yolo/images/train", "yolo/images/val"):
+        (root / place).mkdir(parents=True)
+        for at, (name, data) in enumerate(drawn.items()):
+            if "yolo" not in place or place.endswith("val") == (at > 5):
+                (root / place / name).write_bytes(data)
+    boxes = [(at, 10.0 + at, 20.0, 100.0, 50.0 + at) for at in range(8) for _ in range(1 + at % 2)]
+    annotations = [
+        {"id": id, "image_id": at, "category_id": 1 + 17 * (id % 2), "bbox": [x, y, w, h]}
+        | {"area": w * h, "iscrowd": 0, "segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]]}
+        for id, (at, x, y, w, h) in enumerate(boxes, 1)
+    ]
+    values = {
+        "images": [
+            {"id": at, "file_name": name, "width": 400, "height": 300}
+            for at, name in enumerate(names)
+        ],
+        "annotations": annotations,
+        "categories": [{"id": 1, "name": "person"}, {"id": 18, "name": "dog"}],
+    }
+    (root / "coco/annotations").mkdir()
+    (root / "coco/annotations/instances_train2017.json").write_text(json.dumps(values))
+    stems = [name.removesuffix(".jpg") for name in names]
+    rows = [f'{stems[at]},400,300,"[{x}, {y}, {w}, {h}]",usask_1' for at, x, y, w, h in boxes]
+    write_lines(root / "wheat/train.csv", ("image_id,width,height,bbox,source", *rows))
+    odd = [f"{names[at]},{x},{y},{x + w},{y + h}" for at, x, y, w, h in boxes]
+    write_lines(root / "wheat/odd.csv", ("picture,a,b,c,d", *odd))
+    for at, x, y, w, h in boxes:
+        label = root / "yolo/labels" / ("val" if at > 5 else "train") / f"{stems[at]}.txt"
+        label.parent.mkdir(parents=True, exist_ok=True)
+        share = f"{(x + w / 2) / 400} {(y + h / 2) / 300} {w / 400} {h / 300}"
+        with label.open("a") as file:
+            file.write(f"{at % 2} {share.replace('  ', ' ')}\n")
+    yaml = ("path: .", "train: images/train", "val: images/val", "names:", "  0: cat", "  1: dog")
+    write_lines(root / "yolo/data.yaml", yaml)
+
+
+def write_segments(root: Path) -> None:
+    """Write images with masks of several kinds."""
+    for name in ("images", "masks", "two", "colors"):
+        (root / "segments" / name).mkdir(parents=True)
+    colors = [(0, 0, 0), (128, 0, 0), (0, 128, 0)]
+    for number in range(6):
+        image, name = jpeg(seed=number, size=(120, 90)), f"{number:03}"
+        (root / f"segments/images/{name}.jpg").write_bytes(image)
+        mask = Image.new("P", (120, 90))
+        mask.putpalette([level for color in colors for level in color])
+        ImageDraw.Draw(mask).rectangle((10, 20, 50, 60), fill=1 + number % 2)
+        mask.save(root / f"segments/masks/{name}.png")
+        mask.convert("RGB").save(root / f"segments/colors/{name}_mask.png")
+        two = Image.frombytes("L", mask.size, mask.tobytes())
+        two.point([0, *[255] * 255]).save(root / f"segments/two/{name}.png")
+    write_lines(root / "segments/classes.txt", ("background", "cat", "dog"))
+    write_lines(root / "segments/colors.txt", ("#000000", "#800000", "#008000"))
+    write_lines(
+        root / "segments/runs.csv", ("ImageId,EncodedPixels", "000.jpg,1 5 91 5", "001.jpg,")
+    )
+
+
 def write_beginnings(root: Path) -> None:
     """Write what people come with: a folder, a zip, tars, lists, shards of others."""
     write_foreign(root)
@@ -157,6 +221,8 @@ DOWNLOADS = {
     "kaggle.md": write_competitions,
     "between-frameworks.md": write_foreign,
     "start.md": write_beginnings,
+    "detection.md": write_boxes,
+    "masks.md": write_segments,
 }
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
 

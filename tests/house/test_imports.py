@@ -51,6 +51,8 @@ ALLOWED_IN = {
     "webdataset": ["verifying.loaders"],
     "numpy": ["verifying.loaders"],
     "imagehash": ["splits.hashes"],
+    "cv2": ["images.bilinear"],
+    "simplejpeg": ["images.bilinear"],
     "pyarrow": ["formats.arrow"],
 }
 
@@ -85,7 +87,7 @@ SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
 DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
-EXTRAS = {"imagehash", "mxnet", "numpy", "pyarrow", "tensorflow", "webdataset"}
+EXTRAS = {"cv2", "imagehash", "mxnet", "numpy", "pyarrow", "simplejpeg", "tensorflow", "webdataset"}
 
 
 class Import(NamedTuple):

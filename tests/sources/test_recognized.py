@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dsprep.annotations.geometry import measured_on
+from dsprep.annotations.objects import SHARES, to_json
 from dsprep.errors import OptionError, SourceError
-from tests.sources.boxes import ROW, box, boxes, coco, image, read, voc, voc_object, write
+from tests.sources.boxes import ROW, box, boxes, coco, image, objects, read, voc, voc_object, write
 
+SHARES_OF_MANY = "".join(f"0 .1 .2 .{at} .7 .9 .3\n" for at in range(10, 50))
 Content = dict[str, str | bytes | None]
 
 YOLO: Content = {
@@ -128,3 +132,34 @@ def test_a_directory_of_files_of_coco(tmp_path: Path) -> None:
     catalog, _ = read(root, annotations=[str(root / "annotations")])
     assert catalog.sides == ("train2017", "val2017")
     assert list(boxes(catalog)) == ["train2017/a.jpg", "val2017/b.jpg"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"images/a.jpg": None, "labels/a.txt": "0 0.1 0.7 0.3 0.7 0.9 0.3 1 1\n0 1 1 .3 1 .3 .9\n"},
+        {"images/a.jpg": None, "labels/a.txt": SHARES_OF_MANY},
+        {"a.jpg": None, "a.xml": voc(voc_object("c", (1, 1, 4, 4)) * 40)},
+        {
+            "a.jpg": None,
+            "instances_a.json": coco(
+                ["a.jpg"], [box(at, 1, segmentation=[[1, 2, 3] * 20]) for at in range(9)]
+            ).replace(" ", ""),
+        },
+        {
+            "a.jpg": None,
+            "instances_a.json": coco(
+                ["a.jpg"], [box(1, 1, segmentation={"size": [20, 40], "counts": "7=7" + "0" * 77})]
+            ),
+        },
+    ],
+)
+def test_what_objects_take_is_known_before(tmp_path: Path, files: Content) -> None:
+    catalog, _ = read(write(tmp_path, files))
+    assert catalog.annotated is not None
+    (value,) = objects(catalog).values()
+    third = measured_on(value, (1000 / 3, 1000 / 3)) if value.extent == SHARES else value
+    text = json.dumps(to_json(third), separators=(",", ":"))
+    ((count, most),) = catalog.annotated.sizes.select("objects", "texts").iter_rows()
+    assert count == len(value.items)
+    assert len(text) <= most + count * 128

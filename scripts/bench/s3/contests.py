@@ -5,41 +5,50 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..contests import SECONDS
+from .clients import CLIENTS, Client
 from .files import Files, data_sets
 
 
 @dataclass(frozen=True)
 class S3Contest:
-    """One piece of work, done by all clients in turns, each in a bucket of its own.
+    """What clients do in turns, each in a bucket of its own.
 
     Attributes:
-        work: What is done.
         data: The files.
-        before: What the client has done before, untimed: nothing, its upload (``up``), or
-            that until it was killed at half of the bytes (``killed``).
-        down: Whether the files are fetched; else they are sent.
+        steps: What is timed, one after the other: everything is sent (`up`), the same command
+            again has nothing to do (`again`), or goes on where it was killed (`resume`); everything
+            is fetched (`down`).
+        clients: Who does it, by name.
+        seconds: A client whose timed runs took this long together has no further one.
     """
 
-    work: str
     data: Files
-    before: str = ""
-    down: bool = False
+    steps: tuple[str, ...]
+    clients: tuple[str, ...]
+    seconds: float = 2 * SECONDS
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its results are called."""
+        return tuple(f"s3-{step}/{self.data.name}" for step in self.steps)
 
     @property
     def name(self) -> str:
-        """What the command line calls it."""
-        return f"{self.work}/{self.data.name}"
+        """What is reported as going on."""
+        return ", ".join(self.names)
+
+    @property
+    def contenders(self) -> tuple[Client, ...]:
+        """Who does it."""
+        return tuple(client for client in CLIENTS if client.name in self.clients)
 
 
 def s3_contests(cache: Path, quick: bool) -> list[S3Contest]:
-    """All contests."""
+    """All contests: rclone, the slowest with small files, sends and fetches only shards."""
+    shards, files = data_sets(cache, quick)
     return [
-        contest
-        for data in data_sets(cache, quick)
-        for contest in (
-            S3Contest("s3-up", data),
-            S3Contest("s3-again", data, before="up"),
-            S3Contest("s3-resume", data, before="killed"),
-            S3Contest("s3-down", data, before="up", down=True),
-        )
+        S3Contest(files, ("up", "again", "down"), ("dsprep", "aws", "s5cmd")),
+        S3Contest(shards, ("up", "down"), ("dsprep", "aws", "s5cmd", "rclone")),
+        S3Contest(shards, ("resume",), ("dsprep", "aws", "s5cmd"), seconds=0),
     ]

@@ -15,11 +15,11 @@ _METHOD = """\
 on the same server: Ceph with its store in memory, over http on loopback, fresh for each round. It
 shares the machine's cores with the client, so what a client needs of the processor slows the server
 down, too. The files are of random bytes, all in the page cache. Times are those of whole processes,
-the medians of {runs} runs.
+the medians of up to {runs} runs.
 
 - s3-up: everything is sent. s3-again: the same command again, which finds nothing to do.
 - s3-resume: the client was killed (SIGKILL) when half of the bytes had arrived; what is timed is
-  the same command again, and all its processes.
+  the same command again, once, and all its processes.
 - s3-down: what the client has sent is fetched into an empty directory. dsprep waits for the disk.
 - Stored: bytes that the server wrote for the timed command, in a round of its own. Uploads left:
   those that are unfinished after it, whose parts are kept and billed until somebody aborts them.
@@ -36,7 +36,7 @@ def s3_section(results: Sequence[Result]) -> str:
     for _, group in groupby(ours, key=lambda result: result.contest):
         contest = list(group)
         lines += [_line(result, contest[0]) for result in contest]
-    heads = ("time >", "processor >", "memory >", "stored >", "uploads left >")
+    heads = ("time >", "processor >", "memory >", "stored >", "uploads left >", "commit")
     return "\n\n".join(
         (
             "## S3",
@@ -49,7 +49,7 @@ def s3_section(results: Sequence[Result]) -> str:
 def _line(result: Result, unit: Result) -> tuple[str, ...]:
     name = (result.contest, result.contender)
     if result.error or not result.runs:
-        return (*name, *["failed"] * 5)
+        return (*name, *["failed"] * 5, result.commit)
     count, size = result.left
     fetched = result.contest.startswith("s3-down")
     return (
@@ -59,6 +59,7 @@ def _line(result: Result, unit: Result) -> tuple[str, ...]:
         show_bytes(result.memory),
         "–" if fetched else show_bytes(result.sent),
         f"{count} ({show_bytes(size)})" if count else "–" if fetched else "none",
+        result.commit,
     )
 
 
