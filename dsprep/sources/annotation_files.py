@@ -11,7 +11,7 @@ from dsprep.storage.files import open_file
 
 CVAT_ADVICE = "export the task from CVAT as COCO 1.0, and give that JSON with --annotations"
 _CVAT = re.compile(r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b")
-_BY_NAME = {".csv": "csv", ".tsv": "csv", ".yaml": "yolo", ".yml": "yolo"}
+_BY_NAME = {".csv": "csv", ".tsv": "csv", ".lst": "lst", ".yaml": "yolo", ".yml": "yolo"}
 _BY_NAME |= dict.fromkeys(MANIFESTS, "manifest")
 _BY_MARK = {"[": "label-studio", "{": "coco", "<": "voc"}
 _HEAD = 4096  # bytes that show what a file is

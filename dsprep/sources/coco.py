@@ -326,7 +326,7 @@ def _items(
 
         def fill() -> bool:
             nonlocal text, end
-            block = read_at(file, _BLOCK, start + len(text))
+            block = read_at(file, max(_BLOCK, len(text)), start + len(text))
             digest.update(block)
             text += block.decode("latin-1")
             end = not block
@@ -344,8 +344,9 @@ def _items(
                     found, stop = scan(text, position)
                     if stop < len(text) or not fill():  # a number may go on
                         return found, stop
-                except ValueError:
-                    if len(text) - position > _LONGEST or not fill():
+                except (ValueError, RecursionError) as error:
+                    is_deep = isinstance(error, RecursionError)
+                    if is_deep or len(text) - position > _LONGEST or not fill():
                         where = start + position
                         raise SourceError(
                             f"{path}: is no JSON of COCO's, or ends early: byte {where:,}"

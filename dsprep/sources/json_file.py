@@ -17,7 +17,7 @@ from dsprep.storage.files import open_file
 from dsprep.storage.store import Facts
 
 _BLOCK = 1 << 22
-_LONGEST = 1 << 26  # bytes of one item
+_LONGEST = 1 << 25  # bytes of one item
 _BETWEEN = re.compile(r"[ \t\r\n]*")
 
 

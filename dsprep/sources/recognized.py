@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dsprep.sources.scan import RunAll
 
 _WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
-_WORDS |= {"label-studio": "Label Studio", "manifest": "Ground Truth"}
+_WORDS |= {"label-studio": "Label Studio", "lst": "MXNet", "manifest": "Ground Truth"}
 _CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
 _ROBOFLOW = "_annotations.coco.json"
 _COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances_[^/]*)\.json$", re.IGNORECASE)
@@ -61,6 +61,10 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
         from dsprep.sources.boxes import scan_boxes
 
         return scan_boxes(source, first)
+    if kind == "lst":
+        from dsprep.sources.boxes import scan_lst
+
+        return scan_lst(source, first)
     if kind == "label-studio":
         from dsprep.sources.label_studio import scan_label_studio
 

@@ -179,6 +179,12 @@ def test_a_file_that_ends_early(tmp_path: Path, keep: float) -> None:
         read(write(tmp_path, files))
 
 
+def test_a_file_that_is_nested_deeply(tmp_path: Path) -> None:
+    files = {"a.jpg": None, "instances_a.json": '{"a":' + "[" * 200_000}
+    with pytest.raises(SourceError, match="ends early: byte 6"):
+        read(write(tmp_path, files))
+
+
 def test_a_file_in_another_encoding(tmp_path: Path) -> None:
     text = json.dumps(json.loads(coco(["ä.jpg"])), ensure_ascii=False).encode("latin-1")
     with pytest.raises(SourceError, match="is not UTF-8"):
