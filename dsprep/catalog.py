@@ -128,6 +128,13 @@ class Catalog:
     def is_labeled(self) -> bool:
         return self.label_column is not None or self.settled.schema.label is not None
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether samples have labels, or objects whose classes the source does not name."""
+        objects = self.settled.schema.objects
+        has_objects = objects is not None and objects.names == self.classes
+        return self.is_labeled or self.annotated is not None or has_objects
+
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
         reader = self.reader

@@ -27,6 +27,7 @@ FACTS = {
     "image_files": "Whether the source is files of images, in directories or archives.",
     "labeled": "Whether samples of the source have labels.",
     "tfrecords": "Whether the source is TFRecord shards.",
+    "classified": "Whether samples of the source have labels or objects.",
     "annotated": "Whether the source has annotations beside its images.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
@@ -135,7 +136,7 @@ split: --root needs is_list
     SOURCE is not a directory or an archive of image files; leave it out
 --image-field --label-field --schema --look excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
---classes needs labeled annotated
+--classes needs classified
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
 --label-type needs labeled
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
