@@ -130,10 +130,10 @@ class Catalog:
 
     @property
     def has_classes(self) -> bool:
-        """Whether samples have labels, or objects whose classes the source does not name."""
+        """Whether samples have labels, or objects whose classes the source may leave unnamed."""
         objects = self.settled.schema.objects
-        has_objects = objects is not None and objects.names == self.classes
-        return self.is_labeled or self.annotated is not None or has_objects
+        is_named = objects is not None and bool(objects.names) and objects.told == "a look"
+        return self.is_labeled or self.annotated is not None or is_named
 
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""

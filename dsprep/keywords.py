@@ -401,6 +401,26 @@ class FormatOptions(Options):
         "Feature names of TFRecord examples.  [default: dsprep]",
         choices=("dsprep", "slim", "inception", "tfds"),
     )
+    crowd: str | None = option(
+        "Annotations",
+        "Drop objects that are crowd, difficult or group-of if the format has no mark for that, or "
+        "keep them as ordinary ones.  [default: drop]",
+        choices=("drop", "keep"),
+        rare=True,
+    )
+    empty: str | None = option(
+        "Annotations",
+        "Images without objects in RecordIO: drop leaves them out, mark gives them an object of "
+        "class -1.  [default: refuse them]",
+        choices=("drop", "mark"),
+        rare=True,
+    )
+    object_masks: bool = option(
+        "Annotations",
+        "Write polygons of objects as masks into TFRecord, a gray PNG each.",
+        default=False,
+        rare=True,
+    )
     key: str = _rare_samples(
         "How samples get their keys: path makes a key from the path, and keeps the keys of "
         "shards; index numbers the samples.",
@@ -603,7 +623,8 @@ class SyncOptions(Options):
         "Do nothing if more than N files would be deleted.", metavar="N", least=0
     )
     verify: bool = _files(
-        "Prove all files by their checksums on S3, including those that this run did not send.",
+        "Prove all files by their checksums on S3, including those that this run did not send. "
+        "Unchanged local files are read again.",
         default=False,
     )
     follow_links: bool = _files("Follow links in SRC (default), or exclude them.", default=True)

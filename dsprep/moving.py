@@ -8,14 +8,14 @@ data follow it and others do not, but all of them have the same boxes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeAlias
 
 from dsprep.annotations.geometry import Move, measured_on, moved, turned
 from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, used_in
 from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
-from dsprep.images.header import read_header
+from dsprep.images.header import read_header, sniff
 from dsprep.images.transform import Encoded, Transform, load, open_image, orientation_in, pillow
 from dsprep.sample import Sample
 from dsprep.schema import Schema
@@ -58,11 +58,20 @@ def make_mover(
     max_pixels: int,
     min_visible: float = MIN_VISIBLE,
     frame: Frame = AS_SHOWN,
+    kept: Collection[str] = (),
 ) -> Mover | None:
-    """Return what moves the fields of samples with their images; None if there are none to move."""
+    """Return what moves the fields of samples with their images; None if there are none to move.
+
+    Those of ``kept`` stay as they are. Of further images, those that are JPEG get the same
+    transform; others may be masks that nobody declared, and are not touched.
+    """
     objects = [each.name for each in schema.fields if each.type == "objects"]
     masks = {each.name: len(each.names) for each in schema.fields if each.type == "mask"}
-    if not objects and not masks:
+    images = (each.name for each in schema.fields if each.type == "image")
+    others = [
+        name for name in images if transform is not None and name not in (schema.image, *kept)
+    ]
+    if not (objects or masks or others):
         return None
 
     def move(sample: Sample, data: bytes, image: Encoded) -> Encoded:
@@ -80,6 +89,10 @@ def make_mover(
                 if transform is not None:
                     value = moved(value, step, min_visible, effects)
                 sample.fields[name] = value
+        for name in others:
+            other = sample.fields.get(name)
+            if transform is not None and other is not None and sniff(other) == "jpg":
+                sample.fields[name] = transform.apply(other, max_pixels).data
         for name, classes in masks.items():
             if (mask := sample.fields.get(name)) is not None:
                 sample.fields[name] = _moved_mask(mask, step, classes, effects)

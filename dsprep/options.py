@@ -26,6 +26,7 @@ FACTS = {
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
     "labeled": "Whether samples of the source have labels.",
+    "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
     "classified": "Whether samples of the source have labels or objects.",
     "annotated": "Whether the source has annotations beside its images.",
@@ -79,6 +80,7 @@ def _changes_images(known: Given) -> bool:
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "tfrecord": (lambda known: known["format"] == "tfrecord", ["format"]),
     "webdataset": (lambda known: known["format"] == "webdataset", ["format"]),
+    "recordio": (lambda known: known["format"] == "recordio", ["format"]),
     "augmented": (lambda known: known["format"] == "augmented-manifest", ["format"]),
     "features": (
         lambda known: known["format"] == "tfrecord" or known["tfrecords"],
@@ -167,6 +169,12 @@ SIZES --multiple-of excludes single
     the name of DEST ends with .gz; choose another name, or leave it out
 pack, convert, shard: --metadata needs webdataset
     it goes with webdataset, not with {format}
+--empty needs recordio
+    it goes with recordio, not with {format}
+--object-masks needs tfrecord
+    it goes with tfrecord, not with {format}
+--crowd --empty --object-masks needs objects
+    the samples of SOURCE have no objects; leave it out
 --prefix needs augmented
     it goes with augmented-manifest, not with {format}
 

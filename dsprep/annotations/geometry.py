@@ -195,6 +195,11 @@ def area_of(polygon: Polygon) -> float:
     return abs(sum(crosses)) / 2
 
 
+def area_of_object(each: Object) -> float:
+    """Return the area that an object is said to have; else that of its polygons, or of its box."""
+    return _visible(each) if each.area is None else each.area
+
+
 def _visible(each: Object) -> float:
     """Return the area by which an object is judged: of its polygons, or of its box."""
     x0, y0, x1, y1 = each.box

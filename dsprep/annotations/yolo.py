@@ -100,30 +100,6 @@ def _object(row: Sequence[float], classes: int | None, pose: Pose | None) -> Obj
     return Object(box, int(number), keypoints=tuple(points))
 
 
-def write(objects: Objects, kind: str = "boxes") -> str:
-    """Return the text of an image's objects, whose coordinates are shares, a row for each.
-
-    Args:
-        objects: The objects.
-        kind: What a row tells: ``boxes``; ``polygons``, the first of each object; or ``poses``,
-            which are boxes with keypoints.
-    """
-    rows = []
-    for each in objects.items:
-        x0, y0, x1, y1 = each.box
-        row: Sequence[float] = ((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
-        if kind == "polygons":
-            row = each.polygons[0] if each.polygons else (x0, y0, x1, y0, x1, y1, x0, y1)
-        elif kind == "poses":
-            row = (*row, *each.keypoints)
-        rows.append(" ".join((str(each.number), *map(_share, row))) + "\n")
-    return "".join(rows)
-
-
-def _share(value: float) -> str:
-    return f"{value:.9f}".rstrip("0").rstrip(".")
-
-
 # data.yaml
 
 SIDES = ("train", "val", "test")

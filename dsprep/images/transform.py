@@ -54,8 +54,15 @@ def make_check(
         header = read_header(data)
         require_readable(header.kind, readable)
         require_pixels(header.width, header.height, max_pixels)
+        if level == "structure" and header.kind == "jpg":
+            try:
+                structure.require_structure(data, header)  # reads it to its end
+            except BadImage:
+                require_whole(data, header)  # the message of an image that was cut off
+                raise
+            return header
         require_whole(data, header)
-        if level == "structure" and header.kind in structure.KINDS:
+        if level == "structure" and header.kind == "png":
             structure.require_structure(data, header)
         elif level in ("structure", "decode"):
             require_decodable(data, header, max_pixels)

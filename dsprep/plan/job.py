@@ -76,7 +76,8 @@ class Job:
         rare = {
             "fields": self.source.choice.options(),
             "keep_fields": sorted(images.keep_fields),
-            "frame": {name: value for name, value in images.frame._asdict().items() if value},
+            "annotation_size": images.frame.size,
+            "boxes_frame": images.frame.turn,
             "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "copies": self.copies,
@@ -116,6 +117,9 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         metadata=samples is not None and samples.metadata,
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
         reencoded=samples is not None and samples.transform is not None,
+        keep_crowd=options.crowd == "keep",
+        empty=options.empty,
+        object_masks=options.object_masks,
     )
 
 
@@ -162,6 +166,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         labeled=catalog.is_labeled,
         classified=catalog.has_classes,
         annotated=catalog.annotated is not None,
+        objects=settled.schema.objects is not None,
         image_files=not reader.reads_samples or catalog.annotated is not None,
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,

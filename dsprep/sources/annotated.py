@@ -145,6 +145,8 @@ class Scan(NamedTuple):
     digest: str  # of everything that was read
     where: str  # the file or directory that was scanned, for messages
     findings: Sequence[Finding] = ()
+    # whether some may be crowd, difficult or group-of; if nothing tells, they may
+    flags: bool = True
     masks: Masks | TableMasks | None = None
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
     places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
@@ -188,7 +190,8 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
         table = table.with_columns(own).filter(own >= 0)
     if scan is not None and scan.annotations is not None:
-        fields.append(Field(OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), ids=scan.ids))
+        objects = Field(OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), ids=scan.ids)
+        fields.append(replace(objects, flags=scan.flags))
     masks: Masks | TableMasks | None = None
     if scan is not None and scan.masks is not None:
         masks = scan.masks.of(numbers)

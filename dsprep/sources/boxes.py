@@ -389,4 +389,5 @@ def scan_lst(source: Source, path: str) -> Scan:
         hashlib.sha256(text.encode()).hexdigest(),
         path,
         notes,
+        any(flags),
     )

@@ -61,7 +61,7 @@ def scan_manifest(source: Source, path: str, run_all: RunAll) -> Scan:
     names = [line.ref for line in lines]
     digest = hashlib.sha256(text.encode()).hexdigest()
     texts = [64 * count for count in counts]
-    return Scan(boxes, names, counts, texts, classes, ids, digest, path, notes, masks=masks)
+    return Scan(boxes, names, counts, texts, classes, ids, digest, path, notes, False, masks)
 
 
 def _classes(

@@ -15,12 +15,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dsprep.annotations.mxnet import in_shares
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
     IMAGE_NAMES,
+    OBJECTS,
     Choice,
     Field,
     Observed,
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
 _FIRST = 64  # samples of the set that are looked at
 _OF_SHARD = 2  # samples of each shard
 _MOST_BYTES = 64_000_000  # bytes of all of these
-_TASKS = 16
+_TASKS = 16  # that look, if samples are many
+_LEAST = 32  # samples that one of them looks at: each opens a file, which takes requests on S3
 _AT_ONCE = 1000  # samples that a worker reads before it takes more
 _NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any number
@@ -66,8 +69,7 @@ def with_schema(
     label, classes = settled.schema.label_field, catalog.classes
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
-    elif catalog.label_column is not None:
-        column = catalog.table[catalog.label_column]
+    elif (column := _told_by_rows(catalog, settled)) is not None:
         by = "a list" if is_whole or column.name == "label" else "the names of classes"
         settled = with_label(settled, column, classes, by)
         label = settled.schema.label_field
@@ -78,12 +80,50 @@ def with_schema(
             settled = settled._replace(schema=settled.schema.with_field(text))
         elif choice.label_type == "float":
             classes = None
+        if choice.label_type is None and tells_objects(column):
+            settled = settled._replace(schema=_with_objects(settled.schema, by, column))
+    if (objects := settled.schema.objects) is not None and classes and not objects.names:
+        named = replace(objects, names=classes)
+        if is_whole and catalog.reader.table.has_class_ids:  # a gap is an id without a class
+            ids = tuple(id for id, name in enumerate(classes) if name)
+            named = replace(objects, names=tuple(filter(None, classes)), ids=ids)
+        settled = settled._replace(schema=settled.schema.with_field(named))
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
     catalog = replace(catalog, classes=classes, overridden=overridden).with_settled(settled)
     if is_whole:
         catalog, findings = _with_classes(catalog, settled, choice, every, run_all)
     return catalog, [*findings, *(Finding("note", "", note) for note in (*settled.notes, *idle))]
+
+
+def _told_by_rows(catalog: Catalog, settled: Settled) -> pl.Series | None:
+    """Return the labels that rows tell; None if samples have them, too, as objects."""
+    name = catalog.label_column
+    if name is None or (settled.schema.objects is not None and "label" not in catalog.overridden):
+        return None
+    return catalog.table[name]
+
+
+def tells_objects(labels: pl.Series) -> bool:
+    """Return whether labels of rows are MXNet's for detection, some of them with objects."""
+    if labels.name != "label":
+        return False
+    label, count = labels.list, labels.list.len().cast(float)
+    head, width = label.get(0), label.get(1, null_on_oob=True)
+    fits = (head >= 2) & (width >= 5) & (head % 1 == 0) & (width % 1 == 0)
+    fits &= (count >= head) & ((count - head) % width == 0)
+    first = map(tuple, labels.head(_FIRST).to_list())
+    return bool(fits.fill_null(False).all() and (count > head).any()) and all(map(in_shares, first))
+
+
+def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
+    """Return a schema whose label is objects."""
+    flags = bool((labels.list.get(1) > 5).any())  # a sixth number is one
+    label = schema.label_field
+    others = tuple(each for each in schema.fields if each is not label)
+    names = label.names if label else ()
+    objects = Field(OBJECTS, OBJECTS, names=names, told=told, flags=flags)
+    return replace(schema, fields=(*others, objects), label=None)
 
 
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
@@ -132,7 +172,7 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
         fits = (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
         fits &= pl.col("rank") <= _OF_SHARD
         table = table.filter(ranked.with_columns(fits=fits).sort("row")["fits"])
-    share = max(1, -(-table.height // _TASKS))
+    share = max(_LEAST, -(-table.height // _TASKS))
     parts = (replace(catalog, table=part) for part in table.iter_slices(share))
     found = Observed()
     for part in run_all(look_at, [(catalog.reader, part.rows(), choice) for part in parts]):

@@ -81,6 +81,7 @@ def scan_label_studio(source: Source, path: str) -> Scan:
         path,
         [Finding("note", "", f"{path}: {note}") for note in notes],
         places=places,
+        flags=False,
     )
 
 

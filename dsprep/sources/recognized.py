@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated import Scan
 from dsprep.sources.annotation_files import kind_of_file
 from dsprep.sources.names import SPLITS
@@ -29,7 +30,7 @@ _WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
 _WORDS |= {"label-studio": "Label Studio", "lst": "MXNet", "manifest": "Ground Truth"}
 _CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
 _ROBOFLOW = "_annotations.coco.json"
-_COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances_[^/]*)\.json$", re.IGNORECASE)
+_COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances(?:_[^/]*)?)\.json$", re.IGNORECASE)
 _XML = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
@@ -109,25 +110,36 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
             f"{root}: has annotations of {said}: name those to take with --annotations PATH, or "
             "give --from images to pack the images alone"
         )
-    for kind in signs:
-        _require_voc(source, kind)
-    if "coco" in signs:
-        named = [os.path.join(root, path) for path in others if _COCO.search(path)]
-        return _scan_coco(source, files, sorted(named))
-    if "voc" in signs:
-        from dsprep.sources.voc import scan_voc
-
-        return scan_voc(source, files, root, run_all)
-    if "yolo" in signs:
-        from dsprep.sources.yolo import scan_yolo
-
-        own = [os.path.join(root, name) for name in _CONFIGS if name in others]
-        above = os.path.dirname(_full(root))
-        own += [path for name in _CONFIGS if exists(path := os.path.join(above, name))]
-        return scan_yolo(source, files, own[0] if own else None, root, run_all)
+    if signs:
+        (kind,) = signs
+        try:
+            return _scan(source, files, kind, others, run_all)
+        except SourceError as error:
+            raise SourceError(f"{error}\nTo pack the images alone, give --from images") from None
     if source.masks is None:
         _require_alone(root, files)
     return None
+
+
+def _scan(
+    source: Source, files: Files, kind: str, others: Collection[str], run_all: RunAll
+) -> Scan:
+    """Scan the annotations of a kind that a folder has."""
+    _require_voc(source, kind)
+    root = source.root
+    if kind == "coco":
+        named = [os.path.join(root, path) for path in others if _COCO.search(path)]
+        return _scan_coco(source, files, sorted(named))
+    if kind == "voc":
+        from dsprep.sources.voc import scan_voc
+
+        return scan_voc(source, files, root, run_all)
+    from dsprep.sources.yolo import scan_yolo
+
+    own = [os.path.join(root, name) for name in _CONFIGS if name in others]
+    above = os.path.dirname(_full(root))
+    own += [path for name in _CONFIGS if exists(path := os.path.join(above, name))]
+    return scan_yolo(source, files, own[0] if own else None, root, run_all)
 
 
 def _require_voc(source: Source, kind: str) -> None:
@@ -156,13 +168,16 @@ def _signs(root: str, files: Files, others: Collection[str]) -> Mapping[str, str
             if _XML.search(path):
                 found.setdefault("voc", path)
             beside[path] = path[-3:]
-    if beside and files.archive is None:
-        stems = {path.rpartition(".")[0] for path in files.table["path"].to_list()}
-        for kind, extension in (("voc", "xml"), ("yolo", "txt")):
-            own = (path for path, own in beside.items() if own == extension and path[:-4] in stems)
-            path = next(own, "") if kind not in found else ""
-            if path and _looks_like(kind, os.path.join(root, path)):
-                found[kind] = path
+    for kind, extension in (("voc", "xml"), ("yolo", "txt")):
+        if kind in found or files.archive is not None:
+            continue
+        own = [path for path, other in beside.items() if other == extension][:_LOOKED_AT]
+        endings = [*IMAGE_EXTENSIONS, *map(str.upper, IMAGE_EXTENSIONS)]
+        images = {f"{path[:-4]}.{ending}": path for path in own for ending in endings}
+        named = files.table["path"]
+        first = min(named.filter(named.is_in(list(images))).to_list(), default="") if own else ""
+        if first and _looks_like(kind, os.path.join(root, images[first])):
+            found[kind] = images[first]
     return found
 
 
@@ -179,11 +194,13 @@ def _looks_like(kind: str, path: str) -> bool:
 def _require_alone(root: str, files: Files) -> None:
     """Refuse a folder of images that annotations above it may be for."""
     paths = files.table["path"]
-    masks = paths.filter(paths.str.contains(r"(?:^|/)Segmentation(?:Class|Object)/"))
+    masks = paths.filter(paths.str.contains("Segmentation", literal=True))  # fast: few have it
+    masks = masks.filter(masks.str.contains(r"(?:^|/)Segmentation(?:Class|Object)/"))
     if not masks.is_empty():
         raise SourceError(
-            f"{root}: has masks, such as {masks[0]}, which are no images of a class: give --from "
-            "images to pack them as images all the same"
+            f"{root}: has masks, such as {masks[0]}, which are no images of a class: give --masks "
+            f"{os.path.join(root, posixpath.dirname(masks[0]))} and the directory of the images as "
+            "SOURCE, or --from images to pack all as images"
         )
     full = _full(root)
     name = posixpath.basename(full).lower()
@@ -220,7 +237,7 @@ def _around(directory: str, name: str) -> str:
             is_labels = lower == "labels" and name == "images" and entry.is_dir()
             if is_labels and _has_texts(entry.path):
                 return next((found[name].path for name in _CONFIGS if name in found), entry.path)
-    except OSError:
+    except (OSError, SourceError):
         pass  # what cannot be listed is nobody's annotations
     return ""
 

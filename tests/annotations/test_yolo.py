@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.annotations.objects import SHARES
-from dsprep.annotations.yolo import Pose, parse, parse_data_yaml, write
+from dsprep.annotations.yolo import Pose, parse, parse_data_yaml
 
 CLASSES = 3
 
@@ -85,15 +85,6 @@ def test_as_ultralytics_reads_it(text: str, pose: Pose | None) -> None:
         for x0, y0, x1, y1 in [each.box]
     ]
     assert np.allclose(sorted(rows), wanted[:, :5].tolist(), atol=1e-6)
-
-
-def test_written_and_read_again() -> None:
-    boxes = "0 0.5 0.5 0.25 0.125\n2 0.1 0.2 0.05 0.333333333\n"
-    polygons = "1 0.1 0.1 0.3 0.1 0.2 0.4\n"
-    poses = "0 0.5 0.5 0.25 0.125 0.4 0.4 2 0 0 0\n"
-    assert write(parse(boxes.encode())) == boxes
-    assert write(parse(polygons.encode()), "polygons") == polygons
-    assert write(parse(poses.encode(), pose=(2, 3)), "poses") == poses
 
 
 NAME = st.text(st.sampled_from("ab z0-'\"#:,[]{}&*!é\\"), min_size=1, max_size=8)

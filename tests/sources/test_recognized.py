@@ -163,3 +163,11 @@ def test_what_objects_take_is_known_before(tmp_path: Path, files: Content) -> No
     ((count, most),) = catalog.annotated.sizes.select("objects", "texts").iter_rows()
     assert count == len(value.items)
     assert len(text) <= most + count * 128
+
+
+def test_one_file_of_coco_without_a_side(tmp_path: Path) -> None:
+    files: Content = {"images/a.jpg": None, "annotations/captions.json": "[]"}
+    files["annotations/instances.json"] = coco(["a.jpg"], [box(1, 1)])
+    catalog, _ = read(write(tmp_path, files))
+    assert boxes(catalog) == {"images/a.jpg": [("cat", 10, 5, 30, 15)]}
+    assert catalog.sides == ()
