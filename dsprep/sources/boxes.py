@@ -269,6 +269,9 @@ def _scan_boxes(
     rows = rows.with_columns(each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True))
     inverted = (c < a) | (d < b)
     refuse(path, rows, inverted, lambda row: f"{shown(row)} is no box: it ends before it begins")
+    if spelling.shares:
+        far = ~pl.all_horizontal(pl.col(_EDGES).is_between(-1, 2))
+        refuse(path, rows, far, lambda row: f"{shown(row)} is no box in shares of an image's size")
     counts = [0] * len(images)
     for image, count in rows.group_by(_IMAGE).len().iter_rows():
         counts[image] = count

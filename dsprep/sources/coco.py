@@ -167,6 +167,8 @@ class _Read:
         below = posixpath.join(file.below, name)
         self.names.append(below if below in self.known else name)
         width, height = (item.get(side) or 0 for side in ("width", "height"))
+        if int(width) < 0 or int(height) < 0:
+            raise ValueError(f"a size in pixels, but has {width!r:.40} x {height!r:.40}")
         self.places.extend((at, int(width), int(height)))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:

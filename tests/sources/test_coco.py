@@ -156,6 +156,7 @@ def test_places_are_right_wherever_blocks_end(
         ({"annotations": [box(1, 1, 9)]}, "1 annotation of categories .*: 9"),
         ({"annotations": [{"id": 1}]}, "an item of annotations lacks 'category_id'"),
         ({"images": [{"id": 1, "file_name": "a.jpg"}] * 2}, "several images have the id 1"),
+        ({"images": [{"id": 1, "file_name": "a.jpg", "width": -5}]}, "a size in pixels"),
         ({"annotations": [{"image_id": 1, "segments_info": []}]}, "is panoptic"),
         ({"annotations": [{"image_id": 1, "id": 1, "caption": "a"}]}, "has captions"),
         ({"images": [{"id": 1, "coco_url": "a", "neg_category_ids": []}]}, "is LVIS's"),
