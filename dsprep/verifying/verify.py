@@ -25,6 +25,7 @@ from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
+from dsprep.verifying.annotated import ObjectsSeen, counts_of, notes_of_objects
 from dsprep.verifying.inspection import Inspected, Task, Understood, inspect, merged
 from dsprep.verifying.loaders import count_samples, require_loader
 from dsprep.verifying.options import VerifyOptions
@@ -140,14 +141,19 @@ def _verify(
     counts = Counter[str]()
     for names, samples in chain(*(one.shapes.items() for one in found)):
         counts.update(dict.fromkeys(names, samples))
-    schema = Schema(()) if is_tree or understood.schema is None else understood.schema
+    samples = sum(one.samples for one in found)
+    whole = understood.schema or Schema(())
+    seen = sum((one.objects for one in found), ObjectsSeen())
+    notes += notes_of_objects(whole, seen, counts, samples)
+    schema = Schema(()) if is_tree else whole
     roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
         destination=str(shards.directory),
         format=made.layout.name,
         manifest=manifest is not None,
         shards=len(shards.present),
-        samples=sum(one.samples for one in found),
+        samples=samples,
+        objects=counts_of(whole, seen),
         bytes=sum(one.bytes for one in found),
         checked=checked,
         problems=problems,
