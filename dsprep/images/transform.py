@@ -417,6 +417,14 @@ def is_turned(data: bytes) -> bool:
         return orientation_of(open_image(data, header, header.width * header.height)) != 1
 
 
+def upright_size(data: bytes) -> Size:
+    """Return the size of an image as it is displayed."""
+    header = read_header(data)
+    with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
+        turn = orientation_of(open_image(data, header, header.width * header.height))
+    return _stored_size((header.width, header.height), turn)
+
+
 # Pixels of a decoded image: colors, number, and which way is up
 
 

@@ -15,8 +15,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dsprep.errors import SourceError
+from dsprep.annotations.geometry import measured_on
+from dsprep.annotations.objects import SHARES, Extent, Objects
+from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
+from dsprep.images.transform import upright_size
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
@@ -50,6 +53,9 @@ _MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any n
 _Gathered: TypeAlias = tuple[str, Any, str | None, str]
 """The key of a sample, or the path of its image; its label, the name of its class, if it has these;
 and why it cannot be read, mostly nothing."""
+# the path of a sample, the size of its image, its objects, and why it cannot be read, or nothing
+_Measured: TypeAlias = tuple[str, Extent, list[tuple[float, ...]], str]
+_APART = frozenset({"crowd", "difficult", "group_of"})  # flags of objects that are not as others
 
 
 def with_schema(
@@ -236,6 +242,31 @@ def classes_of_objects(catalog: Catalog, name: str, run_all: RunAll) -> pl.Serie
     return pl.Series("tags", found, pl.List(pl.Int64))
 
 
+def with_detection_labels(catalog: Catalog, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
+    """Return the catalog with MXNet's labels for detection, if its samples have objects.
+
+    A label is ``4 B width height``, then class and edges of each object, as shares of the size.
+    """
+    import polars as pl
+
+    objects = catalog.settled.schema.objects
+    if objects is None or catalog.label_column is not None:
+        return catalog, []
+    tasks = [
+        (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), objects.name)
+        for start in range(0, len(catalog), _AT_ONCE)
+    ]
+    found = list(chain.from_iterable(run_all(measure_objects, tasks)))
+    findings = [Finding("unreadable", path, why) for path, _, _, why in found if why]
+    good = [(size, rows) for _, size, rows, why in found if not why]
+    # Crowds and the like have a sixth value, which all objects then have.
+    width = 6 if any(row[5] for _, rows in good for row in rows) else 5
+    labels = [[4.0, width, *size, *chain(*(row[:width] for row in rows))] for size, rows in good]
+    table = catalog.table.filter(pl.Series([not why for *_, why in found], dtype=pl.Boolean))
+    table = table.with_columns(pl.Series("label", labels, dtype=pl.List(pl.Float64)))
+    return replace(catalog, table=table, classes=objects.names or None), findings
+
+
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:
     """Return what a dry run shows of a schema, a row for each field."""
     roles = {settled.schema.image: "image", settled.schema.label: "label"}
@@ -274,4 +305,27 @@ def gather(task: tuple[Reader, Rows, str]) -> list[_Gathered]:
             found.append((key, label, sample.class_name, ""))
         else:
             found.append((path, None, None, str(sample)))
+    return found
+
+
+def measure_objects(task: tuple[Reader, Rows, str]) -> list[_Measured]:
+    """Return the size of images, and class, edges and flag of their objects; in a worker."""
+    reader, rows, name = task
+    found: list[_Measured] = []
+    for path, sample in zip(rows.paths, reader.read(rows), strict=True):
+        try:
+            if not isinstance(sample, Sample):
+                raise sample if isinstance(sample, BadSample) else BadSample("has no objects")
+            value: Objects = sample.fields.get(name) or Objects()
+            size = value.extent
+            if size is None or size == SHARES:
+                size = upright_size(sample.fields.get(sample.image or "") or b"")
+            shares = measured_on(value._replace(extent=value.extent or size), SHARES)
+            own: list[tuple[float, ...]] = [
+                (each.number, *each.box, float(not _APART.isdisjoint(each.flags)))
+                for each in shares.items
+            ]
+            found.append((path, size, own, ""))
+        except BadSample as error:
+            found.append((path, SHARES, [], str(error)))
     return found
