@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -51,6 +51,15 @@ class Annotated(NamedTuple):
     # that tell them; and, if there are masks, `masks`, the bytes of each
     sizes: pl.DataFrame
     digest: str  # of their content
+    # the number of those of each image in its source, or -1, by the same numbers; and where they
+    # lie, by the number in the source; if that is empty, readers know it by the number
+    numbers: Sequence[int]
+    places: Sequence[Any] = ()
+
+    def place(self, number: int) -> tuple[int, Any]:
+        """Return what tells a reader the annotations of an image; None if it has none."""
+        own = self.numbers[number]
+        return number, None if own < 0 else self.places[own] if self.places else own
 
 
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema
@@ -134,6 +143,8 @@ class Catalog:
         labels = columns.get("cls")
         if "label" in columns:
             labels = [tuple(label) for label in columns["label"]]
+        if self.annotated is not None:
+            columns["annotation"] = list(map(self.annotated.place, columns["annotation"]))
         ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
         places = (columns.get(name, ()) for name in (*PLACE_COLUMNS, *ANNOTATION_COLUMNS))
         return Rows(ids, paths, sizes, labels, *places)

@@ -60,6 +60,10 @@ class BadImage(BadSample):
     """An image's bytes are not a whole image that the run can use."""
 
 
+class LeftOut(BadSample):
+    """A sample that is left out because the user wants that: it is counted, and no reject."""
+
+
 class DamagedShard(DsprepError):
     """A shard's bytes break its format, from a byte of the decompressed shard on: ``offset``."""
 

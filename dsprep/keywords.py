@@ -135,7 +135,8 @@ class Options:
         return {name: getattr(self, name) for kind in kinds for name in options_in(kind)}
 
 
-_source = partial(option, "Source")
+_source, _annotations = partial(option, "Source"), partial(option, "Annotations")
+_rare_annotations = partial(_annotations, rare=True)
 _fields = partial(option, "Fields")
 _shards = partial(option, "Shards")
 _samples = partial(option, "Samples")
@@ -149,7 +150,67 @@ workers_field = _run(
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
-class SourceOptions(Options):
+class AnnotationOptions(Options):
+    """Where boxes, polygons and keypoints come from."""
+
+    annotations: Sequence[AnyPath] = _annotations(
+        "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
+        "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file. "
+        "Repeat it for several files of COCO. Whole folders of the first three are recognized "
+        "without it.",
+        default=(),
+        metavar="PATH",
+    )
+    annotation_format: str | None = _rare_annotations(
+        "Format of --annotations, if its name does not tell.",
+        choices=("coco", "csv", "voc", "yolo"),
+    )
+    unlisted: str | None = _rare_annotations(
+        "What to do with images that annotations do not name: keep them as images without objects, "
+        "or leave them out.  [default: keep for YOLO and tables, else drop]",
+        choices=("keep", "drop"),
+    )
+    box: str | None = _rare_annotations(
+        "What the columns of a box in --annotations mean, if their names do not tell: xywh, xyxy "
+        "or cxcywh; with :normalized, shares of the width and height of images.",
+        metavar="KIND",
+    )
+    box_columns: Sequence[str] = _rare_annotations(
+        "The columns of a box: four, or one that holds four numbers.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    no_object: str | None = _rare_annotations(
+        "The class in --annotations that says that an image has no object, such as 'No finding'.",
+        metavar="NAME",
+    )
+    class_names_file: AnyPath | None = _rare_annotations(
+        "Names of the classes in --annotations, a CSV line each: /m/01g317,Person.", metavar="FILE"
+    )
+    masks: AnyPath | None = _annotations(
+        "Take masks from DIR: PNG whose pixels are class numbers, 255 for none, with the names of "
+        "the images; a.jpg has a.png or a_mask.png.",
+        metavar="DIR",
+    )
+    mask_classes: AnyPath | None = _rare_annotations(
+        "Names of the classes in --masks, one a line, from number 0.", metavar="FILE"
+    )
+    mask_colors: AnyPath | None = _rare_annotations(
+        "Colors of the classes in --masks, one a line, from number 0: #ff0000, or 255 0 0.",
+        metavar="FILE",
+    )
+    mask_values: Mapping[str, str] | None = _rare_annotations(
+        "Class number of pixels in --masks that have another value: 255=1.", metavar="VALUE=NUMBER"
+    )
+    voc_origin: int | None = _rare_annotations(
+        "The number of the first pixel in Pascal VOC's boxes: 0 or 1.  [default: 0 if a coordinate "
+        "is 0, else 1]",
+        metavar="0|1",
+        least=0,
+    )
+
+
+class SourceOptions(AnnotationOptions):
     """What is read, and where its labels come from."""
 
     kind: str | None = _source(
@@ -180,44 +241,6 @@ class SourceOptions(Options):
         "Take samples and labels from a CSV or TSV file, as Kaggle has them; an id without "
         "extension finds its image.",
         metavar="FILE",
-    )
-    annotations: Sequence[AnyPath] = _source(
-        "Take boxes, polygons and keypoints from annotations: a JSON file of COCO. Repeat it for "
-        "several files. Images that they do not list are left out.",
-        default=(),
-        metavar="PATH",
-    )
-    box: str | None = _rare_source(
-        "What the columns of a box in --annotations mean, if their names do not tell: xywh, xyxy "
-        "or cxcywh; with :normalized, shares of the width and height of images.",
-        metavar="KIND",
-    )
-    box_columns: Sequence[str] = _rare_source(
-        "The columns of a box: four, or one that holds four numbers.",
-        default=(),
-        metavar="NAME[,NAME...]",
-    )
-    no_object: str | None = _rare_source(
-        "The class in --annotations that says that an image has no object, such as 'No finding'.",
-        metavar="NAME",
-    )
-    class_names_file: AnyPath | None = _rare_source(
-        "Names of the classes in --annotations, a CSV line each: /m/01g317,Person.", metavar="FILE"
-    )
-    masks: AnyPath | None = _source(
-        "Take masks from DIR: PNG whose pixels are class numbers, 255 for none, with the names of "
-        "the images; a.jpg has a.png or a_mask.png.",
-        metavar="DIR",
-    )
-    mask_classes: AnyPath | None = _rare_source(
-        "Names of the classes in --masks, one a line, from number 0.", metavar="FILE"
-    )
-    mask_colors: AnyPath | None = _rare_source(
-        "Colors of the classes in --masks, one a line, from number 0: #ff0000, or 255 0 0.",
-        metavar="FILE",
-    )
-    mask_values: Mapping[str, str] | None = _rare_source(
-        "Class number of pixels in --masks that have another value: 255=1.", metavar="VALUE=NUMBER"
     )
     sides_from: int | None = _rare_source(
         "Take the directory at this depth below SOURCE for the side of its images, as in "
@@ -329,6 +352,16 @@ class ImageOptions(KeepOptions):
     max_pixels: int | None = _rare_samples(
         "Reject images with more pixels, such as decompression bombs.  [default: 178956970]"
     )
+    annotation_size: str | None = _rare_annotations(
+        "Size of the images that were annotated, if those of SOURCE are smaller copies; listed "
+        "takes the size that the annotations tell for each image.",
+        metavar="WxH|listed",
+    )
+    boxes_frame: str | None = _rare_annotations(
+        "Whether annotations are for images as they are displayed, upright, or as they are stored, "
+        "before their EXIF orientation turns them.  [default: displayed]",
+        choices=("displayed", "stored"),
+    )
     metadata: bool = _rare_shards(
         "Add a .json with class, filename, width and height to each WebDataset sample.",
         default=False,
@@ -367,6 +400,26 @@ class FormatOptions(Options):
     features: str | None = _rare_shards(
         "Feature names of TFRecord examples.  [default: dsprep]",
         choices=("dsprep", "slim", "inception", "tfds"),
+    )
+    crowd: str | None = option(
+        "Annotations",
+        "Drop objects that are crowd, difficult or group-of if the format has no mark for that, or "
+        "keep them as ordinary ones.  [default: drop]",
+        choices=("drop", "keep"),
+        rare=True,
+    )
+    empty: str | None = option(
+        "Annotations",
+        "Images without objects in RecordIO: drop leaves them out, mark gives them an object of "
+        "class -1.  [default: refuse them]",
+        choices=("drop", "mark"),
+        rare=True,
+    )
+    object_masks: bool = option(
+        "Annotations",
+        "Write polygons of objects as masks into TFRecord, a gray PNG each.",
+        default=False,
+        rare=True,
     )
     key: str = _rare_samples(
         "How samples get their keys: path makes a key from the path, and keeps the keys of "
@@ -570,7 +623,8 @@ class SyncOptions(Options):
         "Do nothing if more than N files would be deleted.", metavar="N", least=0
     )
     verify: bool = _files(
-        "Prove all files by their checksums on S3, including those that this run did not send.",
+        "Prove all files by their checksums on S3, including those that this run did not send. "
+        "Unchanged local files are read again.",
         default=False,
     )
     follow_links: bool = _files("Follow links in SRC (default), or exclude them.", default=True)

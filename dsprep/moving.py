@@ -8,15 +8,15 @@ data follow it and others do not, but all of them have the same boxes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsprep.annotations.geometry import Move, measured_on, moved
+from dsprep.annotations.geometry import Move, measured_on, moved, turned
 from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, used_in
-from dsprep.annotations.objects import SHARES, Objects
+from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
-from dsprep.images.header import read_header
-from dsprep.images.transform import Encoded, Transform, is_turned, load, open_image, pillow
+from dsprep.images.header import read_header, sniff
+from dsprep.images.transform import Encoded, Transform, load, open_image, orientation_in, pillow
 from dsprep.sample import Sample
 from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
@@ -33,23 +33,54 @@ Returns the image to write, which is another one if the first was not upright. A
 a sample cannot be moved.
 """
 
+
+class Frame(NamedTuple):
+    """Which picture of an image was annotated, as far as a user says so."""
+
+    size: str | None = None  # `--annotation-size`
+    turn: str | None = None  # `--boxes-frame`
+
+    @property
+    def extent(self) -> Extent | None:
+        """The size of all images that were annotated; None if it is not given, or is listed."""
+        if self.size in (None, "listed"):
+            return None
+        width, _, height = str(self.size).partition("x")
+        return float(width), float(height)
+
+
+AS_SHOWN = Frame()  # all images as they are displayed
 _UPRIGHT = Transform()
 _GRAY = "mask written as gray PNG of the same class numbers"
 _TURNED = "image turned upright, because it has boxes or masks"
 
 
 def make_mover(
-    schema: Schema, transform: Transform | None, max_pixels: int, min_visible: float = MIN_VISIBLE
+    schema: Schema,
+    transform: Transform | None,
+    max_pixels: int,
+    min_visible: float = MIN_VISIBLE,
+    frame: Frame = AS_SHOWN,
+    kept: Collection[str] = (),
 ) -> Mover | None:
-    """Return what moves the fields of samples with their images; None if there are none to move."""
+    """Return what moves the fields of samples with their images; None if there are none to move.
+
+    Those of ``kept`` stay as they are. Of further images, those that are JPEG get the same
+    transform; others may be masks that nobody declared, and are not touched.
+    """
     objects = [each.name for each in schema.fields if each.type == "objects"]
     masks = {each.name: len(each.names) for each in schema.fields if each.type == "mask"}
-    if not objects and not masks:
+    images = (each.name for each in schema.fields if each.type == "image")
+    others = [
+        name for name in images if transform is not None and name not in (schema.image, *kept)
+    ]
+    if not (objects or masks or others):
         return None
 
     def move(sample: Sample, data: bytes, image: Encoded) -> Encoded:
         effects = sample.effects = sample.effects or Counter()
-        if transform is None and _may_be_turned(data) and is_turned(data):
+        turn = orientation_in(data) if _may_be_turned(data) else 1
+        if transform is None and turn != 1:
             image = _UPRIGHT.apply(data, max_pixels)
             effects[_TURNED] += 1
         before = image.before or (image.width, image.height)
@@ -57,10 +88,14 @@ def make_mover(
         step = Move(before, scaled, window)
         for name in objects:
             if (value := sample.fields.get(name)) is not None:
-                value = _measured(value, before)
+                value = _measured(value, before, turn, frame)
                 if transform is not None:
                     value = moved(value, step, min_visible, effects)
                 sample.fields[name] = value
+        for name in others:
+            other = sample.fields.get(name)
+            if transform is not None and other is not None and sniff(other) == "jpg":
+                sample.fields[name] = transform.apply(other, max_pixels).data
         for name, classes in masks.items():
             if (mask := sample.fields.get(name)) is not None:
                 sample.fields[name] = _moved_mask(mask, step, classes, effects)
@@ -107,17 +142,41 @@ def read_mask(
     return image, mask
 
 
-def _measured(value: Objects, size: tuple[int, int]) -> Objects:
-    """Return objects in the pixels of an image of this size, which must be that of annotations."""
+def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) -> Objects:
+    """Return objects in the pixels of an upright image of this size."""
     extent = value.extent
-    if extent not in (None, SHARES, size):
-        width, height = extent or SHARES
-        raise BadSample(
-            f"its annotations are for an image of {width:g}x{height:g} pixels, and it has "
-            f"{size[0]}x{size[1]}: give --annotation-size {width:g}x{height:g} if images are "
-            "smaller copies of what was annotated"
-        )
-    return measured_on(value, size)
+    stored = (size[1], size[0]) if turn > 4 else size  # these turn it on its side
+    framed = stored if frame.turn == "stored" else size
+    if frame.extent is not None and extent != SHARES:
+        if extent not in (None, frame.extent):
+            raise BadSample(f"its annotations are for an image of {_text(extent)} pixels, not of "
+                            f"--annotation-size {frame.size}: give listed")  # fmt: skip
+        extent = frame.extent
+    if frame.size is None and extent not in (None, SHARES, framed):
+        if stored == size or extent not in (size, stored):
+            raise BadSample(
+                f"its annotations are for an image of {_text(extent)} pixels, and it has "
+                f"{_text(size)}: give --annotation-size {_text(extent)} if images are smaller "
+                "copies of what was annotated"
+            )
+        if frame.turn is None:
+            raise BadSample(
+                f"its annotations are for an image of {_text(stored)} pixels, as it is stored, and "
+                f"its EXIF orientation makes it {_text(size)}: give --boxes-frame stored, or "
+                "displayed if boxes are for the upright image all the same"
+            )
+        extent = framed
+    value = measured_on(value._replace(extent=extent), framed)
+    for each in value.items:
+        if each.rle is not None and (each.rle.width, each.rle.height) != framed:
+            own = _text((each.rle.width, each.rle.height))
+            raise BadSample(f"has a mask of {own} pixels for an object, but {_text(framed)} itself")
+    return turned(value, turn) if frame.turn == "stored" and turn != 1 else value
+
+
+def _text(extent: Extent | None) -> str:
+    width, height = extent or SHARES
+    return f"{width:g}x{height:g}"
 
 
 def _may_be_turned(data: bytes) -> bool:

@@ -26,7 +26,9 @@ FACTS = {
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
     "labeled": "Whether samples of the source have labels.",
+    "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
+    "annotated": "Whether the source has annotations beside its images.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
     "carried": "Whether shards have the names that they have in the source.",
@@ -77,6 +79,7 @@ def _changes_images(known: Given) -> bool:
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "tfrecord": (lambda known: known["format"] == "tfrecord", ["format"]),
     "webdataset": (lambda known: known["format"] == "webdataset", ["format"]),
+    "recordio": (lambda known: known["format"] == "recordio", ["format"]),
     "augmented": (lambda known: known["format"] == "augmented-manifest", ["format"]),
     "features": (
         lambda known: known["format"] == "tfrecord" or known["tfrecords"],
@@ -96,8 +99,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
-    "--pair --annotations --box --box-columns --no-object --class-names --sides-from "
-    "--masks --mask-classes --mask-colors --mask-values",
+    "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
+    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -134,8 +137,14 @@ split: --root needs is_list
     SOURCE is not a directory or an archive of image files; leave it out
 --image-field --label-field --schema --look excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
---classes --label-type needs labeled
+--classes needs labeled annotated
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
+--label-type needs labeled
+    the samples of SOURCE have no labels; give --list or --labels, or leave it out
+--annotation-format needs --annotations
+    it tells how these are written: give --annotations PATH, or leave it out
+--annotation-size --boxes-frame --unlisted --voc-origin needs annotated
+    SOURCE has no annotations that it could be about; leave it out
 --duplicates needs rows
     no list and no table names the samples; give --list or --labels, or leave it out
 --class-order excludes --classes
@@ -159,6 +168,12 @@ SIZES --multiple-of excludes single
     the name of DEST ends with .gz; choose another name, or leave it out
 pack, convert, shard: --metadata needs webdataset
     it goes with webdataset, not with {format}
+--empty needs recordio
+    it goes with recordio, not with {format}
+--object-masks needs tfrecord
+    it goes with tfrecord, not with {format}
+--crowd --empty --object-masks needs objects
+    the samples of SOURCE have no objects; leave it out
 --prefix needs augmented
     it goes with augmented-manifest, not with {format}
 

@@ -17,19 +17,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dsprep.annotations.mxnet import is_detection_label, is_sized_header
+from dsprep.annotations.objects import fitted
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
-from dsprep.formats.values import is_detection_label, is_sized_header
-from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
 from dsprep.images.transform import (
     FACTS_OF,
     Encoded,
     Transform,
-    is_turned,
     make_check,
+    orientation_in,
     require_readable,
 )
-from dsprep.moving import make_mover
+from dsprep.moving import AS_SHOWN, MIN_VISIBLE, Frame, make_mover
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
@@ -47,6 +48,7 @@ class Images:
     check: str | None = None
     max_pixels: int = DEFAULT_MAX_PIXELS  # the most pixels that an image may have
     keep_fields: frozenset[str] = frozenset()  # fields that do not depend on the image's geometry
+    frame: Frame = AS_SHOWN  # which picture of each image was annotated
 
     def __post_init__(self) -> None:
         if IMAGE in self.keep_fields:
@@ -95,8 +97,9 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
     """Read the rows' images, or whole samples, and turn them into the samples to write."""
     finish = sample_finisher(pipeline)
     schema, classes = pipeline.schema, pipeline.classes or ()
-    image_name, label_name = schema.image or "image", schema.label
-    kind = schema.label_field.type if schema.label_field else ""
+    image_name = schema.image or "image"
+    told = schema.label_field or schema.objects  # what rows may tell
+    label_name, kind = (told.name, told.type) if told else (None, "")
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
     overrides = "label" in pipeline.overridden
     read = pipeline.reader.read(rows)
@@ -116,6 +119,12 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
             else:
                 sample.class_name = None
                 value = label if kind.startswith("list") else label[0]
+                if kind == "objects":
+                    try:
+                        value = TYPES[kind].convert(label)
+                    except ValueError as error:
+                        yield BadSample(f"its label {error}")
+                        continue
             sample.fields[label_name] = value
         yield finish(sample, path)
 
@@ -125,14 +134,28 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     make_image = image_maker(pipeline)
     typed = pipeline.layout.schema is not None
     images = pipeline.images
-    move = make_mover(pipeline.schema, images.transform, images.max_pixels) if typed else None
+    named = (pipeline.schema.named(name) for name in images.keep_fields)
+    kept = [found.name for found in named if found]
+    geometry = (images.transform, images.max_pixels, MIN_VISIBLE, images.frame, kept)
+    move = make_mover(pipeline.schema, *geometry) if typed else None
+    objects = pipeline.schema.objects if typed else None
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
     layout = pipeline.layout
+    only_checks = images.transform is None and not pipeline.typed_facts and move is None
     by_index, whole = pipeline.key == "index", pipeline.reader.reads_samples
     keeps_id = "id" in pipeline.overridden or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
     looks = pipeline.looks or not whole or move is not None
+
+    def fit(sample: Sample) -> None:
+        """Leave out of objects what the format does not hold, and count that."""
+        if objects is not None and (value := sample.fields.get(objects.name)) is not None:
+            sample.effects = sample.effects or Counter()
+            kept = layout.kept_parts()
+            counts = sample.effects
+            value = fitted(value, kept, layout.keep_crowd, layout.name, counts)
+            sample.fields[objects.name] = value
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
         key = sample.key
@@ -141,16 +164,20 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
         elif not keeps_id and key.isascii() and key.isdecimal() and len(key) < 20:
             sample.id = int(key) if key == str(int(key)) else sample.id
         if not looks or sample.image is None:
+            fit(sample)
             return sample
         value: Any = sample.fields[sample.image]
         value = value["bytes"] if isinstance(value, dict) else value
         data: bytes = value[0] if isinstance(value, Blobs) else value
         try:
             image = make_image(path, data)
+            if only_checks:
+                return sample
             if (spoiled := why_spoiled(sample, data)) is not None:
                 return spoiled
             if move is not None:
                 image = move(sample, data, image)
+                fit(sample)
             if image.data is not data:
                 _replace_image(sample, image, layout)
         except BadSample as error:
@@ -349,10 +376,12 @@ def _is_no_prose(text: str) -> bool:
 def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
     """Return a function that names the fields of a sample that may depend on geometry."""
     schema, label, layout = pipeline.schema, pipeline.schema.label_field, pipeline.layout
+    typed = layout.schema is not None
     named = (schema.named(name) for name in pipeline.images.keep_fields)
     kept = {found.name for found in named if found}
-    moving = {each.name for each in schema.fields if each.kind.is_geometry}
+    moving = {each.name for each in schema.fields if each.type in ("objects", "mask")}
     judged = kept | FACTS | {schema.label} | moving
+    images = {each.name for each in schema.fields if each.type == "image"}
 
     def name_of(raw: str) -> str:
         if layout.schema is not None:
@@ -361,7 +390,13 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
         return found.name if found else raw
 
     def dependents(sample: Sample) -> list[str]:
-        fields = [name for raw in dependent_fields(sample) if (name := name_of(raw)) not in judged]
+        fields = [
+            name
+            for raw in dependent_fields(sample)
+            if (name := name_of(raw)) not in judged
+            # What is JPEG moves as the image does; any other may be a mask, which must not.
+            and not (typed and name in images and sniff(sample.fields[raw]) == "jpg")
+        ]
         if label is not None and label.name not in kept:
             for raw, value in sample.fields.items():
                 with suppress(ValueError, TypeError):  # writing it finds that out
@@ -389,7 +424,7 @@ def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | N
         if fields and transform.moves:
             where = f"as in the sample {sample.key!r}"
             raise geometry_error(transform.moving_option, dict.fromkeys(fields, where))
-        if not fields or not is_turned(data):
+        if not fields or orientation_in(data) == 1:
             return None
         return BadSample(
             f"its EXIF orientation turns the image, but not {', '.join(fields)}, which may depend "

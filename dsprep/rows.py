@@ -27,8 +27,9 @@ class Rows:
     files: Sequence[int] = ()
     offsets: Sequence[int] = ()  # where each sample begins in that file
     stored: Sequence[int] = ()  # bytes that each takes there; empty where that is its size
-    # for images with annotations: the number of each, as the reader counts them
-    annotations: Sequence[int] = ()
+    # for images with annotations: the number of each, and where its objects lie, as the reader has
+    # it; None without any
+    annotations: Sequence[tuple[int, Any]] = ()
 
     def without(self, rejected: Collection[int]) -> Rows:
         """Return the rows without some positions."""

@@ -104,7 +104,7 @@ class Here:
             for module, kind in zip(modules, before, strict=True):
                 module.Pool = kind  # type: ignore[attr-defined]
 
-    def _pool(self, workers: int) -> Lasting:
+    def _pool(self, workers: int, ahead: str = "") -> Lasting:
         pool = self._pools.get(workers)
         if pool is None or any(each.poll() is not None for each in pool._workers):
             pool = self._pools[workers] = Lasting(workers)

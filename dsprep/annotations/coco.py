@@ -10,7 +10,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dsprep.annotations.objects import Object, box_of, keypoints, numbers, polygon, rle
+from dsprep.annotations.objects import (
+    Object,
+    box_of,
+    box_of_sides,
+    keypoints,
+    numbers,
+    polygon,
+    rle,
+)
 
 _KNOWN = frozenset(
     ("id", "image_id", "category_id", "bbox", "area", "iscrowd", "segmentation", "keypoints")
@@ -37,10 +45,7 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
     polygons = tuple(map(polygon, shape)) if isinstance(shape, list) else ()
     found = values.get("bbox")
     if found:
-        x, y, width, height = numbers(found) if len(found) == 4 else (0.0, 0.0, -1.0, -1.0)
-        if width < 0 or height < 0:
-            raise ValueError(f"bbox is {found!r:.60}, not x, y, width and height")
-        box = x, y, x + width, y + height
+        box = box_of_sides(found)
     elif polygons:
         box = box_of(polygons)
     else:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from dsprep.annotations.objects import Box, Extent, Object, Objects, Polygon, Rle, box_of
+from dsprep.annotations.objects import (
+    SHARES,
+    Box,
+    Extent,
+    Object,
+    Objects,
+    Polygon,
+    Rle,
+    box_of,
+    extent_of,
+)
 
 # what it costs, as reports say it
 _CLIPPED = "object cut at the edge of its image"
@@ -25,7 +36,55 @@ def measured_on(objects: Objects, extent: Extent) -> Objects:
     if objects.extent is None or objects.extent == extent:
         return objects._replace(extent=extent)
     across, down = (new / old for new, old in zip(extent, objects.extent, strict=True))
-    return Objects(tuple(_moved(each, across, down, 0, 0) for each in objects.items), extent)
+    items = []
+    for each in objects.items:
+        if each.rle is not None:
+            before = each.rle.width, each.rle.height
+            after = round(before[0] * across), round(before[1] * down)
+            if objects.extent != SHARES and before != after:
+                runs = _resampled(each.rle, Move(before, after, (0, 0, *after)))
+                each = each._replace(rle=runs)
+        items.append(_moved(each, across, down, 0, 0))
+    return Objects(tuple(items), extent)
+
+
+# What an EXIF orientation does to the image that is stored (CIPA DC-008, 4.6.4): the turns that
+# mirror it from left to right, from top to bottom, and that then swap its axes.
+_ACROSS, _DOWN, _SWAPS = frozenset({2, 3, 7, 8}), frozenset({3, 4, 6, 7}), frozenset({5, 6, 7, 8})
+
+
+def turned(objects: Objects, orientation: int) -> Objects:
+    """Return objects of the upright image, having been measured on the image that is stored."""
+    width, height = extent_of(objects)
+    mirrors = orientation in _ACROSS, orientation in _DOWN
+    swaps = orientation in _SWAPS
+
+    def point(x: float, y: float) -> tuple[float, float]:
+        x, y = width - x if mirrors[0] else x, height - y if mirrors[1] else y
+        return (y, x) if swaps else (x, y)
+
+    def turn(each: Object) -> Object:
+        (x0, y0), (x1, y1) = point(*each.box[:2]), point(*each.box[2:])
+        seen = zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
+        runs = each.rle
+        if runs is not None:
+            from dsprep.annotations.masks import mask_of, runs_of, turned_mask
+
+            runs = runs_of(turned_mask(mask_of(runs), *mirrors, swaps))
+        return each._replace(
+            box=(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)),
+            polygons=tuple(
+                tuple(value for pair in _corners(polygon) for value in point(*pair))
+                for polygon in each.polygons
+            ),
+            rle=runs,
+            keypoints=tuple(
+                value for x, y, v in seen for value in ((*point(x, y), v) if v else (0.0, 0.0, 0.0))
+            ),
+        )
+
+    extent = (height, width) if swaps else (width, height)
+    return Objects(tuple(map(turn, objects.items)), extent)
 
 
 def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]) -> Objects:
@@ -69,6 +128,10 @@ def _moved(each: Object, across: float, down: float, left: float, top: float) ->
         ),
         area=None if each.area is None else each.area * across * down,
     )
+
+
+def _corners(polygon: Polygon) -> Iterable[tuple[float, float]]:
+    return zip(polygon[::2], polygon[1::2], strict=True)
 
 
 def _scaled(polygon: Polygon, across: float, down: float, left: float, top: float) -> Polygon:
@@ -130,6 +193,11 @@ def area_of(polygon: Polygon) -> float:
     corners = list(zip(polygon[::2], polygon[1::2], strict=True))
     crosses = (corners[at - 1][0] * y - x * corners[at - 1][1] for at, (x, y) in enumerate(corners))
     return abs(sum(crosses)) / 2
+
+
+def area_of_object(each: Object) -> float:
+    """Return the area that an object is said to have; else that of its polygons, or of its box."""
+    return _visible(each) if each.area is None else each.area
 
 
 def _visible(each: Object) -> float:

@@ -7,12 +7,14 @@ mask that goes into another format becomes gray PNG of the same numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from itertools import cycle
+from math import ceil
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from dsprep.annotations.objects import Rle
+from dsprep.annotations.objects import Box, Polygon, Rle
 from dsprep.errors import BadSample
 from dsprep.units import format_some
 
@@ -121,3 +123,36 @@ def moved_mask(mask: Image, move: Move) -> Image:
     if move.scaled != move.size:
         mask = mask.resize(move.scaled, Resampling.NEAREST)
     return mask if move.window == (0, 0, *move.scaled) else mask.crop(move.window)
+
+
+def turned_mask(mask: Image, across: bool, down: bool, swaps: bool) -> Image:
+    """Mirror a mask from left to right, from top to bottom, then swap its axes."""
+    from PIL.Image import Transpose
+
+    turns = (across, Transpose.FLIP_LEFT_RIGHT), (down, Transpose.FLIP_TOP_BOTTOM)
+    for applies, turn in (*turns, (swaps, Transpose.TRANSPOSE)):
+        mask = mask.transpose(turn) if applies else mask
+    return mask
+
+
+def mask_of_polygons(polygons: Sequence[Polygon], box: Box, size: tuple[int, int]) -> Image:
+    """Return the mask of an object: 1 in pixels whose centers are in its polygons, or its box."""
+    # Pillow would paint the outline as well, and so a pixel too many on two sides.
+    from PIL import Image
+
+    width, height = size
+    x0, y0, x1, y1 = box
+    pixels = bytearray(width * height)
+    for corners in polygons or ((x0, y0, x1, y0, x1, y1, x0, y1),):
+        points = list(zip(corners[::2], corners[1::2], strict=True))
+        crossings: dict[int, list[float]] = {}  # of the edges with the middle of each row
+        for one, other in zip(points, points[1:] + points[:1], strict=True):
+            (left, top), (right, bottom) = sorted((one, other), key=itemgetter(1))
+            for row in range(max(0, ceil(top - 0.5)), min(height, ceil(bottom - 0.5))):
+                share = (row + 0.5 - top) / (bottom - top)
+                crossings.setdefault(row, []).append(left + share * (right - left))
+        for row, places in crossings.items():
+            ends = [min(max(ceil(each - 0.5), 0), width) for each in sorted(places)]
+            for start, stop in zip(ends[::2], ends[1::2], strict=True):
+                pixels[row * width + start : row * width + stop] = b"\1" * (stop - start)
+    return Image.frombytes("L", size, bytes(pixels))

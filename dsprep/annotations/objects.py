@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
@@ -20,6 +21,11 @@ Polygon: TypeAlias = tuple[float, ...]
 """x and y of each corner, in turn."""
 
 FLAGS = ("crowd", "difficult", "truncated", "group_of")
+APART = frozenset({"crowd", "difficult", "group_of"})
+"""Flags of objects that are not like others: no training takes them for ordinary ones."""
+PARTS = ("polygons", "rle", "keypoints", "id", "area", "more")
+"""What objects may have besides a box, a class and flags."""
+
 SHARES: Extent = (1.0, 1.0)
 """The extent of boxes whose coordinates are shares of the image's width and height."""
 
@@ -83,16 +89,24 @@ def to_objects(value: Any) -> Objects | None:
     return Objects(tuple(map(_object, value)))
 
 
+def has_form(value: Any) -> bool:
+    """Return whether a value is objects as :func:`to_json` returns them."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(each, dict) and {"box", "class"} <= each.keys() for each in value
+    )
+
+
 def to_json(objects: Objects) -> list[dict[str, Any]]:
     """Return objects as JSON has them: a list, without what is not known."""
+    extent_of_pixels(objects)
     return [_values(each) for each in objects.items]
 
 
-def content_of_objects(objects: Objects, bits: int) -> bytes:
-    """Return bytes that only equal objects have, as a format of floats of some bits keeps them."""
-    if bits > 32:
+def content_of_objects(objects: Objects, exact: bool) -> bytes:
+    """Return bytes that only equal objects have; or, if not exact, equal boxes and classes."""
+    if exact:
         return json.dumps([_values(each) for each in objects.items], sort_keys=True).encode()
-    # Such formats have boxes and classes; coordinates are rounded shares of the image.
+    # Formats that keep less have shares of the image as 32-bit floats.
     width, height = objects.extent or SHARES
     parts = []
     for each in objects.items:
@@ -140,6 +154,37 @@ def _object(values: Any) -> Object:
         more,
     )
 
+
+def fitted(
+    objects: Objects, kept: Collection[str], keeps_apart: bool, place: str, counts: Counter[str]
+) -> Objects:
+    """Return the objects that a place can hold which keeps some flags and parts; count the rest.
+
+    Objects whose flag is not kept would look like ordinary ones. They are dropped, unless
+    ``keeps_apart``.
+    """
+    items = []
+    for each in objects.items:
+        if lost := sorted((each.flags & APART).difference(kept)):
+            marks = " and ".join(lost).replace("_", "-")
+            if not keeps_apart:
+                counts[
+                    f"object dropped, as it is {marks}, for which {place} has no mark: --crowd "
+                    "keep keeps such objects"
+                ] += 1
+                continue
+            counts[f"object kept without its mark: {marks}"] += 1
+        items.append(each)
+        for part in PARTS:
+            if part not in kept and getattr(each, part) not in (None, (), {}):
+                what = _SHOWN.get(part, part)
+                counts[f"object without {what}, as {place} has no place for that"] += 1
+        if "truncated" in each.flags and "truncated" not in kept:
+            counts[f"object without the mark truncated, as {place} has no place for that"] += 1
+    return objects._replace(items=tuple(items))
+
+
+_SHOWN = {"rle": "runs", "more": "other attributes"}
 
 # What each part of an object has to be. A ValueError says what is wrong with it.
 
@@ -223,6 +268,21 @@ def box_of(polygons: Iterable[Polygon]) -> Box:
     corners = [each for polygon in polygons for each in polygon]
     across, down = corners[::2], corners[1::2]
     return min(across), min(down), max(across), max(down)
+
+
+def box_of_sides(values: Any) -> Box:
+    """Return the box of x, y, width and height."""
+    found = numbers(values)
+    if len(found) != 4 or found[2] < 0 or found[3] < 0:
+        raise ValueError(f"bbox is {values!r:.60}, not x, y, width and height")
+    x, y, width, height = found
+    return x, y, x + width, y + height
+
+
+def extent_of_pixels(objects: Objects) -> None:
+    """Refuse objects whose coordinates are no pixels, because their sample has no image."""
+    if objects.extent == SHARES and objects.items:
+        raise BadSample("has boxes in shares of the size of its image, and no image that tells it")
 
 
 def extent_of(objects: Objects) -> Extent:

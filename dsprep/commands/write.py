@@ -243,7 +243,7 @@ def size_of(options: of.SizeOptions) -> ShardSize:
 def write(job: Job, options: of.WriteOptions) -> WriteReport:
     """Write a data set, or continue an interrupted run."""
     began, target = time.monotonic(), target_of(job.destination)
-    with Pool(available_cores() if options.workers is None else options.workers) as pool:
+    with _pool(options.workers) as pool:
         progress = options.progress or Progress()
         plan = make_plan(job, pool, progress)
         if options.schema_out is not None:
@@ -266,6 +266,11 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
             compared = "paths, sizes and labels are the same; verify --against compares contents"
             report = replace(report, notes=[*report.notes, compared])
         return replace(report, seconds=time.monotonic() - began)
+
+
+def _pool(workers: int | None) -> Pool:
+    """Return worker processes that load what writes shards while this one reads the source."""
+    return Pool(available_cores() if workers is None else workers, "dsprep.run.shard")
 
 
 def planned_report(plan: Plan, pool: Pool, progress: Progress) -> WriteReport:
@@ -332,7 +337,7 @@ def append(options: of.AppendOptions) -> WriteReport:
         remove_leftovers(destination, base)
     job = _job_of_append(options, source, destination, base, made)
     is_merged = job.layout.distinct == "key"
-    with Pool(available_cores() if options.workers is None else options.workers) as pool:
+    with _pool(options.workers) as pool:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
         plan = make_plan(replace(job, first_id=first_id), pool, progress)

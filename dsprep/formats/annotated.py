@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from xml.sax.saxutils import escape
 
 from dsprep.annotations.geometry import area_of
-from dsprep.annotations.objects import FLAGS, Object, Objects, extent_of, to_objects
+from dsprep.annotations.objects import FLAGS, PARTS, Object, Objects, extent_of, to_objects
 from dsprep.errors import OptionError
 from dsprep.formats.folder import File, Folder, Listed, side_directory
 from dsprep.formats.values import quote
@@ -33,7 +33,6 @@ _DIGITS = 6  # after the point: of pixels, far below what anybody draws
 class AnnotatedFolder(Folder):
     """Images with annotations beside them."""
 
-    keeps: ClassVar[frozenset[str]]  # what the annotations hold, besides boxes and classes
     masks: ClassVar[bool] = False  # whether it has a place for masks
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
@@ -72,7 +71,6 @@ class AnnotatedFolder(Folder):
             parts = [*parts, extra]
         width, height = extent_of(objects)
         fields = f'{listed.fields},"width":{width:g},"height":{height:g}'.lstrip(",")
-        self._count(sample, objects)
         if +effects:
             sample.effects = (sample.effects or Counter()) + effects
         listed = listed._replace(
@@ -93,21 +91,6 @@ class AnnotatedFolder(Folder):
         ``effects`` counts what it cannot tell.
         """
         return None
-
-    def _count(self, sample: Sample, objects: Objects) -> None:
-        """Count what the annotations have no place for."""
-        effects = Counter[str]()
-        for each in objects.items:
-            for what, has in (
-                ("polygons", each.polygons or each.rle),
-                ("keypoints", each.keypoints),
-                *((flag, flag in each.flags) for flag in FLAGS),
-            ):
-                effects[f"object without {what}, which {self.name} has no place for"] += bool(
-                    has and what not in self.keeps
-                )
-        if +effects:
-            sample.effects = (sample.effects or Counter()) + effects
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -143,7 +126,7 @@ class Coco(AnnotatedFolder):
     """``SIDE/a.jpg`` and ``annotations/instances_SIDE.json``."""
 
     name: ClassVar[str] = "coco"
-    keeps: ClassVar[frozenset[str]] = frozenset({"polygons", "keypoints", *FLAGS})
+    object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         return (f"{side or 'images'}/{below}",)
@@ -216,7 +199,7 @@ class Yolo(AnnotatedFolder):
     """``images/SIDE/a.jpg``, ``labels/SIDE/a.txt`` and ``data.yaml``."""
 
     name: ClassVar[str] = "yolo"
-    keeps: ClassVar[frozenset[str]] = frozenset()
+    object_parts: ClassVar[frozenset[str]] = frozenset()
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         where = f"{side or 'train'}/{below}"
@@ -273,7 +256,7 @@ class Voc(AnnotatedFolder):
     """``JPEGImages``, ``Annotations``, ``ImageSets``, and ``SegmentationClass`` for masks."""
 
     name: ClassVar[str] = "voc"
-    keeps: ClassVar[frozenset[str]] = frozenset({"difficult", "truncated"})
+    object_parts: ClassVar[frozenset[str]] = frozenset({"difficult", "truncated"})
     masks: ClassVar[bool] = True
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:

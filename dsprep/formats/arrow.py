@@ -11,9 +11,12 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from dsprep.annotations import hugging_face
+from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.sample import Sample
 from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
@@ -118,6 +121,8 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
     if is_file(kind):
         return "image", ""
     plain = plain_type(kind)
+    if objects_in(plain) is not None:
+        return "objects", ""
     if _is(plain, *_LISTS):
         item, _ = type_of_column(plain.value_type, {})
         item = {"bool": "int", "class": "int", "image": "bytes"}.get(item or "", item)
@@ -134,6 +139,23 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
     if found == "int" and feature.get("_type") == "ClassLabel":
         return "class", ""
     return found, _said_of(kind)
+
+
+@lru_cache(256)
+def objects_in(kind: Any) -> frozenset[str] | None:
+    """Return the parts of objects: of a struct of lists, or a list of structs; None for others."""
+    inner = kind.value_type if _is(kind, *_LISTS) else kind
+    if not _is(inner, "struct"):
+        return None
+    parts = {part.name: part.type for part in inner}
+    category = hugging_face.category_in(parts)
+    if inner is kind:
+        if not all(_is(each, *_LISTS) for each in parts.values()):
+            return None
+        parts = {name: each.value_type for name, each in parts.items()}
+    is_numbered = category is not None and _is(parts[category], "integer")
+    is_box = is_numbered and _is(parts[hugging_face.BOX], *_LISTS)
+    return frozenset(parts) if is_box else None
 
 
 def _as_json(kind: Any) -> str:
@@ -157,7 +179,13 @@ def features_of(schema: Any) -> Mapping[str, Mapping[str, Any]]:
 
 
 def names_of(feature: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the class names of a feature; none if it has none."""
+    """Return the class names of a feature, or of its objects; none if it has none."""
+    inner: Any = feature
+    while isinstance(inner, dict | list) and isinstance(inner, list) | ("names" not in inner):
+        inner = inner[0] if isinstance(inner, list) and inner else inner
+        category = hugging_face.category_in(inner)
+        inner = inner.get(category or "feature") if isinstance(inner, dict) else None
+    feature = inner if isinstance(inner, dict) else {}
     names = feature.get("names")
     if feature.get("_type") != "ClassLabel" or not isinstance(names, list):
         return ()
@@ -196,6 +224,9 @@ def source_schema(
             kind = "image"
         told = "Hugging Face's metadata" if name in features else "the Parquet schema"
         fields[name] = Field(name, kind or "bytes", False, names_of(feature), ((name,),), told)
+        if kind == "objects":
+            flags = not hugging_face.APART.isdisjoint(objects_in(plain_type(each.type)) or ())
+            fields[name] = replace(fields[name], flags=flags)
     if empty:
         notes.append(nulls_note(empty))
     noted = [name for name in fields if features.get(name, {}).get("_type") == "Image"]
@@ -225,17 +256,54 @@ def arrow_schema(schema: Schema) -> Any:
     return arrow().schema(fields, metadata={_FEATURES: noted.encode()})
 
 
+# the parts of objects: a name of Arrow's; a list of what is in a list, or a struct
+_PARTS: Mapping[str, Any] = {
+    "id": "int64",
+    "area": "double",
+    "bbox": ["double"],
+    "category": "int64",
+    **dict.fromkeys(("iscrowd", "difficult", "truncated", "group_of"), "bool"),
+    "segmentation": [["double"]],
+    "rle": {"size": ["int64"], "counts": ["int64"]},
+    "keypoints": ["double"],
+    "more": "string",
+}
+
+
+def _part_type(part: Any) -> Any:
+    pa = arrow()
+    if isinstance(part, list):
+        return pa.list_(_part_type(part[0]))
+    if isinstance(part, dict):
+        return pa.struct([(name, _part_type(each)) for name, each in part.items()])
+    return pa.type_for_alias(part)
+
+
+def _part_feature(part: Any) -> Any:
+    if isinstance(part, list):
+        return {"feature": _part_feature(part[0]), "_type": "Sequence"}
+    if isinstance(part, dict):
+        return {name: _part_feature(each) for name, each in part.items()}
+    return {"dtype": part.replace("double", "float64"), "_type": "Value"}
+
+
 def arrow_type(kind: Type) -> Any:
     """Return the Arrow type that a field of a type is written as."""
     pa = arrow()
-    if kind.name == "image":
+    if kind.of is Objects:
+        return pa.struct([(name, pa.list_(_part_type(part))) for name, part in _PARTS.items()])
+    if kind.is_image:
         return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     item = pa.type_for_alias(kind.dtype)
     return pa.list_(item) if kind.is_list else item
 
 
 def _feature(kind: Type, names: Sequence[str]) -> dict[str, Any]:
-    if kind.name == "image":
+    if kind.of is Objects:
+        category = {hugging_face.CATEGORIES[0]: _feature(TYPES["class"], names)}
+        parts = {name: _part_feature(part) for name, part in _PARTS.items()} | category
+        return {name: {"feature": part, "_type": "Sequence"} for name, part in parts.items()}
+    if kind.is_image:
         return {"_type": "Image"}
     if kind.name == "class" and names:
         # Numbers without a name have an empty one, which Hugging Face takes only once.

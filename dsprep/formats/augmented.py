@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
+from dsprep.annotations.mxnet import is_detection_label, is_sized_header
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.values import format_number, is_detection_label, is_sized_header
+from dsprep.formats.values import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
 
 SOURCE = "source-ref"
@@ -190,14 +191,16 @@ Row: TypeAlias = (
 _TYPE = "groundtruth/"
 
 
-def format_augmented(rows: Iterable[Row], prefix: str, classes: Sequence[str] | None = None) -> str:
-    """Write a manifest."""
+def format_augmented(
+    rows: Iterable[Row], prefix: str, classes: Sequence[str] | None = None, kind: str | None = None
+) -> str:
+    """Write a manifest; without a kind, the labels tell what they are."""
     # Nothing in it tells when or by whom it was made: `creation-date`, `job-name` and `confidence`
     # of Ground Truth are left out.
     rows = list(rows)
     start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
     labels = [label for _, label, *_ in rows if label is not None]
-    kind = _kind_of(labels, len(classes or ()))
+    kind = _kind_of(labels, len(classes or ())) if kind is None else kind
     lines = []
     for path, label, name, *others in rows:
         values: dict[str, Any] = {SOURCE: start + path}

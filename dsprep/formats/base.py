@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 from dsprep.errors import OptionError
 from dsprep.images.header import sniff
 from dsprep.rows import Rows
-from dsprep.sample import UNKNOWN_IMAGE, Sample
-from dsprep.schema import FACTS, Field, Meaning, Schema, Table
+from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
+from dsprep.schema import FACTS, Field, Meaning, Place, Schema, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -116,6 +116,10 @@ class Format(ABC):
     """Where names of classes are: in ``classes.txt`` beside the shards (``companion``), in each
     ``sample``, or in the ``header`` of a shard, which is written before its first sample."""
     limits: ClassVar[Limits] = Limits()
+    # what it keeps of objects besides boxes and classes: flags, and some of `PARTS`
+    object_parts: ClassVar[frozenset[str]] = frozenset()
+    # whether objects stay whose flag it does not keep, as ordinary ones
+    keep_crowd: bool = field(default=False, kw_only=True, metadata={"recorded": True})
     schema: Schema | None = field(default=None, kw_only=True)
     """The schema of the samples to write, its places being those of this format; None for raw
     samples, which have been read from the same format. See :meth:`arranged`."""
@@ -131,7 +135,12 @@ class Format(ABC):
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them, by the names of the fields."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if not each.kw_only}
+        return {
+            each.name: value
+            for each in fields(self)
+            for value in [getattr(self, each.name)]
+            if not each.kw_only or (each.metadata and value != each.default)
+        }
 
     def with_options(self, **options: Any) -> Self:
         """Return this format with those of some options that it has and that are given."""
@@ -175,6 +184,38 @@ class Format(ABC):
         """Return this format with some fields of a schema, whose places are those of the format."""
         arranged = replace(schema, fields=tuple(fields), format=self.name)
         return replace(self, schema=arranged)
+
+    def combined(self, fields: dict[str, Value]) -> dict[str, Value]:
+        """Return the fields of a raw sample, several that are one value together made that one."""
+        return fields
+
+    @property
+    def parts(self) -> tuple[Place, ...]:
+        """The parts of JSON that are fields by convention."""
+        return ()
+
+    @property
+    def has_class_ids(self) -> bool:
+        """Whether objects have the ids of their classes, where other formats have numbers."""
+        return False
+
+    @property
+    def why_not_empty(self) -> str:
+        """What is wrong with images without objects, and what to do; empty if nothing is."""
+        return ""
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the catalog tells what samples with objects weigh at most."""
+        return True
+
+    def kept_parts(self) -> frozenset[str]:
+        """Return what samples of the schema keep of objects besides boxes and classes."""
+        return self.object_parts
+
+    def listed_label(self, sample: Sample) -> Value:
+        """Return what the `.lst` beside a shard says of the objects of a sample."""
+        return None
 
     def placeholders(self, schema: Schema) -> frozenset[str]:
         """Return the raw names of the labels that samples of a schema without a label have."""
@@ -297,6 +338,15 @@ def refuse_lists_of_bytes(schema: Schema, name: str) -> None:
                 f"{name} holds no list of bytes, which the field {each.name!r} is: give "
                 f"--drop {each.name}"
             )
+
+
+def refuse_objects(schema: Schema, name: str) -> None:
+    """Refuse the objects of images, which a format has no form for."""
+    if (objects := schema.objects) is not None:
+        raise OptionError(
+            f"format {name}: holds no boxes, which the field {objects.name!r} is: give "
+            f"--drop {objects.name}"
+        )
 
 
 def rounding_notes(fields: Iterable[Field], what: str) -> list[str]:

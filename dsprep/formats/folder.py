@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import google_crc32c
 
+from dsprep.annotations import mxnet
+from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import Row, format_augmented
 from dsprep.formats.base import Format, refuse_lists_of_bytes
@@ -148,6 +150,7 @@ class Folder(Format):
     # whether images may be of another kind than their file names say, because they were encoded
     # again: those get the extension of their kind. Else a name is kept as it is.
     reencoded: bool = False
+    object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         refuse_lists_of_bytes(schema, "a folder")
@@ -185,6 +188,8 @@ class Folder(Format):
                         header = read_header(sample.fields.get(self.written.image or "", b""))
                         size = float(header.width), float(header.height)
                         told = (*told[:2], *size, *told[4:])
+        if (objects := self.written.objects) and (boxes := sample.fields.get(objects.name)):
+            told = mxnet.write(boxes)
         texts = (
             f"{key}:{write(sample.fields[field])}"
             for field, key, write in self._columns
@@ -359,6 +364,7 @@ class AugmentedFolder(Folder):
     """Files in directories of classes, and an augmented manifest beside them."""
 
     name: ClassVar[str] = "augmented-manifest"
+    object_parts: ClassVar[frozenset[str]] = frozenset()
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
@@ -368,7 +374,15 @@ class AugmentedFolder(Folder):
             start = len(each.stem) + 1
             others = {path[start:]: path for path in files if path.startswith(each.stem)}
             rows.append((image, each.label, each.class_name, others))
-        return format_augmented(rows, self.prefix, classes=classes)
+        objects = self.written.objects
+        kind = "boxes" if objects else None
+        return format_augmented(rows, self.prefix, objects.names if objects else classes, kind)
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
+        # The manifest tells the objects.
+        objects = self.written.objects
+        return [each for each in super()._columns if not (objects and each[0] == objects.name)]
 
 
 class FolderWriter:

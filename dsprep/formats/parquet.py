@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from dsprep.annotations import hugging_face
+from dsprep.annotations.objects import FLAGS, PARTS, Objects
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.arrow import (
     BOOKKEEPING,
@@ -41,6 +43,7 @@ from dsprep.schema import (
     IMAGE,
     LABEL,
     Choice,
+    Field,
     Meaning,
     Observed,
     Schema,
@@ -62,6 +65,7 @@ ROWS_OF_GROUP = 100
 BYTES_OF_GROUP = 16 << 20
 ROWS_OF_BATCH = 16  # that are read at once: all that a dictionary of one large value can multiply
 _ROW = 96  # bytes that a row takes besides its values, its share of its group's head included
+_IMAGE_ID = "image_id"  # the column with the id of a sample, where it has objects
 _LARGEST_BYTES = (1 << 31) - (1 << 20)  # a page has a size of 31 bits, and a value lies in a page
 
 # Arrow's types that hold any value of a Python type
@@ -83,6 +87,7 @@ class Parquet(Format):
     numbering: ClassVar[str] = "{:05d}-of-{:05d}"
     concatenative: ClassVar[bool] = False
     class_names_in: ClassVar[str] = "header"
+    object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
     columns: str = ""  # the columns of raw samples: their Arrow schema, serialized, in base 64
 
     @classmethod
@@ -110,6 +115,16 @@ class Parquet(Format):
             role = {schema.image: IMAGE, schema.label: LABEL}.get(each.name, each.name)
             is_kept = each.given or schema.format == self.name or role in schema.by_name
             fields.append(replace(each, places=((each.name if is_kept else role,),)))
+        if schema.objects is not None and schema.image is not None and schema.format != self.name:
+            missing = schema.by_name[schema.image].missing
+            fields += (
+                Field(name, "int", missing, places=((name,),))
+                for name in (_IMAGE_ID, "width", "height")
+                if name not in schema.by_name
+            )
+            # the order of transformers' examples
+            order = {name: at for at, name in enumerate((_IMAGE_ID, IMAGE, "width", "height"))}
+            fields.sort(key=lambda each: order.get(each.places[0][0], len(order)))
         return self.laid_out(schema, fields), []
 
     @cached_property
@@ -128,7 +143,8 @@ class Parquet(Format):
                 plan.append(("", "", kind, None))
             else:
                 is_same = kind == arrow_type(each.kind)
-                what = "" if each.type == "image" and not is_file(kind) else each.type
+                what = "image" if each.kind.is_image else each.type
+                what = "" if what == "image" and not is_file(kind) else what
                 plan.append((each.name, what, kind, None if is_same else ()))
         return {name for name, *_ in plan}, plan
 
@@ -141,10 +157,14 @@ class Parquet(Format):
             raise BadSample(f"the data set has no column for its field {extra!r}")
         cells: list[Cell] = []
         for name, kind, column, held in plan:
-            value = fields.get(name)
+            value: Any = fields.get(name)
+            if value is None and name == _IMAGE_ID and schema is not None and schema.objects:
+                value = sample.id
             if value is None:
                 cells.append(None)
                 continue
+            if kind == "objects" and isinstance(value, Objects):
+                value = hugging_face.write(value)
             is_held = held is None or type(value) in held
             if kind == "image" and isinstance(value, bytes):
                 path = sample.path if schema is None else ""
@@ -184,6 +204,10 @@ class Parquet(Format):
         total += rows["image"] // 4096  # the heads of pages and groups, where few rows fill one
         if "label" in rows.columns:
             total += rows["label"].list.len().cast(int) * 9
+        if "objects" in rows.columns:
+            total += rows["objects"] * 128 + rows["texts"]
+        if "masks" in rows.columns:
+            total += rows["masks"] * 2 + 1024
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:

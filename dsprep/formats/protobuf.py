@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -89,15 +88,16 @@ def strings(data: Iterable[Wired]) -> Iterator[tuple[int, bytes]]:
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
     """Decode an unsigned 64-bit number."""
     value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise ValueError("a varint that does not end")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at
-        shift += 7
+    try:
+        while (byte := data[at]) >= 0x80 and shift < 63:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+    except IndexError:
+        byte = 0x80
+    if byte >= 0x80:
+        raise ValueError("a varint that does not end")
+    return (value | byte << shift) & (1 << 64) - 1, at + 1
 
 
 def numbers_of(message: Iterable[Wired], field: int, code: str) -> list[Any]:
@@ -226,10 +226,12 @@ def encode_feature(name: str, feature: Feature) -> bytes:
 
 def decode_example(data: bytes) -> dict[str, Any]:
     """Decode an Example in any encoding that protobuf's own parser takes."""
-    with suppress(IndexError, ValueError):
+    try:
         plain = _plain_features(data)
-        if plain is not None:
-            return plain
+    except (IndexError, ValueError):
+        plain = None
+    if plain is not None:
+        return plain
     return dict(
         decode_entry(entry, _FEATURES)
         for number, features in strings(fields(data))

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample
 from dsprep.formats import protobuf
-from dsprep.formats.base import Entry, Format, Limits, Span, claim, rounding_notes
+from dsprep.formats.base import Entry, Format, Limits, Span, claim, refuse_objects, rounding_notes
 from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
@@ -66,6 +66,7 @@ class RecordIOProtobuf(Format):
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        refuse_objects(schema, self.name)
         used: dict[str, str] = {}
         fields: list[Field] = []
         for each in schema.fields:

@@ -19,6 +19,7 @@ from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, source_errors
 from dsprep.storage.files import OpenFile, open_file
+from dsprep.storage.store import Facts
 from dsprep.units import format_extensions
 
 _BLOCK = 1 << 20  # maximum number of bytes that are read or decompressed at once
@@ -230,6 +231,11 @@ class ShardStream:
             self._recognize(is_shard)
         if headers and not self.compressed and self._file is not None:
             self._size = self._file.facts().size
+
+    def facts(self) -> Facts:
+        """Return the size of the file that was opened, and when it was last changed."""
+        assert self._file is not None
+        return self._file.facts()
 
     def _recognize(self, is_shard: bool) -> None:
         """Decompress what follows if the first bytes are those of a compressed file."""

@@ -9,9 +9,8 @@ base-256 sizes and PAX headers, as GNU tar and Python's tarfile write them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
-from itertools import starmap
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import adler32
 
@@ -75,15 +74,17 @@ def ending(size: int) -> bytes:
 
 
 def _header(name: bytes, size: int, rest: bytes, fixed: int) -> bytes:
-    digits, digit_sum = _octal(size)
-    checksum = fixed + sum(name) + digit_sum
-    return b"".join((name.ljust(100, b"\0"), _OWNER, digits, _TIME, b"%06o" % checksum, rest))
+    fields, field_sum = _fields(size)
+    # Adler-32 begins with 1 plus the sum of the bytes, which `sum` finds more slowly.
+    checksum = fixed + field_sum + (adler32(name) & 0xFFFF) - 1
+    return name.ljust(100, b"\0") + fields + b"%06o" % checksum + rest
 
 
 @lru_cache(maxsize=4096)
-def _octal(size: int) -> tuple[bytes, int]:
+def _fields(size: int) -> tuple[bytes, int]:
+    """Return a header from the owner to the time, and the sum of its digits of the size."""
     digits = b"%011o" % size
-    return digits, sum(digits)
+    return _OWNER + digits + _TIME, sum(digits)
 
 
 def _pax_record(key: bytes, value: bytes) -> bytes:
@@ -110,7 +111,8 @@ class Entry(NamedTuple):
     sparse: bool  # whether its bytes are those of a sparse file
 
 
-# those of an entry: `members` makes no NamedTuple of them, which takes as long as parsing a header
+# those of an entry: `members` makes no NamedTuple of them, which takes as long as half of parsing
+# a header does
 _Fields: TypeAlias = tuple[int, bytes, bytes, bytes, int, int, bool]
 
 
@@ -124,9 +126,14 @@ class Member(NamedTuple):
     data: bytes  # its bytes; empty if they were skipped
 
 
+# without the Python code of a NamedTuple's own constructor, which takes twice as long
+_member: Callable[[tuple[int, str, int, int, bytes]], Member] = partial(tuple.__new__, Member)
+
+
 def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
     """Read the regular files of an undamaged tar; skip directories, links and devices."""
-    for start, kind, raw, _, at, size, sparse in _entries(stream, None):
+    while (entry := _next_entry(stream, None)) is not None:
+        start, kind, raw, _, at, size, sparse = entry
         if kind in REGULAR:
             if sparse:
                 raise stream.damaged("a sparse file, which dsprep does not read", start)
@@ -144,7 +151,7 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                         stream.skip(size, name)
                         stream.skip(-size % BLOCK, "the padding of a member")
                     raise
-            yield Member(start, name, at, size, data)
+            yield _member((start, name, at, size, data))
         elif kind not in WITHOUT_DATA:
             problem = f"a tar member of type {kind!r}, which dsprep does not read"
             raise stream.damaged(problem, start)
@@ -156,38 +163,46 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
 def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
     """Read the headers of a tar, or of a tar in a tar that ends at ``stop``."""
     # The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
-    return starmap(Entry, _entries(stream, stop))
+    while (fields := _next_entry(stream, stop)) is not None:
+        yield Entry(*fields)
+        _, kind, name, _, at, size, _ = fields
+        if kind not in WITHOUT_DATA:
+            end = at + size
+            if stop is not None and end > stop:
+                raise stream.damaged("the tar ends without its end blocks: it was cut off")
+            if stream.offset < end:
+                stream.skip(end - stream.offset, name.decode(errors="backslashreplace"))
+            end += -size % BLOCK
+            if stream.offset < end:
+                stream.skip(end - stream.offset, "the padding of a member")
 
 
-def _entries(stream: ShardStream, stop: int | None) -> Iterator[_Fields]:
-    def require(count: int, problem: str = "the tar ends without its end blocks") -> None:
-        if stream.at_end() or (stop is not None and stream.offset + count > stop):
-            raise stream.damaged(f"{problem}: it was cut off")
-
-    start: int | None = None
+def _next_entry(stream: ShardStream, stop: int | None) -> _Fields | None:
+    """Read the headers of the next entry; None at the end of the tar."""
+    start = stream.offset
     pax: dict[bytes, bytes] = {}
     while True:
         offset = stream.offset
-        if start is None:
-            start = offset
         if stop is not None or stream.at_end():
             if stream.is_part and start == offset and stream.at_end():
-                return
-            require(BLOCK)
+                return None
+            _require(stream, stop, BLOCK)
         block = stream.read(BLOCK, "a tar header")
         if block == _ZEROS:
-            require(BLOCK, missing := "the tar's second end block is missing")
+            _require(stream, stop, BLOCK, missing := "the tar's second end block is missing")
             if stream.read(BLOCK, "the second end block") != _ZEROS:
                 raise stream.damaged(missing)
-            return
+            return None
         try:
             kind, name, size = parse_header(block)
+            if kind == b"0" and not pax:  # as nearly all are
+                return start, kind, name, b"", offset + BLOCK, size, False
             if b"size" in pax:
                 size = _pax_size(pax[b"size"])
             if kind in {b"x", b"g", b"L", b"K", b"X"}:
                 if size > _MAX_META:
                     raise BadHeader(f"a header of {size} bytes is too large for a name")
-                require(size + -size % BLOCK)
+                _require(stream, stop, size + -size % BLOCK)
                 meta = stream.read(size, "a long name")
                 stream.read(-size % BLOCK, "the padding of a header")
                 if kind in b"xX":
@@ -201,26 +216,24 @@ def _entries(stream: ShardStream, stop: int | None) -> Iterator[_Fields]:
         sparse, target = kind == b"S", b""
         more = sparse and block[482]
         while more:  # GNU tar's struct sparse_header: blocks between the header and the content
-            require(BLOCK)
+            _require(stream, stop, BLOCK)
             more = stream.read(BLOCK, "a header of a sparse file")[504]
         if kind in {b"1", b"2"}:
             target = pax.get(b"linkpath") or block[157:257].split(b"\0", 1)[0]
         if pax:
             name = pax.get(b"GNU.sparse.name") or pax.get(b"path") or name
             sparse = sparse or any(key.startswith(b"GNU.sparse") for key in pax)
-        at = stream.offset
-        yield start, kind, name, target, at, size, sparse
-        if kind not in WITHOUT_DATA:
-            end = at + size
-            if stop is not None and end > stop:
-                raise stream.damaged("the tar ends without its end blocks: it was cut off")
-            if stream.offset < end:
-                stream.skip(end - stream.offset, name.decode(errors="backslashreplace"))
-            end += -size % BLOCK
-            if stream.offset < end:
-                stream.skip(end - stream.offset, "the padding of a member")
-        start = None
-        pax = {}
+        return start, kind, name, target, stream.offset, size, sparse
+
+
+def _require(
+    stream: ShardStream,
+    stop: int | None,
+    count: int,
+    problem: str = "the tar ends without its end blocks",
+) -> None:
+    if stream.at_end() or (stop is not None and stream.offset + count > stop):
+        raise stream.damaged(f"{problem}: it was cut off")
 
 
 def is_tar(block: bytes) -> bool:

@@ -6,17 +6,21 @@ the length, data, u32 masked crc32c of the data``, little-endian.
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 from google_crc32c import extend
 from google_crc32c import value as crc32c_of
 
+from dsprep.annotations import tensorflow
+from dsprep.annotations.masks import runs_of
+from dsprep.annotations.objects import FLAGS, Objects, Rle
 from dsprep.errors import BadSample, OptionError
-from dsprep.formats.base import Entry, Format, Limits, Span, claim, rounding_notes
+from dsprep.formats.base import Entry, Format, Limits, ShardFacts, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
     decode_example,
     encode_feature,
@@ -27,7 +31,8 @@ from dsprep.formats.protobuf import (
     varint_sizes,
 )
 from dsprep.formats.values import as_floats
-from dsprep.images.header import sniff
+from dsprep.images.header import DEFAULT_MAX_PIXELS, read_header, sniff
+from dsprep.images.transform import load, open_image, pillow
 from dsprep.sample import (
     FORMAT_NAMES,
     UNKNOWN_IMAGE,
@@ -60,9 +65,13 @@ PATHS = ("image/filename", "file_name", "filename")
 CLASS_NUMBER, CLASS_TEXT = "image/class/label", "image/class/text"
 CLASS_SYNSET = "image/class/synset"
 FORMAT = "image/format"
+SOURCE_ID = "image/source_id"  # which the decoder of objects wants in every record
+SEGMENTATION = "image/segmentation/class/encoded"  # a mask, as DeepLab has it
+SEGMENTATION_FORMAT = "image/segmentation/class/format"
 
 # Places that stand for several features, which have different names in one record.
 ANY_CLASS, ANY_PATH = "image/class/*", "*/filename"
+ANY_OBJECT = f"{tensorflow.PREFIX}*"
 _PLACES = {CLASS_NUMBER: ANY_CLASS, CLASS_TEXT: ANY_CLASS} | dict.fromkeys(PATHS, ANY_PATH)
 _LABEL = Meaning("label", LABEL_TEXT, LABEL)
 _FACTS = {name: f"image/{name}" for name in FACTS} | {"sha256": "image/key/sha256"}
@@ -73,7 +82,9 @@ _MEANINGS: Mapping[str, Meaning] = {
     CLASS_NUMBER: _LABEL,
     CLASS_TEXT: Meaning(""),  # the name of the class, where the number is there, too
     "image/label": _LABEL,
-    "image/source_id": Meaning("source_id"),
+    SOURCE_ID: Meaning("source_id"),
+    SEGMENTATION: Meaning("mask", "mask"),
+    SEGMENTATION_FORMAT: Meaning(""),
     ANY_PATH: Meaning(""),
     PATHS[0]: Meaning(""),
     **{feature: Meaning(name) for name, feature in _FACTS.items()},
@@ -98,6 +109,7 @@ class Names(NamedTuple):
 
 
 _SIZED = ("format", "height", "width")
+_OBJECT_HEADS = 1024  # bytes that the names of the features of objects take at most
 
 # The names are those of the programs that made them customary: dataset_utils.image_to_tfexample of
 # TF-Slim, Inception's build_image_data.py, and ImageFolder of TensorFlow Datasets.
@@ -125,6 +137,8 @@ class TFRecord(Format):
     limits: ClassVar[Limits] = Limits(float_bits=32, label_bits=32)
     preset: str = "dsprep"  # the names of the features: one of `PRESETS`
     gzip: bool = False  # whether the shard is compressed
+    # whether objects have masks, made of their polygons or runs
+    object_masks: bool = field(default=False, kw_only=True, metadata={"recorded": True})
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
@@ -140,8 +154,51 @@ class TFRecord(Format):
     def file_suffix(self) -> str:
         return self.suffix + ".gz" * self.gzip
 
+    @property
+    def has_class_ids(self) -> bool:
+        return True
+
     def place_of(self, raw: str) -> str:
         return _PLACES.get(raw, raw)
+
+    def combined(self, fields: dict[str, Value]) -> dict[str, Value]:
+        start = len(tensorflow.PREFIX)
+        lists = {
+            name[start:]: value if isinstance(value, tuple) else (value,)
+            for name, value in fields.items()
+            if name.startswith(tensorflow.PREFIX) and value is not None
+        }
+        try:
+            if tensorflow.MASK in lists:
+                lists[tensorflow.MASK] = tuple(map(_runs, lists[tensorflow.MASK]))
+            objects = tensorflow.parse(lists) if lists else None
+        except ValueError as error:
+            raise BadSample(f"its objects: {error}") from None
+        if objects is None:
+            return fields
+        kept = {k: v for k, v in fields.items() if not k.startswith(tensorflow.PREFIX)}
+        if _text_of(fields, SOURCE_ID) in ("", _source_id(_path_of(fields)[1])):
+            del kept[SOURCE_ID]  # which says nothing new
+        return kept | {ANY_OBJECT: objects}
+
+    def kept_parts(self) -> frozenset[str]:
+        masks = ("polygons", "rle") if self.object_masks else ()
+        return frozenset((*FLAGS, "area", *masks))
+
+    @property
+    def weighs(self) -> bool:
+        return not self.object_masks  # nothing tells how large these are
+
+    def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
+        # of the Object Detection API: an entry for each class
+        objects = self.written.objects
+        if objects is None or not objects.names:
+            return {}
+        entries = (
+            f"item {{\n  id: {objects.class_id(number)}\n  name: {json.dumps(name)}\n}}\n"
+            for number, name in enumerate(objects.names)
+        )
+        return {"label_map.pbtxt": "".join(entries).encode()}
 
     def fact_of(self, raw: str) -> str:
         return "format" if raw == FORMAT else super().fact_of(raw)
@@ -173,9 +230,10 @@ class TFRecord(Format):
             fields.append(replace(each, places=places))
         if not is_own:
             missing = schema.image_field is None or schema.image_field.missing
+            facts = _SIZED if schema.objects else names.written
             added = [
-                Field(name, "int", missing, (), ((names.facts[name],),))
-                for name in (names.written if schema.image else ())
+                Field(name, "int", missing, (), ((_FACTS[name],),))
+                for name in (facts if schema.image else ())
                 if name not in schema.by_name and name != "format"  # which the image tells
             ]
             added += [
@@ -210,7 +268,13 @@ class TFRecord(Format):
         makers: dict[str, _Maker] = {names.path: (None, partial(_path_entry, names.path, own))}
         for each in schema.fields:
             feature = _own_feature(each)
-            if each.name == "format" and each.type == "text" and own:
+            if each.kind.of is Objects:
+                makers |= _object_makers(each, self.object_masks)
+                makers[SOURCE_ID] = None, partial(_source_entry, own)
+            elif feature == SEGMENTATION:
+                makers[feature] = each.name, _maker(feature, each, 0, False)
+                makers[SEGMENTATION_FORMAT] = each.name, _png_entry
+            elif each.name == "format" and each.type == "text" and own:
                 makers[feature] = None, partial(_format_entry, feature, own, "format")
             elif each != image:
                 first = names.first_class if feature == CLASS_NUMBER else 0
@@ -267,6 +331,12 @@ class TFRecord(Format):
             body = framed_sizes(_text_sizes(rows["class"]) if "class" in rows.columns else longest)
             for feature in names.class_names:
                 total += entry_sizes(feature, body)
+        if schema.objects is not None and "objects" in rows.columns:
+            longest = max((len(name.encode()) for name in schema.objects.names), default=0)
+            total += rows["objects"] * (longest + 64) + _OBJECT_HEADS
+            total += entry_sizes(SOURCE_ID, framed_sizes(_text_sizes(rows["path"]).clip(20)))
+        if "masks" in rows.columns:
+            total += rows["masks"] * 2 + 1024 + _OBJECT_HEADS
         example = framed_sizes(total)
         assert not isinstance(example, int)
         return example + (_LENGTH.size + 2 * _CRC.size)
@@ -307,10 +377,11 @@ class TFRecord(Format):
 
 def _read_length(stream: ShardStream) -> int:
     offset = stream.offset
-    head = stream.read(_LENGTH.size, "the length of a record")
-    if stream.read(_CRC.size, "the checksum of a length") != _masked(crc32c_of(head)):
+    head = stream.read(_LENGTH.size + _CRC.size, "the length of a record and its checksum")
+    (size,) = _LENGTH.unpack_from(head)
+    if head != _record_head(size):
         raise stream.damaged("the checksum of a record's length is wrong", offset)
-    return int(_LENGTH.unpack(head)[0])
+    return int(size)
 
 
 @lru_cache(maxsize=4096)
@@ -384,6 +455,12 @@ def _feature_of(column: Field, schema: Schema, names: Names) -> str:
     """Return the feature that a field of samples from another format becomes."""
     if column.given:
         return column.name
+    if column.kind.of is Objects:
+        return ANY_OBJECT
+    if column.name == "source_id" and schema.objects:
+        return SOURCE_ID
+    if column.type == "mask" and column.name == "mask":
+        return SEGMENTATION
     if column.name == schema.image:
         return names.image
     if column.name == schema.label:
@@ -407,12 +484,56 @@ def _own_feature(column: Field) -> str:
 
 
 def _entries(makers: list[_Maker], sample: Sample) -> bytes:
-    found = []
+    found, fields = b"", sample.fields
     for name, make in makers:
-        value = sample if name is None else sample.fields.get(name)
+        value = sample if name is None else fields.get(name)
         if value is not None:
-            found.append(make(value))
-    return b"".join(found)
+            found += make(value)
+    return found
+
+
+def _object_makers(column: Field, masks: bool) -> dict[str, _Maker]:
+    """Return what makes the entries of objects, by feature."""
+
+    def maker(feature: str, lists: Callable[[Objects], Value]) -> Callable[[Objects], bytes]:
+        def make(objects: Objects) -> bytes:
+            values = lists(objects)
+            return b"" if values is None else encode_feature(feature, values)
+
+        return make
+
+    lists = tensorflow.lists_of(column.class_id, column.class_name, column.flags, masks)
+    if not column.names:
+        del lists[tensorflow.TEXT]
+    features = {tensorflow.PREFIX + name: each for name, each in lists.items()}
+    return {name: (column.name, maker(name, each)) for name, each in features.items()}
+
+
+def _runs(mask: bytes) -> Rle:
+    """Return the runs of the mask of an object."""
+    with pillow("cannot decode the mask of an object", DEFAULT_MAX_PIXELS):
+        image = open_image(mask, read_header(mask), DEFAULT_MAX_PIXELS)
+        load(image)
+    return runs_of(image.convert("L"))
+
+
+def _png_entry(mask: bytes) -> bytes:
+    return _shared_text(SEGMENTATION_FORMAT, FORMAT_NAMES.get(sniff(mask) or "", ""))
+
+
+def _source_entry(image: str, sample: Sample) -> bytes:
+    told = sample.fields.get("source_id")
+    path = _path_for(sample, sample.fields.get(image))
+    return _text_entry(SOURCE_ID, _source_id(path) if told is None else str(told))
+
+
+def _source_id(path: str) -> str:
+    """Return the id of an image by its path: the number that its name is, as COCO's, or its path.
+
+    Evaluation by COCO's rules wants a number.
+    """
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    return str(int(stem)) if stem.isascii() and stem.isdecimal() and len(stem) < 19 else path
 
 
 def _maker(feature: str, column: Field, first: int, is_label: bool) -> Callable[[Any], bytes]:

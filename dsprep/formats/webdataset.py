@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
+from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
+from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
@@ -27,7 +29,7 @@ from dsprep.sample import (
     key_expr,
     key_of,
 )
-from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema
+from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, OBJECTS, Field, Meaning, Place, Schema
 from dsprep.units import extension_in, format_count, format_some
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ _Member: TypeAlias = tuple[str, bytes, Mapping[str | None, bytes], Callable[[Val
 """A member that samples have: the field; its extension, or that of each kind of image; and what
 makes bytes of a value, if that is no bytes."""
 
+_Group: TypeAlias = tuple[str, dict[str, tar.Member], int, int]  # what a `Group` consists of
+
 
 @dataclass(frozen=True)
 class WebDataset(Format):
@@ -73,9 +77,14 @@ class WebDataset(Format):
     numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
     distinct: ClassVar[str] = "key"
+    object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
+
+    @property
+    def parts(self) -> tuple[Place, ...]:
+        return ((_JSON, OBJECTS),)
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -237,7 +246,9 @@ class WebDataset(Format):
         return target // tar.RECORD * tar.RECORD - len(tar.END)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
+        # Some thousand rows at a time: all at once would be the most memory that a plan takes.
+        sizes = rows.lazy().select(key_expr().str.len_bytes().cast(int))
+        key = sizes.collect(engine="streaming").to_series()
         image = self.written.image_field
         extension = image.places[0][0] if image else _PLAIN_IMAGE
         total = _member_weights(key, extension.replace("*", "webp"), rows["image"])
@@ -279,7 +290,8 @@ class WebDataset(Format):
         for position, group in enumerate(_groups(stream, distinct=True)):
             key, members, start, stop = group
             fields = {name: member.data for name, member in members.items()}
-            yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
+            path = _path_of(key, members)
+            yield Entry(start, stop - start, Sample(key, fields, position, path))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         found = _groups(stream, with_data=False, distinct=True)
@@ -287,7 +299,7 @@ class WebDataset(Format):
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
     def groups(self, stream: ShardStream) -> Iterator[Group]:
-        return _groups(stream, with_data=False)
+        return starmap(Group, _groups(stream, with_data=False))
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         # the index of wids, with urls relative to itself
@@ -400,7 +412,7 @@ def _own_spelling(extension: bytes, sample: Sample, data: bytes) -> bytes:
 
 def _groups(
     stream: ShardStream, *, with_data: bool = True, distinct: bool = False
-) -> Iterator[Group]:
+) -> Iterator[_Group]:
     """Read the runs of members that share a key; if keys are distinct, no key comes twice."""
     seen: set[str] = set()
     key: str | None = None
@@ -412,10 +424,11 @@ def _groups(
         if match is None or (name.startswith("__") and _PASSED_OVER.match(name)):
             stream.passed_over[extension_in(name)] += 1
             continue
-        name = match[1].removeprefix("./")  # as of `tar cf x.tar .`
+        name, extension = match.groups()
+        name = name.removeprefix("./")  # as of `tar cf x.tar .`
         if name != key:
             if key is not None:
-                yield Group(key, members, start, stop)
+                yield key, members, start, stop
             if name in seen:
                 raise ApartMembers(
                     f"{stream.path}: the members of the sample {name!r} are not adjacent, or two "
@@ -424,25 +437,25 @@ def _groups(
             if distinct:
                 seen.add(name)
             key, members, start = name, {}, member.offset
-        extension = match[2].lower()
+        extension = extension.lower()
         if extension in members:
             raise stream.damaged(f"the sample {key!r} has two members .{extension}", member.offset)
         members[extension] = member
         stop = stream.offset
     if key is not None:
-        yield Group(key, members, start, stop)
+        yield key, members, start, stop
 
 
-def _path_of(group: Group) -> str:
+def _path_of(key: str, members: Mapping[str, tar.Member]) -> str:
     """Return the name of the image's file; empty if nothing tells it."""
-    images = [member for name, member in group.members.items() if name in _IMAGES]
-    described = group.members.get(_JSON)
+    images = [member for name, member in members.items() if name in _IMAGES]
+    described = members.get(_JSON)
     if described is not None and b'"filename"' in described.data:
         try:
             path = json.loads(described.data).get("filename")
         except (ValueError, AttributeError, RecursionError):
             path = None
-        if isinstance(path, str) and path and key_of(path) == group.key:
+        if isinstance(path, str) and path and key_of(path) == key:
             return path
     return images[0].name.removeprefix("./") if len(images) == 1 else ""
 

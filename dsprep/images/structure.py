@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -27,8 +28,6 @@ from dsprep.images.header import (
     png_chunks,
     require_checksums,
 )
-
-KINDS = frozenset({"jpg", "png"})
 
 
 def require_structure(data: bytes, header: ImageHeader) -> None:
@@ -58,7 +57,8 @@ class _Component(NamedTuple):
     quantization: int  # the number of its table
 
 
-class _Frame(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Frame:
     height: int
     width: int
     progressive: bool
@@ -67,8 +67,8 @@ class _Frame(NamedTuple):
 
 
 def _require_jpeg(data: bytes) -> None:
-    tables: set[tuple[str, int]] = set()
-    scanned: set[int] = set()
+    tables: frozenset[tuple[str, int]] = frozenset()
+    scanned: frozenset[int] = frozenset()
     frame, position = None, 2
     for _ in range(JPEG_MAX_SEGMENTS):
         start = data.find(b"\xff", position)  # decoders skip junk between segments
@@ -98,7 +98,10 @@ def _require_jpeg(data: bytes) -> None:
                 end = _SCAN_END.search(data, position)
                 if frame is None or end is None:
                     raise _damaged("a scan without a frame" if frame is None else "no end marker")
-                scanned |= _components_of_scan(frame, body, tables, end.start() - position)
+                components, least = _scan(frame, body, tables)
+                if 8 * (end.start() - position) < least:
+                    raise _damaged("too few bytes for its pixels")
+                scanned |= components
                 position = end.start()
             elif marker not in _OTHERS or (marker == _RESTART and length != 4):
                 raise _damaged(f"a segment of the kind {marker:02x}")
@@ -140,7 +143,7 @@ def _huffman_tables(body: bytes) -> frozenset[tuple[str, int]]:
             if code >= 1 << bits:  # no code is all ones
                 raise _damaged("Huffman table with too many codes")
             code <<= 1
-        if kind == 0 and any(symbol > 15 for symbol in symbols):
+        if kind == 0 and max(symbols, default=0) > 15:
             raise _damaged("Huffman table with a symbol that is none")
         found.add(("ac" if kind else "dc", number))
     return frozenset(found)
@@ -175,10 +178,11 @@ def _largest_sampling(components: dict[int, _Component]) -> tuple[int, int]:
     return max(across), max(down)
 
 
-def _components_of_scan(
-    frame: _Frame, body: bytes, tables: set[tuple[str, int]], size: int
-) -> set[int]:
-    """Check the header of a scan that has ``size`` bytes of pixels; return its components."""
+@lru_cache(maxsize=64)
+def _scan(
+    frame: _Frame, body: bytes, tables: frozenset[tuple[str, int]]
+) -> tuple[frozenset[int], int]:
+    """Check the header of a scan; return its components, and how few bits its pixels can have."""
     names = body[1:-3:2]
     if len(body) < 6 or body[0] != len(names) or len(body) != 4 + 2 * len(names):
         raise _damaged("scan header")
@@ -203,9 +207,8 @@ def _components_of_scan(
         if (kind, number) not in tables:
             raise _damaged(f"no {kind} table {number}")
     # Huffman codes of a block of a sequential scan are at least two bits: DC, and end of block.
-    if 8 * size < 2 * _blocks(frame, names) and not (frame.progressive or frame.arithmetic):
-        raise _damaged("too few bytes for its pixels")
-    return set(names)
+    least = 2 * _blocks(frame, names)
+    return frozenset(names), 0 if frame.progressive or frame.arithmetic else least
 
 
 def _blocks(frame: _Frame, names: bytes) -> int:

@@ -54,8 +54,15 @@ def make_check(
         header = read_header(data)
         require_readable(header.kind, readable)
         require_pixels(header.width, header.height, max_pixels)
+        if level == "structure" and header.kind == "jpg":
+            try:
+                structure.require_structure(data, header)  # reads it to its end
+            except BadImage:
+                require_whole(data, header)  # the message of an image that was cut off
+                raise
+            return header
         require_whole(data, header)
-        if level == "structure" and header.kind in structure.KINDS:
+        if level == "structure" and header.kind == "png":
             structure.require_structure(data, header)
         elif level in ("structure", "decode"):
             require_decodable(data, header, max_pixels)
@@ -410,19 +417,17 @@ class Transform:
         return _resample(pixels, size, window, extent, self.filter)
 
 
-def is_turned(data: bytes) -> bool:
-    """Return whether an EXIF orientation says that a transform has to turn the image."""
+def orientation_in(data: bytes) -> int:
+    """Return the EXIF orientation of an image, 1 to 8; 1 is upright."""
     header = read_header(data)
     with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
-        return orientation_of(open_image(data, header, header.width * header.height)) != 1
+        return orientation_of(open_image(data, header, header.width * header.height))
 
 
 def upright_size(data: bytes) -> Size:
     """Return the size of an image as it is displayed."""
     header = read_header(data)
-    with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
-        turn = orientation_of(open_image(data, header, header.width * header.height))
-    return _stored_size((header.width, header.height), turn)
+    return _stored_size((header.width, header.height), orientation_in(data))
 
 
 # Pixels of a decoded image: colors, number, and which way is up

@@ -28,6 +28,8 @@ from dsprep.units import format_count
 from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.catalog import Catalog
     from dsprep.plan.job import Job
 
@@ -220,9 +222,9 @@ def weigh(
         if by_bytes:
             sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
-        return sizes if whole else _exact_weights(job, catalog, sizes), capacity, True
-    if not whole or catalog.annotated:
-        return _exact_weights(job, catalog, sizes), None, whole or not layout.concatenative
+        return sizes if whole else encoded_sizes(job, catalog, sizes), capacity, True
+    if (not whole or catalog.annotated) and layout.weighs:
+        return encoded_sizes(job, catalog, sizes), None, whole or not layout.concatenative
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
     tried = _try_samples(job, catalog, pool, progress)
@@ -235,13 +237,26 @@ def seconds(job: Job, catalog: Catalog, pool: Pool, progress: Progress) -> float
     return tried.seconds / len(tried.sizes) * len(catalog) / pool.size
 
 
-def _exact_weights(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
-    """Return the bytes of each encoded sample, given those of its image."""
+def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
+    """Return how many objects the samples of a catalog have, and of how much text; if known."""
+    import polars as pl
+
+    if catalog.annotated is not None:
+        return catalog.annotated.sizes[catalog.table["annotation"]]
+    if catalog.settled.schema.objects is None or catalog.label_column != "label":
+        return None
+    label = pl.col("label")
+    own = (label.list.len() - label.list.get(0)) // label.list.get(1, null_on_oob=True)
+    return catalog.table.select(objects=own.cast(pl.Int64).fill_null(0), texts=pl.lit(0, pl.Int64))
+
+
+def encoded_sizes(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
+    """Return the bytes of each encoded sample, or a little more, given those of its image."""
     import polars as pl
 
     table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))
-    if catalog.annotated is not None:
-        table = table.with_columns(catalog.annotated.sizes[table["annotation"]])
+    if (sizes := object_sizes(catalog)) is not None:
+        table = table.drop("label", strict=False).with_columns(sizes)
     if job.key == "index":
         table = table.with_columns(path=pl.col("index").cast(pl.String).str.zfill(9) + ".webp")
     if catalog.classes and catalog.label_column == "cls":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
+from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
@@ -74,6 +76,8 @@ class Job:
         rare = {
             "fields": self.source.choice.options(),
             "keep_fields": sorted(images.keep_fields),
+            "annotation_size": images.frame.size,
+            "boxes_frame": images.frame.turn,
             "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "copies": self.copies,
@@ -113,13 +117,20 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         metadata=samples is not None and samples.metadata,
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
         reencoded=samples is not None and samples.transform is not None,
+        keep_crowd=options.crowd == "keep",
+        empty=options.empty,
+        object_masks=options.object_masks,
     )
 
 
 def images_of(options: ImageOptions) -> Images:
     """Return what the options say of images."""
     most = DEFAULT_MAX_PIXELS if options.max_pixels is None else options.max_pixels
-    return Images(options.transform, options.check, most, frozenset(options.keep_fields))
+    size = options.annotation_size
+    if size not in (None, "listed") and re.fullmatch(r"[1-9]\d{0,8}x[1-9]\d{0,8}", size) is None:
+        raise OptionError(f"--annotation-size {size}: give WxH, such as 1024x768, or listed")
+    frame = Frame(size, options.boxes_frame)
+    return Images(options.transform, options.check, most, frozenset(options.keep_fields), frame)
 
 
 def resolve_defaults(job: Job, catalog: Catalog) -> Job:
@@ -153,6 +164,8 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         carried=size.by_file,
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
+        annotated=catalog.annotated is not None,
+        objects=settled.schema.objects is not None,
         image_files=not reader.reads_samples or catalog.annotated is not None,
         format=job.layout.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,

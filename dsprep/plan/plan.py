@@ -13,7 +13,7 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
-from dsprep.plan.cut import PlannedShard, plan_shards, weigh
+from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, weigh
 from dsprep.plan.job import Job, resolve_defaults
 from dsprep.progress import Progress
 from dsprep.rows import Rows
@@ -109,11 +109,15 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
         settled = impose(settled, job.layout.schema, str(job.destination))
         catalog = catalog.with_settled(settled)
     if settled.schema.label is None:
-        catalog = replace(catalog, table=catalog.table.drop(_LABELS, strict=False), classes=None)
+        # Numbers in a list or in headers may tell objects.
+        tells = settled.schema.objects is not None and catalog.label_column == "label"
+        rows = catalog.table if tells else catalog.table.drop(_LABELS, strict=False)
+        catalog = replace(catalog, table=rows, classes=None)
     job = resolve_defaults(job, catalog)
     if job.first_id:
         catalog = catalog.with_ids_from(job.first_id)
     _require_unspoiled(job, catalog, pool)
+    _require_objects(job, catalog)
     chosen = None
     if job.filter is not None:
         from dsprep.plan.select import select  # not before polars is there
@@ -129,6 +133,7 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     if catalog.sides:
         catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
     weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
+    del indexed  # after a shuffle, a table as large as the catalog's
     shards: list[PlannedShard] = []
     sets: list[tuple[str, int]] = []
     start = 0
@@ -158,14 +163,25 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
         of_those = f" of the {samples:,} looked at" if count < len(catalog) else ""
         for name, found in dependent.items():
             spoiled[name] = format_count(found, "sample") + of_those
-    if catalog.label_column == "label":
+    if catalog.label_column == "label" and catalog.settled.schema.label is not None:
         labels = sum(map(label_depends, map(tuple, catalog.table["label"].to_list())))
         schema = catalog.settled.schema
         kept = [schema.named(name) for name in job.images.keep_fields]
-        if labels and schema.label is not None and schema.label_field not in kept:
-            spoiled[schema.label] = format_count(labels, "sample")
+        if labels and schema.label_field not in kept:
+            spoiled[str(schema.label)] = format_count(labels, "sample")
     if spoiled:
         raise geometry_error(transform.moving_option, spoiled)
+
+
+def _require_objects(job: Job, catalog: Catalog) -> None:
+    """Refuse images without objects that readers of the format stop at, as far as known."""
+    sizes = object_sizes(catalog) if job.layout.why_not_empty else None
+    without = 0 if sizes is None else int((sizes["objects"] == 0).sum())
+    if without:
+        raise SourceError(
+            f"{catalog.root}: {format_count(without, 'image')} of {len(catalog):,} without "
+            f"objects, {job.layout.why_not_empty}"
+        )
 
 
 def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable[[int, int], str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
-from dsprep.plan.cut import PlannedShard, cut_pieces
+from dsprep.plan.cut import PlannedShard, cut_pieces, encoded_sizes
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
 from dsprep.rows import Reader
@@ -20,8 +21,11 @@ from dsprep.units import format_count, format_size
 from dsprep.workers.pool import Pool
 
 _PIECE_BYTES = 16_000_000  # smaller pieces cost more time to join than they save
+_LONG = 1_000_000_000  # bytes of one file from which a run keeps pieces, to go on after a kill
 _SMALL_FILE = 32_000  # bytes of a file that takes longer to open than to copy twice
 _PIECES = 32  # about how many pieces a run has if shards are few: workers then end together
+_SHARED_BYTES = 4_000_000  # pieces of one file take less than a millisecond each to begin and end
+_SHARED = 4  # how many of these each worker has, so that all end at about the same time
 
 
 def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None:
@@ -43,6 +47,7 @@ class Run:
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
         self._max_misfits = most_misfits(len(self._sizes))
+        self._places: dict[str, range] = {}  # the bytes of pieces in the files of their shards
 
     def carry_out(self, pool: Pool, progress: Progress) -> Written:
         """Write everything that is not done yet; returns what all shards hold together."""
@@ -51,6 +56,8 @@ class Run:
         # What workers write: shards or, if too few of these are left, pieces of them.
         cuts = self._writes_pieces(pool.size)
         units = {each.name: self._pieces(each) if cuts else [each] for each in self._shards}
+        if not cuts:
+            units |= self._shared(pool.size)
         missing = []
         rejects = list(self._plan.lost)
         for shard in self._shards:
@@ -59,6 +66,9 @@ class Run:
                     rejects += done[unit.name].rejects
                 else:
                     missing.append(unit)
+        # Shards first; then the first piece of each, for few to write to one file at a time.
+        places = self._places
+        missing.sort(key=lambda unit: places[unit.name].start if unit.name in places else -1)
         self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
         if self._state.resumed:
@@ -82,15 +92,20 @@ class Run:
         state, done = self._state, self._state.done
 
         def task(unit: PlannedShard) -> ShardTask:
-            parts = [
-                (str(state.pieces.path(piece.name)), done[piece.name])
-                for piece in pieces.get(unit.name, ())
-            ]
+            own, place = pieces.get(unit.name, ()), self._places.get(unit.name)
+            if any(piece.name in self._places for piece in own):
+                place = range(unit.bytes)
             # A unit of a tree is no shard, but has neither trailer nor sidecars anyway.
             whole = "/" not in unit.name
-            target = state.target if whole else state.pieces
+            target = state.target if whole or place else state.pieces
+            name = unit.name.partition("/")[0] if place else unit.name
+            shared = str(target.partial(name))
+            parts = [
+                (shared if place else str(state.pieces.path(piece.name)), there, done[piece.name])
+                for piece, there in ((piece, self._places.get(piece.name)) for piece in own)
+            ]
             rows, source = self._plan.rows(unit.start, unit.stop), self._plan.catalog.root
-            return ShardTask(target, unit.name, self._pipeline, rows, whole, source, parts)
+            return ShardTask(target, name, self._pipeline, rows, whole, source, place, parts)
 
         tasks = map(task, missing)
         for position, written in pool.run(write_shard, tasks, self._report, state.hold.check):
@@ -125,11 +140,8 @@ class Run:
         # Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
         # does opening a small file, but not copying a large one.
         plan, pipeline, shards = self._plan, self._pipeline, len(self._shards)
-        layout, reader = pipeline.layout, plan.catalog.reader
-        # Only the worker that writes a shard finds out whether its keys differ.
-        keys_known = layout.distinct != "key" or plan.catalog.keys_known
-        is_one_stream = layout.compressed or (reader.spools() and plan.in_order)
-        if workers == 1 or not layout.concatenative or not keys_known or is_one_stream:
+        reader = plan.catalog.reader
+        if workers == 1 or not self._can_be_cut():
             return False
         needed = 2 * sum(shard.bytes for shard in self._shards)  # pieces wait on this disk
         is_remote = plan.job.destination.remote is not None
@@ -139,7 +151,40 @@ class Run:
             return shards < 4 * workers
         if reader.reads_samples and not pipeline.copies:
             return shards < workers
-        return shards == 1 and sum(self._sizes) / len(self._sizes) < _SMALL_FILE
+        is_small = sum(self._sizes) / len(self._sizes) < _SMALL_FILE
+        return shards == 1 and is_small and sum(self._sizes) > _LONG
+
+    def _can_be_cut(self) -> bool:
+        """Whether several workers can write one shard."""
+        layout, reader = self._pipeline.layout, self._plan.catalog.reader
+        # Only the worker that writes a shard finds out whether its keys differ.
+        keys_known = layout.distinct != "key" or self._plan.catalog.keys_known
+        is_one_stream = layout.compressed or (reader.spools() and self._plan.in_order)
+        return layout.concatenative and keys_known and not is_one_stream
+
+    def _shared(self, workers: int) -> dict[str, list[PlannedShard]]:
+        """Cut the last shards into pieces of one file each, if some workers would have none."""
+        job, catalog, shards = self._plan.job, self._plan.catalog, self._shards
+        known = not self._plan.estimated and (job.copies or not catalog.reader.reads_samples)
+        if not known or not self._can_be_cut():
+            return {}
+        last, found = shards[len(shards) - len(shards) % workers :], {}
+        size = sum(shard.bytes for shard in last) // (_SHARED * workers)
+        for shard in last:
+            sizes = self._sizes[shard.start : shard.stop]
+            if not job.copies:
+                rows = catalog.slice(shard.start, len(sizes))
+                sizes = encoded_sizes(job, rows, sizes)
+            cuts = cut_pieces(sizes, 0, len(sizes), max(_SHARED_BYTES, size))
+            ends = [0, *accumulate(sizes)]
+            pieces = []
+            for low, high in cuts if len(cuts) > 1 else ():
+                name = f"{shard.name}/at-{ends[low]}"
+                pieces.append(PlannedShard(name, shard.start + low, shard.start + high, 0))
+                self._places[name] = range(ends[low], ends[high])
+            if pieces:
+                found[shard.name] = pieces
+        return found
 
     def _pieces(self, shard: PlannedShard) -> list[PlannedShard]:
         size = max(_PIECE_BYTES, sum(self._sizes) // _PIECES)

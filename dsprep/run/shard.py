@@ -1,7 +1,9 @@
 """What a worker does to its share of a plan: write a shard, publish it, leave a receipt.
 
-A *piece* is a run of samples of one shard, in a file of its own. Where there are fewer shards than
-workers, a shard is written as several pieces, which are joined at the end.
+A *piece* is a run of samples of one shard. Where workers would be idle, a shard is written as
+several pieces, which are joined at the end. If the sizes of encoded samples are known, pieces are
+written to their places in the file of the shard, and joining copies nothing. Otherwise each piece
+has a file of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple
 from google_crc32c import extend
 
 from dsprep.dataset.manifest import FileReceipt
-from dsprep.errors import BadSample, RunStopped
+from dsprep.errors import BadSample, LeftOut, RunStopped
 from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
@@ -42,7 +44,11 @@ class ShardTask(NamedTuple):
     rows: Rows
     whole: bool  # whether it is all of its shard, which has a trailer and sidecars
     source: str  # what the samples come from, for messages
-    pieces: Sequence[tuple[str, Written]] = ()  # their paths and receipts, in order
+    # the bytes of the shard's file that a piece may take, or the whole shard if its pieces are
+    # there already; None for a file of its own
+    place: range | None = None
+    # the pieces to join, in order: the file and the place of each, and its receipt
+    pieces: Sequence[tuple[str, range | None, Written]] = ()
 
 
 def write_shard(task: ShardTask, report: Report) -> Written:
@@ -50,11 +56,14 @@ def write_shard(task: ShardTask, report: Report) -> Written:
 
     What is done since the last call is reported: samples, bytes, rejects.
     """
+    if any(place and part.files[-1].bytes > len(place) for _, place, part in task.pieces):
+        # RecordIO cuts images that hold its magic number, which makes them larger than expected.
+        task, report = task._replace(place=None, pieces=()), _ignore
     layout, files = task.pipeline.layout, list[FileReceipt]()
     path = task.target.partial(task.name)
     with destination_errors(path), ExitStack() as stack:
         if layout.concatenative:
-            writer: Any = ShardWriter(str(path), layout, task.whole)
+            writer: Any = ShardWriter(str(path), layout, task.whole, task.place)
         else:
             writer = layout.open_writer(str(path), str(task.target.tree))
         stack.callback(writer.close)
@@ -74,8 +83,13 @@ def write_shard(task: ShardTask, report: Report) -> Written:
             files.append(FileReceipt(beside.name, len(data), extend(0, data)))
         written.sizes, written.listed = [], []
     written.files = [*files, FileReceipt(path.name, writer.bytes, writer.crc32c)]
-    task.target.leave(task.name, written)
+    if task.whole or task.place is None:
+        task.target.leave(task.name, written)
     return written
+
+
+def _ignore(*progress: object) -> None:
+    """Report nothing, because the same was reported before."""
 
 
 def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
@@ -94,6 +108,9 @@ def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
             if isinstance(sample, BadSample):
                 raise sample
             size = writer.add(sample)
+        except LeftOut as error:
+            written.effects[str(error)] += 1
+            written.rejected.append(position)
         except BadSample as error:
             written.rejects.append(reject_of(rows.paths[position], error))
             written.rejected.append(position)
@@ -113,15 +130,21 @@ def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
 
 
 def _join_pieces(task: ShardTask, writer: Any, report: Report) -> Written:
-    joined = Written.merged([part for _, part in task.pieces], task.source)
-    for piece, part in task.pieces:
+    joined = Written.merged([part for *_, part in task.pieces], task.source)
+    for piece, place, part in task.pieces:
+        left, expected = part.files[-1].bytes, part.files[-1].crc32c
+        if place is not None and place.start == writer.content:
+            writer.keep(left, expected)
+            continue
+        # After rejects, pieces move forward in the file: a block is read before it is replaced.
         crc = 0
         with open(piece, "rb", buffering=0, opener=open_regular) as file:
-            while block := file.read(_BUFFER):
-                crc = extend(crc, block)
+            file.seek(place.start if place else 0)
+            while left and (block := file.read(min(left, _BUFFER))):
+                crc, left = extend(crc, block), left - len(block)
                 writer.add(block)
                 report(0, 0, [])
-        if crc != part.files[-1].crc32c:
+        if left or crc != expected:
             os.unlink(piece)
             raise RunStopped(
                 f"{piece}: its checksum is wrong, so dsprep removed it; "
@@ -137,10 +160,14 @@ class _Facts:
         layout = pipeline.layout
         label = layout.schema.label_field if layout.schema else None
         self._label, self._written = pipeline.schema.label, written
+        objects = pipeline.schema.objects
+        self._layout = layout if layout.schema is not None and layout.schema.objects else None
+        if layout.schema is None and objects is not None:  # raw samples have them where they lie
+            self._label = self._label or objects.places[0][0]
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
         self._has_sidecars = bool(layout.sidecar_suffixes)
-        self._is_listed = pipeline.reader.reads_samples
+        self._is_listed = pipeline.reader.reads_samples or self._layout is not None
 
     def add(self, sample: Sample, size: int) -> None:
         written = self._written
@@ -158,6 +185,8 @@ class _Facts:
             if self._is_listed:
                 label = sample.fields.get(self._label) if self._label else None
                 label = (label,) if isinstance(label, float) else label
+                if self._layout is not None:
+                    label = self._layout.listed_label(sample)
                 written.listed.append((sample.id, label, path_of(sample)))
 
 
@@ -187,28 +216,37 @@ def same_key(key: str, other: str) -> BadSample:
 class ShardWriter(OutputFile):
     """Writes a shard that is one encoded sample after another, and a trailer if it is whole."""
 
-    def __init__(self, path: str, layout: Format, whole: bool) -> None:
-        super().__init__(path)
-        self._layout, self._whole = layout, whole
+    def __init__(self, path: str, layout: Format, whole: bool, place: range | None = None) -> None:
+        """Begin a new file, or write to a place in one, and not beyond."""
+        super().__init__(path, None if place is None else place.start)
+        self._layout, self._whole, self._place = layout, whole, place
         # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if layout.compressed else None
         self._parts: list[bytes] = []
-        self._content = self._pending = 0
+        self.content = self._pending = 0  # bytes of encoded samples
 
     def add(self, sample: Any) -> int:
         parts = [sample] if isinstance(sample, bytes) else self._layout.encode(sample)
         self._parts += parts
         size = sum(map(len, parts))
-        self._content += size
+        self.content += size
         self._pending += size
         if self._pending >= _BUFFER:
             self._flush()
         return size
 
+    def keep(self, size: int, crc32c: int) -> None:
+        self._flush()
+        super().keep(size, crc32c)
+        self.content += size
+
     def _flush(self) -> None:
         size, parts = self._pending, self._parts
         self._pending, self._parts = 0, []
-        if self._deflate is not None:
+        place = None if self._whole else self._place
+        if place is not None and self.bytes + size > len(place):
+            self.bytes += size  # which says that there was no room
+        elif self._deflate is not None:
             self.write(self._deflate.compress(b"".join(parts)))
         elif size <= len(parts) * _LARGE_PART:
             self.write(b"".join(parts))
@@ -217,7 +255,9 @@ class ShardWriter(OutputFile):
 
     def finish(self) -> None:
         if self._whole:
-            self._parts.append(self._layout.trailer(self._content))
+            self._parts.append(self._layout.trailer(self.content))
         self._flush()
         if self._deflate is not None:
             self.write(self._deflate.flush())
+        if self._whole and self._place is not None:
+            self.cut()

@@ -15,6 +15,7 @@ from dsprep.schema.settle import (
     IMAGE_NAMES,
     LABEL_FLOATS,
     LABEL_TEXT,
+    OBJECTS,
     Choice,
     Meaning,
     Observed,
@@ -32,6 +33,6 @@ from dsprep.schema.settle import (
 # fmt: off
 __all__ = [
     "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_TEXT",
-    "Meaning", "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES", "Table",
-    "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
+    "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES",
+    "Table", "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
 ]

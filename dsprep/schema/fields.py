@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
+from dsprep.annotations import hugging_face, mxnet
 from dsprep.annotations.objects import Objects, to_objects
 from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Value
 from dsprep.units import quoted
@@ -177,6 +178,12 @@ def _are_exact(values: tuple[Value, ...], item: Callable[[Value], Value | None])
         return False
 
 
+def _to_objects(value: Value) -> Objects | None:
+    if isinstance(value, tuple) and not isinstance(value, Objects) and len(value) > 1:
+        return mxnet.parse(value)
+    return hugging_face.parse(value) if hugging_face.has_form(value) else to_objects(value)
+
+
 def _to_list(item: Callable[[Value], Value | None], value: Value) -> tuple[Value, ...] | None:
     if isinstance(value, bytes | str):
         value = parse_label(value) if item is not to_text and item is not _to_bytes else (value,)
@@ -202,7 +209,7 @@ _SCALARS = (
     Type("json", "JSON", _to_json, bytes, "string"),
     Type("bytes", "bytes", _to_bytes, bytes, "binary"),
     Type("mask", "an image of class numbers", _to_bytes, bytes, "binary"),
-    Type("objects", "boxes and their classes", to_objects, Objects, "struct"),
+    Type("objects", "boxes and their classes", _to_objects, Objects, "struct"),
 )
 TYPES: Mapping[str, Type] = {each.name: each for each in _SCALARS} | {
     f"list<{each.name}>": each._replace(
@@ -234,6 +241,8 @@ def join(one: str, other: str) -> str | None:
     if one == other:
         return one
     items = frozenset({TYPES[one].item.name, TYPES[other].item.name})
+    if items in ({"objects", "float32"}, {"objects", "class"}):  # labels that are not all boxes
+        return "list<float32>"
     joined = next(iter(items)) if len(items) == 1 else _WIDER.get(items)
     if joined is None or "list" not in one + other:
         return joined
@@ -282,10 +291,15 @@ class Field:
     width: int = 0  # the length of its list in the first sample; 0 if that is not known
     # the ids that the source of objects gives to classes, by number; empty if it gives none
     ids: tuple[int, ...] = ()
+    # whether some objects may have a flag by which they are not like others: crowd, difficult
+    flags: bool = False
 
     @property
     def kind(self) -> Type:
         return TYPES[self.type]
+
+    def class_id(self, number: int) -> int:
+        return self.ids[number] if number < len(self.ids) else number + 1
 
     def class_name(self, number: int) -> str | None:
         return self.names[number] if 0 <= number < len(self.names) else None
@@ -294,6 +308,7 @@ class Field:
         places = [list(place) for place in self.places]
         values: dict[str, Any] = {"name": self.name, "type": self.type, "missing": self.missing}
         values |= {"names": list(self.names), "places": places, "ids": list(self.ids)}
+        values |= {"flags": self.flags}
         return {name: value for name, value in values.items() if value}
 
 
@@ -395,4 +410,5 @@ def _field(values: Any) -> Field:
         raise ValueError(f"the field {quoted(name)}: missing is true or false")
     if ids and (len(ids) != len(names) or {*map(type, ids)} != {int} or len({*ids}) < len(ids)):
         raise ValueError(f"the field {quoted(name)} needs an id of its own for each class")
-    return Field(name, kind, missing, tuple(names), tuple(map(tuple, places)), ids=ids)
+    flags = values.get("flags") is True
+    return Field(name, kind, missing, tuple(names), tuple(map(tuple, places)), ids=ids, flags=flags)

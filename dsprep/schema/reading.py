@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any, TypeAlias
 
-from dsprep.errors import Misfit
+from dsprep.annotations.objects import Objects
+from dsprep.errors import BadSample, Misfit
 from dsprep.sample import Floats, Ints, Sample, Value
 from dsprep.schema.fields import Field, Place, Schema, single, to_int, to_text
 from dsprep.schema.settle import LABEL_TEXT, Table, part_of, shown, type_of
@@ -42,7 +44,8 @@ class Reading:
             for place in each.places:
                 if len(place) == 1:
                     is_number = self.table.meaning(place[0]).type in (LABEL_TEXT, "class")
-                    known[place[0]] = each.name, _converter(each, is_number), each
+                    convert = _converter(each, is_number, self.table.has_class_ids)
+                    known[place[0]] = each.name, convert, each
         nested = {path[0] for path, _ in self._nested}
         return dict.fromkeys(self.ignored | nested, None) | known
 
@@ -53,6 +56,12 @@ class Reading:
         ]
 
     @cached_property
+    def _objects(self) -> str | None:
+        """The field of objects that all samples have, even if nothing is said of them."""
+        objects = self.schema.objects
+        return objects.name if objects and not objects.missing else None
+
+    @cached_property
     def _required(self) -> frozenset[str]:
         return frozenset(each.name for each in self.schema.fields if not each.missing)
 
@@ -60,17 +69,23 @@ class Reading:
         known = self._plain
         fields: dict[str, Value] = {}
         image = None
-        for raw, value in sample.fields.items():
+        together: dict[str, str] = {}
+        if self.raw:
+            together = self._together(sample.fields)
+        else:
+            sample.fields = self.table.combined(sample.fields)
+        for own, value in sample.fields.items():
+            raw = together.get(own, own) if together else own
             if raw not in known:
                 if not type_of(value):  # nothing that the schema could lack
                     if self.raw:
-                        fields[raw] = value
+                        fields[own] = value
                     continue
                 known[raw] = self._find(raw)
             found = known[raw]
             if self.raw:
                 if found is not None or self._is_kept(raw):
-                    fields[raw] = value
+                    fields[own] = value
                     image = raw if found and found[0] == self.schema.image else image
                 continue
             if found is None:
@@ -80,8 +95,8 @@ class Reading:
                 raise Misfit(f"has two values for the field {name!r}, one of them at {raw!r}")
             try:
                 typed = convert(value)
-            except (ValueError, TypeError, RecursionError, OverflowError, IndexError):
-                raise _misfit(column, value) from None
+            except (ValueError, TypeError, RecursionError, OverflowError, LookupError) as error:
+                raise _misfit(column, value, error) from None
             if typed is not None:
                 fields[name] = typed
         if self.raw:
@@ -91,8 +106,10 @@ class Reading:
             if (value := part_of(sample.fields, path)) is not None:
                 try:
                     fields[column.name] = _converter(column)(value)
-                except (ValueError, TypeError, OverflowError):
-                    raise _misfit(column, value) from None
+                except (ValueError, TypeError, OverflowError, LookupError) as error:
+                    raise _misfit(column, value, error) from None
+        if self._objects is not None and self._objects not in fields:
+            fields[self._objects] = Objects()  # an image of which nothing is said has none
         if not fields.keys() >= self._required:
             lacking = ", ".join(repr(each) for each in sorted(self._required - fields.keys()))
             raise Misfit(
@@ -102,6 +119,15 @@ class Reading:
         sample.fields = fields
         sample.image = self.schema.image if self.schema.image in fields else None
         return sample
+
+    def _together(self, fields: dict[str, Value]) -> dict[str, str]:
+        """Return the place of raw names that are one field together, by these."""
+        try:
+            combined = self.table.combined(fields)
+        except BadSample:  # raw samples are kept as they are
+            return {}
+        (place,) = combined.keys() - fields.keys() or ("",)
+        return dict.fromkeys(fields.keys() - combined.keys(), place)
 
     @cached_property
     def _is_kept(self) -> Callable[[str], bool]:
@@ -130,9 +156,28 @@ class Reading:
         )
 
 
-def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Value | None]:
+def _converter(
+    column: Field, is_number: bool = False, has_ids: bool = False
+) -> Callable[[Value], Value | None]:
     """Return what makes a typed value of a raw one."""
     convert = column.kind.convert
+    if column.kind.of is Objects:
+        ids = {id: number for number, id in enumerate(column.ids)} if has_ids else {}
+        shift, most = -1 if has_ids else 0, len(column.names) or sys.maxsize
+
+        def to_numbered(value: Value) -> Objects | None:
+            found: Objects | None = convert(value)
+            if found is None:
+                return None
+            items = []
+            for each in found.items:
+                number = ids.get(each.number, -1) if ids else each.number + shift
+                if not 0 <= number < most:
+                    raise ValueError(f"the class {each.number} is none of the classes")
+                items.append(each._replace(number=number))
+            return found._replace(items=tuple(items))
+
+        return to_numbered
     if column.type == "text" and (column.names or is_number):
 
         def to_label(value: Value) -> str | None:
@@ -179,8 +224,10 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
     return to_known
 
 
-def _misfit(column: Field, value: Value) -> Misfit:
+def _misfit(column: Field, value: Value, error: Exception) -> Misfit:
     what = column.kind.what
+    if column.kind.of is Objects:
+        return Misfit(f"its objects: {error}")
     if column.names:
         what += f" of the {format_count(len(column.names), 'class')}"
     return Misfit(

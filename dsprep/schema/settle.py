@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.annotations import hugging_face, mxnet, objects
+from dsprep.annotations.objects import APART, Objects
+from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.images.header import read_header
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from dsprep.schema.fields import FACTS, IMAGE, LABEL, TYPES, Field, Place, Schema, join, parse_label
@@ -26,6 +28,7 @@ LABEL_NAMES = (
     *("target", "category", "category_id", "y"),
 )
 LABEL_TYPES = ("class", "multi", "float", "text")  # what `--label-type` takes
+OBJECTS = "objects"  # the field of the objects of images
 
 # in a `Meaning`: the type shows in a text, which holds a number, numbers, or a name
 LABEL_TEXT = "label text"
@@ -59,6 +62,17 @@ class Table(Protocol):
     def placeholders(self, schema: Schema) -> frozenset[str]:
         """Return the raw names of the labels that samples of a schema without a label have."""
 
+    @property
+    def parts(self) -> tuple[Place, ...]:
+        """The parts of JSON that are fields by convention."""
+
+    @property
+    def has_class_ids(self) -> bool:
+        """Whether objects have the ids of their classes, where other formats have numbers."""
+
+    def combined(self, fields: dict[str, Value]) -> dict[str, Value]:
+        """Return the fields of a raw sample, several that are one value together made that one."""
+
 
 @dataclass
 class Seen:
@@ -69,6 +83,7 @@ class Seen:
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
     width: int = 0  # the length of the first list
     keys: dict[str, None] = field(default_factory=dict)  # some keys of JSON objects
+    flags: bool = False  # whether some objects have a flag by which they are not like others
 
 
 @dataclass
@@ -92,6 +107,7 @@ class Observed:
             for kind, example in seen.kinds.items():
                 own.kinds.setdefault(kind, example)
             own.keys |= seen.keys
+            own.flags |= seen.flags
 
 
 def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed:
@@ -101,9 +117,13 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
     parts = [place for place in (choice.schema.by_place if choice.schema else ()) if place[1:]]
     for sample in samples:
         found.samples += 1
-        names = Counter(map(table.place_of, sample.fields))
+        try:
+            fields = table.combined(sample.fields)
+        except BadSample:  # reading it reports that
+            continue
+        names = Counter(map(table.place_of, fields))
         found.together.update(name for name, count in names.items() if count > 1)
-        for raw, value in sample.fields.items():
+        for raw, value in fields.items():
             # Whether a place stands for one raw name or more shows when all samples are seen.
             for name in dict.fromkeys((raw, table.place_of(raw))):
                 if name not in hints:
@@ -111,11 +131,17 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                     if choice.label and choice.label in (name, meant) and role != LABEL:
                         hint = LABEL_TEXT
                     is_text = hint == LABEL_TEXT and choice.label_type == "text"
+                    # Who says what labels are, wants no boxes of them.
+                    hint = None if hint == LABEL_FLOATS and choice.label_type else hint
                     hints[name] = "text" if is_text else hint
                 _see(found, (name,), value, hints[name], sample.key)
         for path in dict.fromkeys((*choice.paths, *parts)):
             if (value := part_of(sample.fields, path)) is not None:
                 _see(found, path, value, LABEL_TEXT, sample.key)
+        for path in table.parts:
+            if type_of(value := part_of(sample.fields, path)) == OBJECTS:
+                _see(found, path, value, OBJECTS, sample.key)
+                found.places[path[:1]].keys |= dict.fromkeys(part_of(sample.fields, path[:1]) or ())
         for (name, *_), seen in found.places.items() if choice.label else ():
             if "json" in seen.kinds and isinstance(keys := part_of(sample.fields, (name,)), dict):
                 seen.keys |= dict.fromkeys(islice(keys, 100))
@@ -128,9 +154,19 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
     if kind:
         seen.count += 1
         seen.kinds.setdefault(kind, (key, shown(value)))
+        if kind == OBJECTS and not seen.flags:
+            seen.flags = _has_flags(value)
         if not seen.width and kind.startswith("list<"):
             items: Any = parse_label(value) if isinstance(value, bytes | str) else value
             seen.width = len(items)
+
+
+def _has_flags(value: Value) -> bool:
+    try:
+        found = TYPES[OBJECTS].convert(value)
+    except (ValueError, TypeError, KeyError):  # reading it reports that
+        return False
+    return any(each.flags & APART for each in found.items) if found else False
 
 
 def part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
@@ -151,9 +187,13 @@ def type_of(value: Value, hint: str | None = None) -> str:
     """Return the type of a raw value; the empty string if it is a missing one."""
     if value is None or (isinstance(value, tuple | list) and not value):
         return ""
+    if isinstance(value, Objects):
+        return OBJECTS
     if hint == LABEL_TEXT:
         return _label_type(value)
     if hint == LABEL_FLOATS:
+        if isinstance(value, tuple) and mxnet.is_detection(value) and mxnet.in_shares(value):
+            return OBJECTS
         kind = type_of(value).replace("float64", "float32")
         number = value[0] if isinstance(value, tuple) else value
         return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
@@ -169,6 +209,8 @@ def type_of(value: Value, hint: str | None = None) -> str:
         return "list<text>" if kinds == {"text"} else "list<bytes>"
     if isinstance(value, bytes):
         return "bytes" if not is_image(value) else "image"
+    if hugging_face.has_form(value) or objects.has_form(value):
+        return OBJECTS
     if isinstance(value, tuple | list):
         kinds = {type_of(each) for each in value}
         joined = kinds.pop() if len(kinds) == 1 else ""
@@ -284,6 +326,11 @@ def settle(
     ignored: set[str] = set()
     roles: dict[str, str] = {}
     parted = {place[0] for place in told.by_place if len(place) > 1}
+    for place in table.parts:
+        if place in seen and not parted and not told.objects:
+            # What else the JSON says is a field of its own, unless the image tells that.
+            kept = {place[-1], *FACTS} < {place[-1], *FACTS} | seen[place[:1]].keys.keys()
+            parted |= set() if kept else {place[0]}
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
@@ -294,6 +341,7 @@ def settle(
             known = next((each for each in named if each and not each.places), None)
         lacks = had.count < observed.samples
         if known is not None:
+            lacks = lacks and known.type != OBJECTS  # an image of which nothing is said has none
             taken[known.name] = replace(
                 known,
                 places=known.places or (place,),
@@ -301,6 +349,9 @@ def settle(
                 told=known.told or ("--schema" if is_given else ""),
                 width=had.width,
             )
+        elif OBJECTS in had.kinds and len(had.kinds) == 1 and not is_given:
+            name = OBJECTS if OBJECTS not in taken else raw
+            taken[name] = Field(name, OBJECTS, places=(place,), told="a look", flags=had.flags)
         elif is_given or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
@@ -321,7 +372,8 @@ def settle(
                 f"have {there}"
             )
         if each.places:
-            taken[each.name] = replace(each, missing=each.missing or bool(observed.samples))
+            lacks = bool(observed.samples) and each.type != OBJECTS
+            taken[each.name] = replace(each, missing=each.missing or lacks)
     schema = Schema(tuple(taken.values()), format=table.name)
     schema = _with_label(schema, seen, choice, told.label or roles.get(LABEL), source)
     image = told.image if told.image in schema.by_name else roles.get(IMAGE)

@@ -1,7 +1,8 @@
 """Images with annotations beside them: which belong together, and how a worker reads them.
 
-A catalog has a number for the annotations of each image; :class:`Annotations` finds them by it. Its
-kinds are in modules of their own, each with the function that scans what one tool writes.
+The annotations of an image have a number in the catalog, and a place: where they lie. Rows that go
+to a worker carry the places of their images only. The kinds of :class:`Annotations` are in modules
+of their own, each with the function that scans what one tool writes.
 """
 
 from __future__ import annotations
@@ -9,33 +10,36 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import ABC, abstractmethod
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import unquote
 
 from dsprep.annotations.objects import Objects
-from dsprep.errors import BadSample, SourceError
+from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
+from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
+    from dsprep.sources.files import Files
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
 OBJECTS, MASK = "objects", "mask"  # the names of the fields
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/", re.IGNORECASE)
+_HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 _SIZES = ("objects", "texts")
 _NONE = -1  # the number of an image without annotations
+_SHOWN = 3  # examples in a message
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,40 @@ class Annotations(ABC):
     """The annotations of the images of a source. Plain data: it is pickled for the workers."""
 
     @abstractmethod
-    def objects(self, number: int) -> Objects:
-        """Return the objects of an image; a ValueError or an OSError says why there are none."""
+    def objects(self, place: Any) -> Objects:
+        """Return the objects at a place; a ValueError or an OSError says why there are none."""
+
+    def opened(self) -> AbstractContextManager[Callable[[Any], Objects]]:
+        """Return :meth:`objects`, as a context in which files may stay open."""
+        return nullcontext(self.objects)
+
+
+@dataclass(frozen=True)
+class Texts(Annotations):
+    """Annotations of which each image has a file: a place is its path below a root, and size."""
+
+    root: str
+
+    @abstractmethod
+    def parse(self, data: bytes) -> Objects:
+        """Return the objects that a file tells."""
+
+    @abstractmethod
+    def look(self, data: bytes) -> tuple[int, int, Collection[Any], Mapping[str, int]]:
+        """Return what a file tells: objects, the bytes that it takes as JSON, classes, and more.
+
+        The bytes, at most, are those besides the boxes; more is what else is there, and how often.
+        """
+
+    def data(self, place: tuple[str, int]) -> bytes:
+        path, size = place
+        found = read_sized(f"{self.root.rstrip('/')}/{path}", size)
+        if found is None:
+            raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
+        return found
+
+    def objects(self, place: tuple[str, int]) -> Objects:
+        return self.parse(self.data(place))
 
 
 @dataclass(frozen=True)
@@ -56,31 +92,32 @@ class AnnotatedReader(Reader):
     images: Reader  # reads the images alone
     annotations: Annotations | None = None
     masks: Masks | TableMasks | None = None
-    numbers: array[int] = field(default_factory=partial(array, "q"))  # those of annotations by row
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
-        for id, path, number, found in places:
-            if not isinstance(found, bytes):
-                yield found
-                continue
-            fields: dict[str, Any] = {"image": found}
-            try:
-                if self.annotations is not None:
-                    own = self.numbers[number]
-                    fields[OBJECTS] = self.annotations.objects(own) if own >= 0 else Objects()
-                if self.masks is not None and (mask := self.masks.mask(number, found)) is not None:
-                    fields[MASK] = mask
-            except BadSample as error:
-                yield error
-                continue
-            except (ValueError, TypeError, KeyError, RecursionError) as error:
-                yield BadSample(f"its annotations: {error}")
-                continue
-            except OSError as error:
-                yield BadSample(f"its annotations cannot be read ({error.strerror})")
-                continue
-            yield self.typed(Sample(key_of(path), fields, id, path, "image"))
+        opened = nullcontext(_none) if self.annotations is None else self.annotations.opened()
+        with opened as objects_at:
+            for id, path, (number, place), found in places:
+                if not isinstance(found, bytes):
+                    yield found
+                    continue
+                fields: dict[str, Any] = {"image": found}
+                try:
+                    if self.annotations is not None:
+                        fields[OBJECTS] = Objects() if place is None else objects_at(place)
+                    if self.masks is not None:
+                        mask = self.masks.mask(number, found)
+                        fields |= {} if mask is None else {MASK: mask}
+                except BadSample as error:
+                    yield error
+                    continue
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    yield BadSample(f"its annotations: {error}")
+                    continue
+                except OSError as error:
+                    yield BadSample(f"its annotations cannot be read ({error.strerror})")
+                    continue
+                yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
     def spools(self) -> Sequence[int]:
         return self.images.spools()
@@ -92,59 +129,68 @@ class AnnotatedReader(Reader):
         return replace(self, images=self.images.spooled(directory))
 
 
+def _none(place: Any) -> Objects:
+    return Objects()
+
+
 class Scan(NamedTuple):
     """What a scan of annotations found."""
 
     annotations: Annotations | None  # None if there are masks alone
     names: Sequence[str]  # what each image is called, by number
     counts: Sequence[int]  # how many objects it has
-    texts: Sequence[int]  # the bytes that tell them
+    texts: Sequence[int]  # the bytes that tell them as JSON, at most, besides the boxes
     classes: tuple[str, ...]  # the names of the classes, by number
     ids: tuple[int, ...]  # their ids; empty if the source has none
     digest: str  # of everything that was read
     where: str  # the file or directory that was scanned, for messages
     findings: Sequence[Finding] = ()
+    # whether some may be crowd, difficult or group-of; if nothing tells, they may
+    flags: bool = True
     masks: TableMasks | None = None
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
+    places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
+    sides: Sequence[str] = ()  # the side of each image; empty if there are none
+    read: Collection[str] = ()  # the files below the root that were read
 
 
-def catalog_of(source: Source, scan: Scan | None, run_all: RunAll) -> Found:
-    """Make the catalog of images with annotations, with masks, or with both."""
-    import polars as pl
-
-    from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
+def list_images(source: Source, run_all: RunAll) -> Files:
+    """List the images of a source, in a directory or in an archive."""
     from dsprep.sources.archive import open_archive
-    from dsprep.sources.files import FILES, images_of, list_files
-    from dsprep.sources.readers import FileReader
+    from dsprep.sources.files import images_of, list_files
     from dsprep.sources.scan import scan_below
     from dsprep.storage.files import is_dir
 
     if is_dir(source.root):
-        files = list_files(scan_below(source.root, source.suffixes, run_all))
-    else:
-        files = images_of(open_archive(source.root), source).below_top()
+        return list_files(scan_below(source.root, source.suffixes, run_all))
+    return images_of(open_archive(source.root), source).below_top()
+
+
+def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> Found:
+    """Make the catalog of images with annotations, with masks, or with both."""
+    import polars as pl
+
+    from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
+    from dsprep.sources.files import FILES
+    from dsprep.sources.readers import FileReader
+
     table = files.table.sort("path")
     paths, findings = table["path"].to_list(), [*files.findings]
     numbers, fields = [_NONE] * len(paths), [Field("image", "image", places=(("image",),))]
+    sides: tuple[str, ...] = ()
+    table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
         numbers, missing = matched(scan, paths)
         detail = f"named in {posixpath.basename(scan.where)}"
+        findings = [found for found in findings if found.path not in scan.read]
         findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
+        taken, sides = _taken(source, scan, paths, numbers)
+        own = pl.Series("side", taken, dtype=pl.Int64)
+        findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
+        table = table.with_columns(own).filter(own >= 0)
     if scan is not None and scan.annotations is not None:
-        places = ((OBJECTS,),)
-        fields.append(Field(OBJECTS, "objects", False, scan.classes, places, ids=scan.ids))
-    table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
-    if scan is not None and not scan.keeps_unlisted:
-        listed = pl.Series(numbers) != _NONE
-        findings += [Finding("unlisted", path) for path in table.filter(~listed)["path"].to_list()]
-        table = table.filter(listed)
-        if table.is_empty():
-            raise SourceError(
-                f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it "
-                f"names lies below {source.root}, {scan.names[0]!r} for one"
-                if scan.names
-                else f"{scan.where}: names no images"
-            )
+        objects = Field(OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), ids=scan.ids)
+        fields.append(replace(objects, flags=scan.flags))
     masks: Masks | TableMasks | None = None
     if scan is not None and scan.masks is not None:
         masks = scan.masks.of(numbers)
@@ -155,10 +201,10 @@ def catalog_of(source: Source, scan: Scan | None, run_all: RunAll) -> Found:
         fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
     fields = [replace(each, told="the files") for each in fields]
     columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
+    columns += ["side"] if sides else []
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
-    annotations = scan.annotations if scan else None
     images = files.reader or FileReader(source.root)
-    reader = AnnotatedReader(images, annotations, masks, array("q", numbers))
+    reader = AnnotatedReader(images, scan.annotations if scan else None, masks)
     sizes = pl.DataFrame({"objects": [0], "texts": [0]}, schema=dict.fromkeys(_SIZES, pl.Int64))
     if scan is not None:
         sizes = pl.DataFrame(
@@ -172,52 +218,187 @@ def catalog_of(source: Source, scan: Scan | None, run_all: RunAll) -> Found:
     catalog = Catalog(
         *(table, source.root, None, reader, Schema(tuple(fields), "image", format="folder")),
         schema_known=True,
-        annotated=Annotated(sizes, digest.hexdigest()),
+        sides=sides,
+        annotated=Annotated(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
     )
     return catalog, sorted(findings, key=lambda found: found.path)
 
 
-def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the number of the annotations of each image, and the names of images not there.
+def _taken(
+    source: Source, scan: Scan, paths: Sequence[str], numbers: Sequence[int]
+) -> tuple[list[int], tuple[str, ...]]:
+    """Return the number of the side of each image, -1 for one to leave out, and the sides."""
+    from dsprep.sources.names import in_order
 
-    A name is a path below the root; else it means the one image whose path ends with it; else the
-    one with its stem.
-    """
+    if not any(number != _NONE for number in numbers):
+        raise SourceError(
+            f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it names "
+            f"lies below {source.root}, {scan.names[0]!r} for one"
+            if scan.names
+            else f"{scan.where}: names no images"
+        )
+    if not scan.sides:
+        keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
+        return [0 if keeps or number != _NONE else _NONE for number in numbers], ()
+    sides = in_order(filter(None, set(scan.sides)))
+    ranks = {side: at for at, side in enumerate(sides)}
+    ranks[""] = _NONE
+    taken = [_NONE if at == _NONE else ranks[scan.sides[at]] for at in numbers]
+    if source.unlisted == "keep" and _NONE in taken:
+        path, count = paths[taken.index(_NONE)], format_count(taken.count(_NONE), "image")
+        raise OptionError(
+            f"--unlisted keep: {count} that no side names, such as {path}: leave it out"
+        )
+    return taken, sides
+
+
+# Which image a name means
+
+
+def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the number of the annotations of each image, and the names of images not there."""
     taken: dict[str, int] = {}
-    missing = []
-    at = {path: path for path in paths}
-    by_name = _unique((posixpath.basename(path), path) for path in paths)
-    by_stem = _unique((posixpath.basename(path).rpartition(".")[0], path) for path in paths)
-    ambiguous: list[str] = []
+    loose, missing, ambiguous, twice = [], [], [], []
+    known = frozenset(paths)
     for number, name in enumerate(scan.names):
-        plain = plain_name(name)
-        base = posixpath.basename(plain)
-        found = at.get(plain)
-        for known, key in ((by_name, base), (by_name, _UPLOADED.sub("", base, 1)), (by_stem, base)):
-            if found is None and key in known:
-                found = known[key]
-                ambiguous += [name] if found is None else []
-        if found is None:
-            missing.append(name)
-        elif taken.setdefault(found, number) != number:
-            other = scan.names[taken[found]]
-            raise SourceError(f"{scan.where}: {name!r} and {other!r} would both be {found}")
+        name = name if name in known else plain_name(name)
+        if name not in known:
+            loose.append((number, name))
+        elif taken.setdefault(name, number) != number:
+            twice.append((number, name))
+    exact = frozenset(taken)
+    names = Names(paths) if loose else None
+    for number, name in loose:
+        assert names is not None
+        found = names.find(name)
+        path = found[0] if found else ""
+        if len(found) > 1:
+            ambiguous.append(scan.names[number])
+        elif not found or path in exact:
+            missing.append(scan.names[number])
+        elif taken.setdefault(path, number) != number:
+            twice.append((number, path))
     if ambiguous:
         raise SourceError(
             f"{scan.where}: {format_count(len(ambiguous), 'name')} may mean several images, "
             f"{format_some(ambiguous)}: give the directory that its paths start from as SOURCE"
         )
+    if twice:
+        said = (f"{scan.names[taken[path]]!r} and {scan.names[at]!r} {path}" for at, path in twice)
+        raise SourceError(
+            f"{scan.where}: {format_count(len(twice), 'image')} would be named twice: "
+            f"{some_lines(said, len(twice))}"
+        )
     return [taken.get(path, _NONE) for path in paths], missing
+
+
+class Names:
+    """Finds images by what annotations call them."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._by_base: dict[str, list[str]] = {}
+        self._by_stem: dict[str, list[str]] = {}
+        for path in paths:
+            base = path.rpartition("/")[2]
+            self._by_base.setdefault(base, []).append(path)
+            self._by_stem.setdefault(base.rpartition(".")[0], []).append(path)
+
+    def find(self, name: str) -> Sequence[str]:
+        """Return the image that a name means; several, if it may mean any of them.
+
+        Of the images with its base name, or with this as a stem, these are the ones that have the
+        most directories at the end of their paths in common with it.
+        """
+        directory, _, base = name.rpartition("/")
+        names = (base, _UPLOADED.sub("", base, count=1))
+        own = (self._by_base.get(name) for name in names)
+        found = next(filter(None, own), self._by_stem.get(base, []))
+        if len(found) < 2:
+            return found
+        shared = [_shared(directory, path.rpartition("/")[0]) for path in found]
+        return [path for path, count in zip(found, shared, strict=True) if count == max(shared)]
+
+
+def _shared(one: str, two: str) -> int:
+    """Return how many directories at the ends of two paths are the same."""
+    pairs = zip(reversed(one.split("/")), reversed(two.split("/")), strict=False)
+    return next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), 1_000_000)
 
 
 def plain_name(name: str) -> str:
     """Return what annotations call an image as a path."""
-    return posixpath.normpath(_URL.sub("", name, count=1).replace("\\", "/")).lstrip("/")
+    path = _HEAD.sub("", name, count=1)
+    if path != name:  # a URL
+        path = unquote(path.partition("?")[0])
+    return posixpath.normpath(path.replace("\\", "/")).lstrip("/")
 
 
-def _unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str | None]:
-    """Return values by keys; None for those that several have."""
-    found: dict[str, str | None] = {}
-    for key, value in pairs:
-        found[key] = None if key in found else value
-    return found
+# Files of annotations, of which each image has one
+
+
+class Looked(NamedTuple):
+    """What is in files of annotations, by their order."""
+
+    counts: Sequence[int]  # how many objects each tells
+    texts: Sequence[int]  # the bytes that these take as JSON, at most, besides the boxes
+    digest: str
+    classes: Collection[Any]  # those that objects have
+    facts: Mapping[str, int]  # what else is there, and how often
+
+
+_AT_ONCE = 512  # files that a worker looks at in a call
+
+
+def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunAll) -> Looked:
+    """Read the files of annotations; refuse them if any is damaged."""
+    from collections import Counter
+
+    starts = range(0, len(places), _AT_ONCE)
+    tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
+    counts, sizes, classes, facts = list[int](), list[int](), set[Any](), Counter[str]()
+    digest, problems = sha256(), list[str]()
+    for found, bad in run_all(look_at_some, tasks):
+        counts += found.counts
+        sizes += found.texts
+        digest.update(found.digest.encode())
+        classes.update(found.classes)
+        facts.update(found.facts)
+        problems += bad
+    if problems:
+        raise SourceError(
+            f"{annotations.root}: {format_count(len(problems), 'file')} of annotations cannot be "
+            f"read: {some_lines(problems, len(problems))}"
+        )
+    return Looked(counts, sizes, digest.hexdigest(), classes, facts)
+
+
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> tuple[Looked, list[str]]:
+    """Read some files of annotations, in a worker; return also what is wrong with some."""
+    annotations, places = task
+    digest, problems = sha256(), list[str]()
+    counts, sizes, classes, facts = list[int](), list[int](), set[Any](), dict[str, int]()
+    for path, size in places:
+        try:
+            data = annotations.data((path, size))
+            count, told, named, more = annotations.look(data)
+        except ValueError as error:
+            problems.append(f"{path}: {error}")
+            continue
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+            continue
+        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), size))
+        digest.update(data)
+        counts.append(count)
+        sizes.append(told)
+        classes.update(named)
+        for what, number in more.items():
+            facts[what] = facts.get(what, 0) + number
+    return Looked(counts, sizes, digest.hexdigest(), classes, facts), problems
+
+
+def some_lines(lines: Iterable[str], count: int) -> str:
+    """Return the first few lines, indented, and how many more there are."""
+    shown = [f"\n  {line}" for line, _ in zip(lines, range(_SHOWN), strict=False)]
+    shown += [f"\n  and {count - _SHOWN:,} more"] if count > _SHOWN else []
+    return "".join(shown)

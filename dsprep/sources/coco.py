@@ -7,122 +7,315 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.coco import parse
 from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
+from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
-from dsprep.sources.prefetch import read_at
-from dsprep.storage.files import open_file
-from dsprep.units import format_count, format_some
+from dsprep.sources.prefetch import OpenFiles, read_at
+from dsprep.storage.files import facts, open_file
+from dsprep.storage.store import Facts
+from dsprep.units import format_count, format_some, quoted_names
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _BLOCK = 1 << 24
 _LONGEST = 1 << 28  # bytes of one item: a crowd's runs may be long
+_NEAR = 1 << 12  # bytes between two annotations that are read over
+_CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
+_LONGEST_FLAG = 40  # bytes
+_COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
 _BETWEEN = re.compile(r"[ \t\r\n]*")
+# An annotation as COCO's tools write it, whose ids are all that the scan needs: 5 times as fast as
+# parsing it. What this does not match is parsed, and workers parse all of them.
+_STRING = r'"(?:[^"\\]++|\\.)*+"'
+_ANNOTATION = re.compile(
+    r"(\{\s*+(?:(?:"
+    r'"image_id"\s*+:\s*+(?P<image>-?\d{1,18}+)(?=[\s,}])'
+    r'|"category_id"\s*+:\s*+(?P<category>-?\d{1,18}+)(?=[\s,}])'
+    r'|"id"\s*+:\s*+(?P<id>-?\d{1,18}+)(?=[\s,}])'
+    rf"|{_STRING}\s*+:\s*+"
+    rf"(?:[\w.+-]++|{_STRING}|\[[\d.eE+\-,\s\[\]]*+|\{{[^{{}}\"]*+(?:{_STRING}[^{{}}\"]*+)*+\}})"
+    r")\s*+,?+\s*+)*+\})\s*+,?+\s*+"
+)
+
+Place: TypeAlias = tuple[int, ...]  # file, width and height of an image; offset and size of each
+
+
+class _Digest:
+    """The digest of what is read, and by how much it may grow: ``5`` becomes 5.0."""
+
+    def __init__(self) -> None:
+        self.sha, self.growth = hashlib.sha256(), 2
+        self.flags, self._end = False, b""  # whether some are crowds; the end of the block before
+
+    def update(self, block: bytes) -> None:
+        self.sha.update(block)
+        self.flags = self.flags or _CROWD.search(self._end + block) is not None
+        self._end = block[-_LONGEST_FLAG:]
+        if self.growth == 2 and _COMPRESSED.search(block):
+            self.growth = 6  # a character of compressed runs is the difference of two numbers
+
+
+class CocoFile(NamedTuple):
+    """A file of COCO's."""
+
+    path: str
+    below: str = ""  # the directory below the root that its names start from, if images lie there
+    side: str = ""  # the side that its images are, if that is known
 
 
 @dataclass(frozen=True)
 class CocoAnnotations(Annotations):
-    """The spans of annotations in files of COCO's."""
+    """Annotations in files of COCO's."""
 
     files: tuple[str, ...]
-    classes: dict[int, int]  # numbers by category ids
-    starts: array[int]  # the first span of each image, and at last the number of spans
-    file: array[int]  # of each span, the number of its file
-    offsets: array[int]
-    sizes: array[int]
-    extents: array[int]  # width and height of each image, 0 if the file does not tell them
+    states: tuple[Facts, ...]  # of each file when it was scanned
+    classes: Mapping[Any, int]  # numbers by category ids
 
-    def objects(self, number: int) -> Objects:
-        spans = range(self.starts[number], self.starts[number + 1])
-        texts = []
-        for at in spans:
-            with open_file(self.files[self.file[at]]) as file:
-                texts.append(read_at(file, self.sizes[at], self.offsets[at]))
-        width, height = self.extents[2 * number : 2 * number + 2]
+    @contextmanager
+    def opened(self) -> Iterator[Callable[[Place], Objects]]:
+        with OpenFiles(self.files, self.states) as files:
+            for number in range(len(self.files)):
+                files.same(number)
+            yield partial(self._objects, files)
+
+    def objects(self, place: Place) -> Objects:
+        with self.opened() as objects:
+            return objects(place)
+
+    def _objects(self, files: OpenFiles, place: Place) -> Objects:
+        number, width, height, *spans = place
+        texts, start, stop, data = list[bytes](), 0, 0, b""
+        for at in range(0, len(spans), 2):
+            if spans[at] >= stop:  # what lies near is read at once
+                start, stop, after = spans[at], spans[at] + spans[at + 1], at + 2
+                while after < len(spans) and stop <= spans[after] < stop + _NEAR:
+                    stop, after = spans[after] + spans[after + 1], after + 2
+                data = read_at(files[number], stop - start, start)
+            texts.append(data[spans[at] - start :][: spans[at + 1]])
         extent = (float(width), float(height)) if width and height else None
         return Objects(parse(texts, self.classes), extent)
 
 
-def scan_coco(files: Sequence[str]) -> Scan:
-    """Find the images, categories and annotations in files of COCO's."""
+class _Places(Sequence[Place]):
+    """The places of the annotations of each image, in little memory."""
+
+    def __init__(self, images: array[int], starts: array[int], spans: Sequence[array[int]]) -> None:
+        self._images = images  # file, width and height of each
+        self._starts = starts  # the first span of each image, and at last the number of spans
+        self._spans = spans  # offsets and sizes
+
+    def __len__(self) -> int:
+        return len(self._images) // 3
+
+    def __getitem__(self, number: Any) -> Any:
+        spans = slice(self._starts[number], self._starts[number + 1])
+        offsets, sizes = (each[spans] for each in self._spans)
+        found = array("q", self._images[3 * number : 3 * number + 3])
+        for pair in zip(offsets, sizes, strict=True):
+            found.extend(pair)
+        return tuple(found)
+
+
+class _Read:
+    """What files of COCO's have told so far."""
+
+    def __init__(self, known: Collection[str]) -> None:
+        self.known = known  # the images below the root
+        self.images: dict[tuple[int, int], int] = {}  # numbers by file and id
+        self.names: list[str] = []
+        self.places = array("q")
+        self.categories: dict[Any, str] = {}
+        self.spans = {name: array("q") for name in _SPANS}
+        self._codes: dict[object, int] = {}  # numbers instead of ids that are none
+
+    def code(self, id: object) -> int:
+        """Return an id as a number."""
+        if type(id) is int and abs(id) < 2**61:
+            return id
+        if not isinstance(id, str | int | float):
+            raise TypeError(f"an id that is a number or a text, but has {id!r:.40}")
+        return self._codes.setdefault(id, 2**62 + len(self._codes))
+
+    def uncode(self, code: int) -> str:
+        found = (id for id, other in self._codes.items() if other == code)
+        return repr(next(found, code))
+
+    def image(self, at: int, file: CocoFile, item: Mapping[str, Any]) -> None:
+        if "neg_category_ids" in item:
+            raise SourceError(f"{file.path}: is LVIS's: its annotations are not read")
+        number = len(self.names)
+        if self.images.setdefault((at, self.code(item["id"])), number) != number:
+            raise SourceError(f"{file.path}: several images have the id {item['id']!r:.60}")
+        name = str(item.get("file_name") or item["coco_url"])
+        below = posixpath.join(file.below, name)
+        self.names.append(below if below in self.known else name)
+        width, height = (item.get(side) or 0 for side in ("width", "height"))
+        self.places.extend((at, int(width), int(height)))
+
+    def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
+        id, name = item["id"], str(item["name"])
+        if self.categories.setdefault(id, name) != name:
+            raise SourceError(
+                f"{file.path}: the category {id!r:.60} is called {name!r:.60} and "
+                f"{self.categories[id]!r:.60}: pack files of different classes apart"
+            )
+
+    def annotation(self, at: int, path: str, offset: int, size: int, item: Any) -> None:
+        if "segments_info" in item:
+            raise SourceError(f"{path}: is panoptic: its annotations are not read")
+        if "caption" in item and "category_id" not in item:
+            raise SourceError(f"{path}: has captions, which have no boxes: they are not read")
+        id, category = item.get("id"), item["category_id"]
+        known = id if type(id) is int and abs(id) < 2**61 else -1
+        place = (at, self.code(item["image_id"]), self.code(category), known, offset, size)
+        for column, number in zip(self.spans.values(), place, strict=True):
+            column.append(number)
+
+
+_SPANS = ("file", "image", "category", "id", "offset", "size")
+
+
+def scan_coco(
+    files: Sequence[CocoFile], known: Collection[str] = (), classes: tuple[str, ...] | None = None
+) -> Scan:
+    """Find the images, categories and annotations in files of COCO's.
+
+    Args:
+        files: The files.
+        known: The images below the root.
+        classes: The names of the classes in the order of their numbers, if that is fixed.
+    """
     import polars as pl
 
-    sha = hashlib.sha256()
-    images: dict[tuple[int, int], int] = {}  # numbers by file and id
-    names: list[str] = []
-    extents = array("q")
-    categories: dict[int, str] = {}
-    spans = {name: array("q") for name in ("file", "image", "offset", "size")}
-    for at, path in enumerate(files):
-        for section, offset, size, item in _items(path, sha):
+    digest = _Digest()
+    paths = tuple(file.path for file in files)
+    states = tuple(map(facts, paths))
+    read = _Read(known)
+    for at, file in enumerate(files):
+        for section, offset, size, item in _items(
+            file.path, digest, partial(_fast, read.spans, at)
+        ):
             try:
                 if section == "annotations":
-                    place = (at, item["image_id"], offset, size)
-                    for column, number in zip(spans.values(), place, strict=True):
-                        column.append(number)
+                    read.annotation(at, file.path, offset, size, item)
                 elif section == "images":
-                    if images.setdefault((at, item["id"]), len(names)) != len(names):
-                        raise SourceError(f"{path}: two images have the id {item['id']}")
-                    names.append(str(item.get("file_name") or item["coco_url"]))
-                    extents.extend((int(item.get("width") or 0), int(item.get("height") or 0)))
+                    read.image(at, file, item)
                 elif section == "categories":
-                    categories[item["id"]] = str(item["name"])
-            except (KeyError, TypeError) as error:
-                raise SourceError(f"{path}: an item of {section} lacks {error}") from None
-    ids = tuple(sorted(categories))
-    table = pl.DataFrame(spans, schema=dict.fromkeys(spans, pl.Int64))
-    known = pl.DataFrame(
-        [(file, id, number) for (file, id), number in images.items()],
+                    read.category(file, item)
+            except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+                raise SourceError(f"{file.path}: an item of {section} lacks {error}") from None
+    where = format_some(list(paths))
+    numbers, names, ids = _classes(read.categories, classes, where)
+    table = pl.DataFrame(read.spans, schema=dict.fromkeys(_SPANS, pl.Int64))
+    images = pl.DataFrame(
+        [(*key, number) for key, number in read.images.items()],
         schema=dict.fromkeys(("file", "image", "number"), pl.Int64),
         orient="row",
     )
-    table = table.join(known, on=["file", "image"], how="left", maintain_order="left")
-    lost = table.filter(pl.col("number").is_null())
-    if not lost.is_empty():
-        raise SourceError(
-            f"{files[lost['file'][0]]}: {format_count(lost.height, 'annotation')} of images that "
-            f"are not in images: {format_some(lost['image'].unique().sort().to_list())}"
-        )
-    table = table.sort("number", maintain_order=True)
-    of_image = (
-        known.sort("number")
-        .select("number")
-        .join(
-            table.group_by("number").agg(pl.len(), pl.col("size").sum()),
-            on="number",
-            how="left",
-            maintain_order="left",
-        )
-        .fill_null(0)
-    )
-    starts = pl.concat([pl.Series("len", [0], pl.Int64), of_image["len"].cum_sum().cast(pl.Int64)])
-    annotations = CocoAnnotations(
-        tuple(files),
-        {id: number for number, id in enumerate(ids)},
-        array("q", starts.to_list()),
-        array("q", table["file"].to_list()),
-        array("q", table["offset"].to_list()),
-        array("q", table["size"].to_list()),
-        extents,
-    )
-    classes = tuple(categories[id] for id in ids)
-    counts, texts = (of_image[name].to_list() for name in ("len", "size"))
+    table = table.join(images, on=["file", "image"], how="left", maintain_order="left")
+    _require_known(table, read, where)
+    repeated = table.filter(pl.col("id") >= 0).select("file", "id")
+    twice = repeated.filter(repeated.is_duplicated())["id"].unique().sort().cast(str).to_list()
+    findings = []
+    if twice:
+        said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
+        findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
+    table = table.sort("number", "file", maintain_order=True)
+    sizes = table.group_by("number").agg(pl.len(), pl.col("size").sum())
+    of_image = images.sort("number").select("number").join(
+        sizes, on="number", how="left", maintain_order="left"
+    ).fill_null(0)  # fmt: skip
+    starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
+    sides = [files[at].side for at in read.places[::3]]
     return Scan(
-        annotations, names, counts, texts, classes, ids, sha.hexdigest(), format_some(list(files))
+        CocoAnnotations(paths, states, numbers),
+        read.names,
+        of_image["len"].to_list(),
+        (of_image["size"] * digest.growth).to_list(),
+        names,
+        ids,
+        digest.sha.hexdigest(),
+        where,
+        findings,
+        places=_Places(
+            read.places, starts, [array("q", table[name].to_list()) for name in ("offset", "size")]
+        ),
+        flags=digest.flags,
+        sides=sides if all(sides) else (),
     )
 
 
-def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
+def _classes(
+    categories: Mapping[Any, str], classes: tuple[str, ...] | None, where: str
+) -> tuple[Mapping[Any, int], tuple[str, ...], tuple[int, ...]]:
+    """Return class numbers by category ids, class names, and ids by class numbers."""
+    if classes is not None:
+        if unknown := sorted({*categories.values()}.difference(classes)):
+            raise SourceError(f"{where}: no class of --classes: {quoted_names(unknown, 3)}")
+        return {id: classes.index(name) for id, name in categories.items()}, classes, ()
+    has_numbers = all(type(id) is int for id in categories)
+    ids = sorted(categories) if has_numbers else sorted(categories, key=str)
+    numbers = {id: number for number, id in enumerate(ids)}
+    return numbers, tuple(categories[id] for id in ids), tuple(ids) if has_numbers else ()
+
+
+def _require_known(table: pl.DataFrame, read: _Read, where: str) -> None:
+    """Refuse annotations of images, or of categories, that the files do not list."""
+    import polars as pl
+
+    categories = [read.code(id) for id in read.categories]
+    for column, unknown in (
+        ("image", pl.col("number").is_null()),
+        ("category", ~pl.col("category").is_in(categories)),
+    ):
+        lost = table.filter(unknown)
+        if not lost.is_empty():
+            ids = [read.uncode(code) for code in lost[column].unique().sort().to_list()]
+            of = "images" if column == "image" else "categories"
+            raise SourceError(
+                f"{where}: {format_count(lost.height, 'annotation')} of {of} that are not in "
+                f"{of}: {format_some(ids)}"
+            )
+
+
+def _fast(spans: Mapping[str, array[int]], file: int, text: str, at: int, start: int) -> int:
+    """Take annotations from a position of the text on; return where the first other item is."""
+    _, images, categories, ids, offsets, sizes = spans.values()
+    match, before = _ANNOTATION.match, len(offsets)
+    while (found := match(text, at)) is not None:
+        body, image, category, id = found.groups()
+        if image is None or category is None or id is None:
+            break
+        images.append(int(image))
+        categories.append(int(category))
+        ids.append(int(id))
+        offsets.append(start + at)
+        sizes.append(len(body))
+        at = found.end()
+    spans["file"].extend([file] * (len(offsets) - before))
+    return at
+
+
+def _items(
+    path: str, digest: _Digest, fast: Callable[[str, int, int], int]
+) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file: its name, and where each item lies.
 
     Text is read as Latin-1, of which each byte is a character, so that places are those of bytes.
-    Names of files and classes are decoded again.
+    Names of files and classes are decoded again. ``fast`` takes annotations that it knows from a
+    position of the text on, whose place in the file it is told, and returns where it stopped.
     """
     scan = json.JSONDecoder().raw_decode
     with open_file(path) as file:
@@ -131,7 +324,7 @@ def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
         def fill() -> bool:
             nonlocal text, end
             block = read_at(file, _BLOCK, start + len(text))
-            sha.update(block)
+            digest.update(block)
             text += block.decode("latin-1")
             end = not block
             return bool(block)
@@ -174,25 +367,23 @@ def _items(path: str, sha: Any) -> Iterator[tuple[str, int, int, Any]]:
                 _, at = value(at)
             else:
                 at += 1
-                while text[at := expect(at, '{[]"0123456789-tfn,')] != "]":
+                while True:
+                    at = expect(at, '{[]"0123456789-tfn,')
+                    if text[at] == "]":
+                        break
                     if text[at] == ",":
                         at += 1
                         continue
-                    found, stop = value(at)
-                    yield (
-                        name,
-                        start + at,
-                        stop - at,
-                        _decoded(found) if name != "annotations" else found,
-                    )
-                    at = stop
-                    if at > _BLOCK:
+                    if name == "annotations" and (after := fast(text, at, start)) > at:
+                        at = after
+                    else:
+                        found, stop = value(at)
+                        if name != "annotations" and not text[at:stop].isascii():
+                            found = json.loads(text[at:stop].encode("latin-1"))
+                        yield name, start + at, stop - at, found
+                        at = stop
+                    if at > _BLOCK // 2:
                         text, start, at = text[at:], start + at, 0
                 at += 1
             at = expect(at, ",}")
             at += text[at] == ","
-
-
-def _decoded(value: Any) -> Any:
-    """Return what was read as Latin-1, as it is in UTF-8."""
-    return json.loads(json.dumps(value, ensure_ascii=False).encode("latin-1"))

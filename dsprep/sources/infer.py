@@ -15,8 +15,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dsprep.annotations import mxnet
 from dsprep.annotations.geometry import measured_on
-from dsprep.annotations.objects import SHARES, Extent, Objects
+from dsprep.annotations.objects import SHARES, Objects
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.images.transform import upright_size
@@ -24,6 +25,7 @@ from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
     IMAGE_NAMES,
+    OBJECTS,
     Choice,
     Field,
     Observed,
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
 _FIRST = 64  # samples of the set that are looked at
 _OF_SHARD = 2  # samples of each shard
 _MOST_BYTES = 64_000_000  # bytes of all of these
-_TASKS = 16
+_TASKS = 16  # that look, if samples are many
+_LEAST = 32  # samples that one of them looks at: each opens a file, which takes requests on S3
 _AT_ONCE = 1000  # samples that a worker reads before it takes more
 _NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any number
@@ -53,9 +56,6 @@ _MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any n
 _Gathered: TypeAlias = tuple[str, Any, str | None, str]
 """The key of a sample, or the path of its image; its label, the name of its class, if it has these;
 and why it cannot be read, mostly nothing."""
-# the path of a sample, the size of its image, its objects, and why it cannot be read, or nothing
-_Measured: TypeAlias = tuple[str, Extent, list[tuple[float, ...]], str]
-_APART = frozenset({"crowd", "difficult", "group_of"})  # flags of objects that are not as others
 
 
 def with_schema(
@@ -72,8 +72,7 @@ def with_schema(
     label, classes = settled.schema.label_field, catalog.classes
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
-    elif catalog.label_column is not None:
-        column = catalog.table[catalog.label_column]
+    elif (column := _told_by_rows(catalog, settled)) is not None:
         by = "a list" if is_whole or column.name == "label" else "the names of classes"
         settled = with_label(settled, column, classes, by)
         label = settled.schema.label_field
@@ -84,12 +83,52 @@ def with_schema(
             settled = settled._replace(schema=settled.schema.with_field(text))
         elif choice.label_type == "float":
             classes = None
+        if choice.label_type is None and tells_objects(column):
+            settled = settled._replace(schema=_with_objects(settled.schema, by, column))
+    if (objects := settled.schema.objects) is not None and classes and not objects.names:
+        named = replace(objects, names=classes)
+        if is_whole and catalog.reader.table.has_class_ids:  # a gap is an id without a class
+            ids = tuple(id for id, name in enumerate(classes) if name)
+            named = replace(objects, names=tuple(filter(None, classes)), ids=ids)
+        settled = settled._replace(schema=settled.schema.with_field(named))
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
     catalog = replace(catalog, classes=classes, overridden=overridden).with_settled(settled)
     if is_whole:
         catalog, findings = _with_classes(catalog, settled, choice, every, run_all)
     return catalog, [*findings, *(Finding("note", "", note) for note in (*settled.notes, *idle))]
+
+
+def _told_by_rows(catalog: Catalog, settled: Settled) -> pl.Series | None:
+    """Return the labels that rows tell; None if samples have them, too, as objects."""
+    name = catalog.label_column
+    if name is None or (settled.schema.objects is not None and "label" not in catalog.overridden):
+        return None
+    return catalog.table[name]
+
+
+def tells_objects(labels: pl.Series) -> bool:
+    """Return whether labels of rows are MXNet's for detection, some of them with objects."""
+    if labels.name != "label":
+        return False
+    label, count = labels.list, labels.list.len().cast(float)
+    head, width = label.get(0), label.get(1, null_on_oob=True)
+    fits = (head >= 2) & (width >= 5) & (head % 1 == 0) & (width % 1 == 0)
+    fits &= (count >= head) & ((count - head) % width == 0)
+    first = map(tuple, labels.head(_FIRST).to_list())
+    return bool(fits.fill_null(False).all() and (count > head).any()) and all(
+        map(mxnet.in_shares, first)
+    )
+
+
+def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
+    """Return a schema whose label is objects."""
+    flags = bool((labels.list.get(1) > 5).any())  # a sixth number is one
+    label = schema.label_field
+    others = tuple(each for each in schema.fields if each is not label)
+    names = label.names if label else ()
+    objects = Field(OBJECTS, OBJECTS, names=names, told=told, flags=flags)
+    return replace(schema, fields=(*others, objects), label=None)
 
 
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
@@ -138,7 +177,7 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
         fits = (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
         fits &= pl.col("rank") <= _OF_SHARD
         table = table.filter(ranked.with_columns(fits=fits).sort("row")["fits"])
-    share = max(1, -(-table.height // _TASKS))
+    share = max(_LEAST, -(-table.height // _TASKS))
     parts = (replace(catalog, table=part) for part in table.iter_slices(share))
     found = Observed()
     for part in run_all(look_at, [(catalog.reader, part.rows(), choice) for part in parts]):
@@ -243,26 +282,25 @@ def classes_of_objects(catalog: Catalog, name: str, run_all: RunAll) -> pl.Serie
 
 
 def with_detection_labels(catalog: Catalog, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
-    """Return the catalog with MXNet's labels for detection, if its samples have objects.
-
-    A label is ``4 B width height``, then class and edges of each object, as shares of the size.
-    """
+    """Return the catalog with MXNet's labels for detection, if its samples have objects."""
     import polars as pl
 
     objects = catalog.settled.schema.objects
     if objects is None or catalog.label_column is not None:
         return catalog, []
     tasks = [
-        (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), objects.name)
+        (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), objects)
         for start in range(0, len(catalog), _AT_ONCE)
     ]
-    found = list(chain.from_iterable(run_all(measure_objects, tasks)))
-    findings = [Finding("unreadable", path, why) for path, _, _, why in found if why]
-    good = [(size, rows) for _, size, rows, why in found if not why]
-    # Crowds and the like have a sixth value, which all objects then have.
-    width = 6 if any(row[5] for _, rows in good for row in rows) else 5
-    labels = [[4.0, width, *size, *chain(*(row[:width] for row in rows))] for size, rows in good]
+    found = list(chain.from_iterable(run_all(detection_labels, tasks)))
+    findings = [Finding("unreadable", path, why) for path, _, why in found if why]
     table = catalog.table.filter(pl.Series([not why for *_, why in found], dtype=pl.Boolean))
+    labels = [label for _, label, why in found if not why]
+    if objects.flags and not any(any(label[9::6]) for label in labels):
+        labels = [
+            (4, 5, *label[2:4], *(value for at, value in enumerate(label[4:], 1) if at % 6))
+            for label in labels
+        ]
     table = table.with_columns(pl.Series("label", labels, dtype=pl.List(pl.Float64)))
     return replace(catalog, table=table, classes=objects.names or None), findings
 
@@ -308,24 +346,19 @@ def gather(task: tuple[Reader, Rows, str]) -> list[_Gathered]:
     return found
 
 
-def measure_objects(task: tuple[Reader, Rows, str]) -> list[_Measured]:
-    """Return the size of images, and class, edges and flag of their objects; in a worker."""
-    reader, rows, name = task
-    found: list[_Measured] = []
+def detection_labels(task: tuple[Reader, Rows, Field]) -> list[tuple[str, tuple[float, ...], str]]:
+    """Return the path of each sample, its label, and why it has none, mostly nothing."""
+    reader, rows, field = task
+    found: list[tuple[str, tuple[float, ...], str]] = []
     for path, sample in zip(rows.paths, reader.read(rows), strict=True):
         try:
             if not isinstance(sample, Sample):
                 raise sample if isinstance(sample, BadSample) else BadSample("has no objects")
-            value: Objects = sample.fields.get(name) or Objects()
-            size = value.extent
-            if size is None or size == SHARES:
+            value: Objects = sample.fields.get(field.name) or Objects()
+            if value.extent is None or value.extent == SHARES:
                 size = upright_size(sample.fields.get(sample.image or "") or b"")
-            shares = measured_on(value._replace(extent=value.extent or size), SHARES)
-            own: list[tuple[float, ...]] = [
-                (each.number, *each.box, float(not _APART.isdisjoint(each.flags)))
-                for each in shares.items
-            ]
-            found.append((path, size, own, ""))
+                value = measured_on(value, size)
+            found.append((path, mxnet.write(value, with_flags=field.flags), ""))
         except BadSample as error:
-            found.append((path, SHARES, [], str(error)))
+            found.append((path, (), str(error)))
     return found

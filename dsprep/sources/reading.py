@@ -111,6 +111,8 @@ class Source(SourceOptions, ClassOptions):
             raise OptionError("--label-type float: numbers have no classes; leave out --classes")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
+        if self.voc_origin not in (None, 0, 1):
+            raise OptionError(f"--voc-origin {self.voc_origin}: the first pixel is 0 or 1")
 
 
 def choice_of(options: FieldOptions) -> Choice:
@@ -250,21 +252,20 @@ def _require_alone(source: Source) -> None:
 
 
 def _annotated(source: Source, run_all: RunAll) -> Found | None:
+    """Read images with the annotations or masks that a user names."""
     if not source.annotations and source.masks is None:
         return None
-    from dsprep.sources.annotated import catalog_of
-    from dsprep.sources.coco import scan_coco
+    from dsprep.sources.annotated import catalog_of, list_images
+    from dsprep.sources.recognized import named_scan, recognized_scan
 
     _require_alone(source)
+    files = list_images(source, run_all)
     scan = None
-    if source.annotations and source.annotations[0].lower().endswith((".csv", ".tsv")):
-        from dsprep.sources.boxes import scan_boxes
-
-        (path,) = source.annotations
-        scan = scan_boxes(source, path)
-    elif source.annotations:
-        scan = scan_coco(source.annotations)
-    return catalog_of(source, scan, run_all)
+    if source.annotations:
+        scan = named_scan(source, files, run_all)
+    elif source.kind is None and not source.chooses:
+        scan = recognized_scan(source, files, run_all)
+    return catalog_of(source, scan, files, run_all)
 
 
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
@@ -459,6 +460,12 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
     files = images_of(archive, source) if archive else None
     if scans is not None:
         files = list_files(scans)
+    if files is not None and source.kind is None and not source.chooses:
+        from dsprep.sources.annotated import catalog_of
+        from dsprep.sources.recognized import recognized_scan
+
+        if scan := recognized_scan(source, files, run_all):
+            return catalog_of(source, scan, files, run_all)
     return read_tree(source, files, run_all)
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
@@ -24,7 +25,7 @@ from dsprep.schema import IMAGE
 from dsprep.sources.prefetch import OpenFiles, Run, runs, unpack
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
-from dsprep.storage.files import OpenFile, facts, is_file, short_names
+from dsprep.storage.files import OpenFile, is_file, short_names
 from dsprep.storage.store import Facts
 from dsprep.units import format_count, format_extensions
 
@@ -215,13 +216,18 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
     """Find the samples of a shard, in a worker, by its headers."""
     path, layout = task
     keys: list[str] = []
+
+    @cache  # nearly all records have the same fields
+    def has_image(names: tuple[str, ...]) -> bool:
+        return any(layout.meaning(name).role == IMAGE for name in names)
+
     with ShardStream(path, headers=True) as stream:
-        found = IndexedShard(facts(path), stream.compressed)
+        found = IndexedShard(stream.facts(), stream.compressed)
         try:
             for number, span in enumerate(layout.spans(stream)):
                 names = span.fields or ()
                 if span.label is not None:
-                    if not any(layout.meaning(name).role == IMAGE for name in names):
+                    if not has_image(names):
                         found.without_image += 1
                         continue
                     found.labels.append(span.label)

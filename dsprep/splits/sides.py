@@ -16,8 +16,8 @@ from typing import TypeVar
 import polars as pl
 from polars.exceptions import ComputeError
 
+from dsprep.annotations.mxnet import is_detection, is_sized_header
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats.values import is_detection, is_sized_header
 from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.lists.stats import hash_unit

@@ -23,6 +23,7 @@ from typing import BinaryIO
 from google_crc32c import extend
 
 from dsprep.errors import DestinationError
+from dsprep.storage.store import combine_all
 from dsprep.units import format_size
 
 SCRATCH = ".dsprep"  # name, or end of the name, of hidden directories for unfinished files
@@ -182,10 +183,14 @@ _MOST_PARTS = 1024  # of one call: Linux's IOV_MAX
 
 
 class OutputFile:
-    """A file that is written front to back, with its size and checksum."""
+    """A file, or a part of one, that is written front to back, with its size and checksum."""
 
-    def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    def __init__(self, path: str, offset: int | None = None) -> None:
+        """Begin a new file, or a part of one that others write as well, at an offset."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        self._fd = os.open(path, flags | (os.O_TRUNC if offset is None else 0), 0o666)
+        if offset:
+            os.lseek(self._fd, offset, os.SEEK_SET)
         self.bytes = self.crc32c = 0
 
     def write(self, *parts: bytes) -> None:
@@ -199,6 +204,16 @@ class OutputFile:
                 view = memoryview(b"".join(some))[written:]
                 while view:
                     view = view[os.write(self._fd, view) :]
+
+    def keep(self, size: int, crc32c: int) -> None:
+        """Take over bytes of this checksum that are in the file already, at this place."""
+        self.crc32c = combine_all(((self.crc32c, self.bytes), (crc32c, size)))
+        self.bytes += size
+        os.lseek(self._fd, size, os.SEEK_CUR)
+
+    def cut(self) -> None:
+        """Remove what the file has after what was written."""
+        os.ftruncate(self._fd, self.bytes)
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1

@@ -100,6 +100,16 @@ class Threads:
 
 submit = Threads(THREADS).submit
 
+_own = threading.local()
+
+
+def own_buffer(size: int) -> memoryview:
+    """Return this thread's buffer, used again and again: fresh memory costs page faults."""
+    kept: bytearray | None = getattr(_own, "buffer", None)
+    if kept is None or len(kept) < size:
+        kept = _own.buffer = bytearray(size)
+    return memoryview(kept)[:size]
+
 
 def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Generator[B, None, None]:
     """Make calls in other threads, some of them before their results are asked for."""

@@ -11,12 +11,20 @@ from glob import escape
 from shlex import quote
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt, parse_manifest
-from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError, StoreError
+from dsprep.errors import (
+    DestinationError,
+    DsprepError,
+    OptionError,
+    SourceError,
+    StoreError,
+    source_errors,
+)
 from dsprep.keywords import SyncOptions
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import copy, require_rights, upload
 from dsprep.storage.store import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
+from dsprep.syncing.checksums import Sums, look
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
 from dsprep.syncing.plan import (
     Failure,
@@ -53,12 +61,15 @@ class Sync:
     def run(self) -> SyncReport:
         began, report = time.monotonic(), self._report
         self._take_inventory()
-        self._make_plan()
-        self._settle_manifests()
-        blind, most = bool(report.failures), self._options.max_delete
-        report.notes += self._plan.limit_deletions(report.destination, blind, most)
-        self._describe_plan()
-        if not self._options.dry_run:
+        try:
+            self._make_plan()
+            self._settle_manifests()
+            blind, most = bool(report.failures), self._options.max_delete
+            report.notes += self._plan.limit_deletions(report.destination, blind, most)
+            self._describe_plan()
+            if self._options.dry_run:
+                report.seconds = time.monotonic() - began
+                return report
             self._carry_out()
             self._delete()
             # Report what was done, instead of what was planned.
@@ -68,9 +79,13 @@ class Sync:
             report.state = "synced" if report.sent or report.deleted else "already there"
             if report.failures:
                 report.state = "incomplete"
-        report.seconds = time.monotonic() - began
-        if self._options.verify and not self._options.dry_run:
-            self._verify()
+            report.seconds = time.monotonic() - began
+            if self._options.verify:
+                self._verify()
+        finally:
+            for side in (self._source, self._destination):
+                if isinstance(side, Directory) and not self._options.dry_run:
+                    side.checksums.save()
         return report
 
     def _take_inventory(self) -> None:
@@ -380,7 +395,12 @@ class Sync:
         if isinstance(source, Directory):
             assert isinstance(destination, Prefix)
             key = destination.prefix + pair.path
-            done = upload(source.root / pair.path, destination.store, key, self._way, crc32c)
+            path = source.root / pair.path
+            with source_errors(path):
+                sight = look(path)
+            done = upload(path, destination.store, key, self._way, crc32c)
+            if done.crc32c is not None:
+                source.checksums.note(path, sight, Sums(done.crc32c, done.stored.md5))
         elif isinstance(destination, Directory):
             path, key = destination.root / pair.path, pair.source.key
             done = download(source.store, key, path, self._way, pair.source, crc32c)

@@ -23,6 +23,7 @@ from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
+from dsprep.syncing.checksums import Checksums, Sums, look
 from dsprep.syncing.plan import Failure, Left
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
@@ -55,6 +56,7 @@ class Directory:
     single: str | None = None  # the only file in it that takes part; None for all
     follow: bool = True  # whether links are followed
     pace: Pace = field(default_factory=Pace)  # stops reading
+    checksums: Checksums = field(default_factory=Checksums)  # what is known of its files
 
     def name(self, path: str) -> str:
         return str(self.root / path)
@@ -72,6 +74,7 @@ class Directory:
             self._walk("", found, {(status.st_dev, status.st_ino)})
         else:
             found.files[self.single] = Stored(self.single, status.st_size, status.st_mtime)
+            self.checksums.see(status)
         return found
 
     def _walk(self, below: str, found: Listing, above: set[tuple[int, int]]) -> None:
@@ -109,6 +112,7 @@ class Directory:
         place = (status.st_dev, status.st_ino)
         if stat.S_ISREG(status.st_mode):
             found.files[path] = Stored(path, status.st_size, status.st_mtime)
+            self.checksums.see(status)
             return ""
         if not stat.S_ISDIR(status.st_mode):
             return "is neither a file nor a directory"
@@ -128,7 +132,7 @@ class Directory:
             raise SourceError(f"{self.name(path)}: cannot be read ({error.strerror})") from None
 
     def content(self, file: Stored, crc32c: int | None = None) -> Content:
-        return _FileContent(self.root / file.key, crc32c, self.pace)
+        return _FileContent(self.root / file.key, crc32c, self.pace, self.checksums)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
         failures = []
@@ -250,30 +254,41 @@ def unfit(path: str) -> str:
 
 @dataclass(frozen=True)
 class _FileContent:
-    """The contents of a file, read when they are asked for."""
+    """The contents of a file, read when they are asked for and not known."""
 
     path: Path
     told: int | None  # the crc32c in a manifest
     pace: Pace
+    checksums: Checksums
 
     is_read = True  # whether this reads all bytes; such a side is asked last
     may_be_wrong = False  # whether a different crc32c does not prove different bytes
 
     def md5(self) -> bytes | None:
-        digest = hashlib.md5(usedforsecurity=False)
-        for data in self.pieces():
-            digest.update(data)
-        return digest.digest()
+        return self._sums(hashlib.md5(usedforsecurity=False)).md5
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
         """Return the crc32c and its origin, ``checksum`` or ``metadata``; None if unknown."""
         return (self.told if told and self.told is not None else self.read_crc32c()), "checksum"
 
     def read_crc32c(self) -> int:
-        value = 0
-        for data in self.pieces():
-            value = crc32c(data, value)
-        return value
+        return self._sums().crc32c
+
+    def _sums(self, md5: hashlib._Hash | None = None) -> Sums:
+        """Return the checksums of the file; with the MD5 if a hash is given for it."""
+        with source_errors(self.path):
+            sight = look(self.path)
+            known = self.checksums.get(sight)
+            if known is not None and (md5 is None or known.md5 is not None):
+                return known
+            value = 0
+            for data in self.pieces():
+                value = crc32c(data, value)
+                if md5 is not None:
+                    md5.update(data)
+            sums = Sums(value, None if md5 is None else md5.digest())
+            self.checksums.note(self.path, sight, sums)
+        return sums
 
     def pieces(self) -> Iterator[memoryview]:
         """Yield all bytes, in one buffer that is filled again and again."""

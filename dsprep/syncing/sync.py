@@ -29,6 +29,7 @@ from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.upload import probe
 from dsprep.storage.store import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
+from dsprep.syncing.checksums import Checksums
 from dsprep.syncing.plan import SyncReport
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
@@ -73,7 +74,8 @@ def sync(options: SyncOptions) -> SyncReport:
         if place is None:
             path = Path(text)
             single = path.name if path.is_file() else None
-            return Directory(path.parent if single else path, single, follow, pace)
+            checksums = Checksums(path, trusted=not options.verify)
+            return Directory(path.parent if single else path, single, follow, pace, checksums)
         store = S3Store(place.bucket, config, wait=pace.wait, events=tally, role=role)
         stores.append(store)
         return Prefix(store, place.prefix, theirs is None, pace)

@@ -13,7 +13,7 @@ from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import read_header
 from dsprep.moving import read_mask
 from dsprep.sample import Sample
-from dsprep.schema import Field, Schema
+from dsprep.schema import Schema
 from dsprep.units import format_count
 
 _EXAMPLES = 3
@@ -70,7 +70,7 @@ def make_annotation_check(
         except BadImage:  # this is reported elsewhere
             pass
         if objects is not None:
-            yield from _wrong_objects(objects, value)
+            yield from _wrong_boxes(value)
             if size is not None:
                 _count_outside(value, size, seen, sample.key, place)
         for each in masked:
@@ -83,22 +83,13 @@ def make_annotation_check(
     return check
 
 
-def _wrong_objects(field: Field, value: Objects) -> Iterator[str]:
-    """Say which boxes are none and which classes are in no class map: the first of each."""
+def _wrong_boxes(value: Objects) -> Iterator[str]:
+    """Say which boxes are none: the first of them."""
     bad = [(at, each.box) for at, each in enumerate(value.items, 1) if _is_empty(each.box)]
     if bad:
         at, (x0, y0, x1, y1) = bad[0]
         what = "inverted" if x1 < x0 or y1 < y0 else "empty"
         yield f"the box of object {at} is {what}: {_text((x0, y0, x1, y1))}{_others(bad)}"
-    known = len(field.names)
-    unknown = [
-        (at, each.number)
-        for at, each in enumerate(value.items, 1)
-        if each.number < 0 or (known and not field.class_name(each.number))
-    ]
-    if unknown:
-        at, number = unknown[0]
-        yield f"object {at} has the class {number}, which is in no class map{_others(unknown)}"
 
 
 def _count_outside(value: Objects, size: Extent, seen: ObjectsSeen, key: str, place: int) -> None:

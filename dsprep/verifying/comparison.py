@@ -77,7 +77,12 @@ def prepare(
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
     catalog, _ = read_source(_as_recorded(against, shards, understood), pool.map)
     settled, reader = catalog.settled, catalog.reader
-    require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
+    require_effect(
+        "",
+        {"--classes": against.classes},
+        labeled=catalog.is_labeled,
+        annotated=bool(catalog.annotated),
+    )
     base: Schema = understood.schema
     if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, where all samples were looked at.

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import google_crc32c
 
-from dsprep.annotations.objects import Objects, content_of_objects
+from dsprep.annotations.objects import PARTS, Objects, content_of_objects
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Entry, Format, path_of
 from dsprep.formats.folder import Listed
@@ -331,7 +331,7 @@ def digester(columns: Columns, layout: Format) -> Callable[[Sample], bytes]:
     from hashlib import sha1  # slow to load
 
     def digest_of(kind: Type, converts: bool) -> Callable[[Value], bytes]:
-        content = _content_of(kind, layout.limits.float_bits)
+        content = _content_of(kind, layout.object_parts.issuperset(PARTS))
 
         def digest(value: Value) -> bytes:
             if converts and (value := kind.convert(value)) is None:
@@ -352,11 +352,11 @@ def digester(columns: Columns, layout: Format) -> Callable[[Sample], bytes]:
     return digest_all
 
 
-def _content_of(kind: Type, bits: int = 64) -> Callable[[Value], bytes]:
+def _content_of(kind: Type, exact: bool = True) -> Callable[[Value], bytes]:
     """Return a function from a value of a type to bytes that no other value has."""
     code = kind.code
     if kind.of is Objects:
-        return partial(content_of_objects, bits=bits)
+        return partial(content_of_objects, exact=exact)
     if kind.is_list and code:
         return lambda values: struct.pack(f"<{len(values)}{code}", *values)
     if kind.is_list:

@@ -38,12 +38,15 @@ class Pool:
 
     Functions must be importable by name, and their arguments and results picklable. A worker is
     started when there is a task for it that no other is free for. A call that only waits from some
-    point on, for a disk or the network, says so by `yield_core`: another worker, of up to twice as
-    many, then begins the next task.
+    point on, for a disk or the network, says so by `yield_core`: its worker then begins the next
+    task, and has two at most.
     """
 
-    def __init__(self, workers: int) -> None:
-        """Start none yet; a worker is ready some tens of milliseconds after its start."""
+    def __init__(self, workers: int, ahead: str = "") -> None:
+        """Start none yet; a worker is ready some tens of milliseconds after its start.
+
+        Workers that have nothing else to do import the module ``ahead``, which a later call needs.
+        """
         if workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
         if workers > (most := max(64, 4 * available_cores())):
@@ -51,14 +54,15 @@ class Pool:
                 f"--workers {workers}: give at most {most} on this machine, which has "
                 f"{format_count(available_cores(), 'core')}"
             )
-        self.size = workers
+        self.size, self._ahead = workers, ahead
         self._workers: list[Worker] = []
         self._alive: tuple[int, ...] = ()
 
     def _start(self) -> Worker:
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
-        main = f"from dsprep.workers.worker import main; main({self._alive[0]})"
+        ahead = "" if self._workers else self._ahead  # of a small run, the others do nothing
+        main = f"from dsprep.workers.worker import main; main({self._alive[0]}, {ahead!r})"
         code = f"import sys; sys.path[:] = {sys.path!r}; {main}"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process
         # of a run, but this one alone decides what they mean.
@@ -98,25 +102,32 @@ class Pool:
         # Results come with the position of their argument. `beat` is called about once a second,
         # also while no worker reports anything.
         waiting = enumerate(arguments)
-        idle = list(self._workers)
-        busy: dict[Worker, int] = {}  # the position of the argument that a worker has
-        yielding: set[Worker] = set()  # workers that only wait, and use no core
+        calls: dict[int, Worker] = {}  # the workers of the calls that are not done
+        yielding: set[int] = set()  # the calls that only wait, and use no core
         name = (function.__module__, function.__qualname__)
 
+        def free_worker() -> Worker | None:
+            has: dict[Worker, list[int]] = {worker: [] for worker in self._workers}
+            for position, worker in calls.items():
+                has[worker].append(position)
+            free = (worker for worker in has if len(has[worker]) < 2 and yielding >= {*has[worker]})
+            return min(free, key=lambda worker: len(has[worker]), default=None)
+
         def hand_out() -> None:
-            while len(busy) - len(yielding) < self.size:
-                if not (idle or len(self._workers) < 2 * self.size):
+            while len(calls) - len(yielding) < self.size:
+                worker = free_worker()
+                if worker is None and len(self._workers) == self.size:
                     return
                 if (following := next(waiting, None)) is None:
                     return
-                if not idle:
-                    idle.append(self._start())
-                    listen(idle[0])
-                worker = idle.pop(0)
-                busy[worker], argument = following
+                if worker is None:
+                    worker = self._start()
+                    listen(worker)
+                position, argument = following
+                calls[position] = worker
                 assert worker.stdin is not None
                 try:
-                    send(worker.stdin.fileno(), (*name, argument, report is not None))
+                    send(worker.stdin.fileno(), (position, *name, argument, report is not None))
                 except BrokenPipeError:
                     raise _death(worker) from None
 
@@ -126,34 +137,32 @@ class Pool:
                 assert worker.stdout is not None
                 selector.register(worker.stdout, selectors.EVENT_READ, worker)
 
-            for worker in idle:
+            for worker in self._workers:
                 listen(worker)
             hand_out()
-            while busy:
+            while calls:
                 ready = selector.select(None if beat is None else _BEAT)
                 if beat is not None:
                     beat()
                 for key, _ in ready:
-                    worker = key.data
                     try:
-                        kind, answer = receive(key.fd)
+                        kind, position, answer = receive(key.fd)
                     except EOFError:
-                        raise _death(worker) from None
+                        raise _death(key.data) from None
                     if kind == "progress" and report is not None:
                         report(*answer)
                     elif kind == "waits":
                         WAITS.tell(answer)
                     elif kind == "yields":
-                        yielding.add(worker)
+                        yielding.add(position)
                         hand_out()
                     elif kind == "error":
                         raise answer
                     elif kind == "crash":
                         raise RuntimeError(f"a worker failed:\n{answer}")
                     elif kind == "done":
-                        position = busy.pop(worker)
-                        yielding.discard(worker)
-                        idle.append(worker)
+                        del calls[position]
+                        yielding.discard(position)
                         hand_out()
                         yield position, answer
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import struct
 import sys
 import threading
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 _FRAME = struct.Struct("<Q")
 _REPORT_EVERY = 256  # samples between two progress reports
+_IDLE = 0.01  # seconds without a call, after which a worker has time to import something
 
 
 def send(pipe: int, message: object) -> None:
@@ -53,12 +55,12 @@ def _read(pipe: int, count: int) -> bytes:
 
 
 def yield_core() -> None:
-    """Tell the pool that the call of this worker only waits from now on."""
-    if _answer is not None:
-        _answer("yields", None)
+    """Let this worker begin its next call: the one of this thread only waits from now on."""
+    if (yields := getattr(_call, "yields", None)) is not None:
+        yields()
 
 
-_answer: Callable[[str, object], None] | None = None
+_call = threading.local()  # how the call of this thread yields
 
 
 def counted(
@@ -75,8 +77,8 @@ def counted(
     report(count, done() - size)
 
 
-def main(alive: int) -> None:
-    """Answer calls until stdin is closed."""
+def main(alive: int, ahead: str) -> None:
+    """Answer calls until stdin is closed; import the module ``ahead`` while no call comes."""
 
     def end_with_parent() -> None:
         os.read(alive, 1)
@@ -85,12 +87,12 @@ def main(alive: int) -> None:
     with suppress(RuntimeError):  # no thread can be started: it ends when it sends something
         threading.Thread(target=end_with_parent, daemon=True).start()
     calls, results = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints must not get among the messages
+    os.dup2(2, 1)  # what a library prints must not get among the messages
     sending = threading.Lock()
 
-    def answer_with(kind: str, content: object) -> None:
+    def answer_with(kind: str, content: object, number: int = -1) -> None:
         with sending:
-            send(results, (kind, content))
+            send(results, (kind, number, content))
 
     def waits(text: str) -> None:
         with suppress(OSError):  # the parent is gone
@@ -99,26 +101,51 @@ def main(alive: int) -> None:
     def report(*progress: object) -> None:
         answer_with("progress", progress)
 
-    global _answer
-    _answer = answer_with
-    WAITS.listen(waits)
-    while True:
-        try:
-            module, name, argument, reports = receive(calls)
-        except EOFError:
-            return
-        try:
-            function = getattr(import_module(module), name)
-            answer = ("done", function(argument, report) if reports else function(argument))
-        except DsprepError as error:
-            answer = ("error", error)
-        except MemoryError:
-            answer = ("error", DsprepError("a worker ran out of memory; try fewer --workers"))
-        except BaseException:
-            import traceback  # slow to load
+    def serve() -> None:
+        """Answer calls, until one yields: another thread answers the next ones."""
+        nonlocal ahead
+        yielded = False
 
-            answer = ("crash", "".join(traceback.format_exception(*sys.exc_info())))
-        try:
-            answer_with(*answer)
-        except BrokenPipeError:
-            return
+        def yields() -> None:
+            nonlocal yielded
+            with suppress(RuntimeError):  # no thread can be started: the next call waits
+                threading.Thread(target=serve).start()
+                yielded = True
+                answer_with("yields", None, number)
+
+        _call.yields = yields
+        while not yielded:
+            try:
+                number, module, name, argument, reports = receive(calls)
+            except EOFError:
+                return
+            try:
+                function = getattr(import_module(module), name)
+                answer = ("done", function(argument, report) if reports else function(argument))
+            except DsprepError as error:
+                answer = ("error", error)
+            except MemoryError:
+                answer = ("error", DsprepError("a worker ran out of memory; try fewer --workers"))
+            except BaseException:
+                import traceback  # slow to load
+
+                answer = ("crash", "".join(traceback.format_exception(*sys.exc_info())))
+            try:
+                answer_with(*answer, number)
+            except BrokenPipeError:
+                return
+            if ahead and not yielded and not select.select([calls], [], [], _IDLE)[0]:
+                module, ahead = ahead, ""
+                import_module(module)
+
+    WAITS.listen(waits)
+    serve()
+    # Another thread may be answering calls: once this one has ended, it could import nothing.
+    for thread in iter(_next_server, None):
+        thread.join()
+
+
+def _next_server() -> threading.Thread | None:
+    """Return another thread that answers calls; None if there is none."""
+    own = threading.current_thread()
+    return next((each for each in threading.enumerate() if not (each is own or each.daemon)), None)

@@ -285,6 +285,18 @@ def test_shards_are_cut_and_streamed(
     assert "image/encoded" in made[1].out
 
 
+def test_shards_take_few_requests(ceph: Bucket, shards: Path, proxy: Proxy, tmp_path: Path) -> None:
+    """Each shard is found, indexed and read; one task looks at the samples of all."""
+    for path in shards.glob("*.tar"):
+        ceph.put(f"others/{path.name}", path.read_bytes())
+    for name, looks in (("set", 0), ("others", 1)):
+        proxy.requests.clear()
+        dsprep.convert(f"{ceph.url}/{name}", str(tmp_path / f"{name}-rec"), to="recordio")
+        for path in shards.glob("*.tar"):
+            assert proxy.counted("HEAD", path.name) <= 3 + looks
+            assert proxy.counted("GET", path.name) <= 2 + looks
+
+
 def test_a_file_is_fetched_ahead(ceph: Bucket, proxy: Proxy) -> None:
     """Few requests from front to back, one for a jump; headers that lie apart are jumped to."""
     size = 40 << 20

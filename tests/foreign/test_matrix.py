@@ -7,6 +7,7 @@ refused with a reason.
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 import tarfile
 from collections.abc import Callable, Iterator
@@ -17,7 +18,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import Finished
-from tests.foreign.readers import FACTS, READERS, Found, decoded, pixels, webdataset_of_datasets
+from tests.foreign.readers import (
+    FACTS,
+    READERS,
+    Found,
+    decoded,
+    files_of,
+    pixels,
+    webdataset_of_datasets,
+)
 from tests.foreign.sets import DATA, SETS, TARGETS, Foreign, Truth, truth
 from tests.missing import Frameworks
 
@@ -41,7 +50,42 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frameworks]:
         yield Frameworks()
 
 
-@pytest.mark.parametrize(("name", "target"), [*product(SETS, TARGETS)])
+# Their numbers are the boxes of one field, which takes another form in each format.
+WITH_BOXES = ("detection", "hf-objects", "im2rec-detection")
+WITH_MASKS = ("deeplab",)  # in two features, which are one field
+PLAIN = [name for name in SETS if name not in (*WITH_BOXES, *WITH_MASKS)]
+
+
+@pytest.mark.parametrize("name", WITH_MASKS)
+def test_masks_become_masks(run_here: RunHere, tmp_path: Path, name: str) -> None:
+    done = run_here("convert", *SETS[name].args, tmp_path / "out", "--to", "webdataset", "-j", 1)
+    assert done.code == 0, done.err
+    found = []
+    for path in files_of(tmp_path / "out", ".tar"):
+        with tarfile.open(path) as tar:
+            masks = [tar.extractfile(each) for each in tar if each.name.endswith(".mask.png")]
+            found += [each.read() for each in masks if each]
+    assert len(found) == len(truth(name).samples)
+    assert all(decoded(each).mode == "L" for each in found)
+
+
+@pytest.mark.parametrize("name", WITH_BOXES)
+def test_boxes_become_objects(run_here: RunHere, tmp_path: Path, name: str) -> None:
+    done = run_here("convert", *SETS[name].args, tmp_path / "out", "--to", "webdataset", "-j", 1)
+    assert done.code == 0, done.err
+    boxes = []
+    for path in files_of(tmp_path / "out", ".tar"):
+        with tarfile.open(path) as tar:
+            texts = [tar.extractfile(each) for each in tar if each.name.endswith(".json")]
+            told = [json.loads(each.read()) for each in texts if each]
+        boxes += [(each, box["box"]) for each in told for box in each["objects"]]
+    assert boxes
+    for each, (x0, y0, x1, y1) in boxes:
+        assert 0 <= x0 < x1 <= each["width"] + 0.01
+        assert 0 <= y0 < y1 <= each["height"] + 0.01
+
+
+@pytest.mark.parametrize(("name", "target"), [*product(PLAIN, TARGETS)])
 def test_it_means_the_same(
     run_here: RunHere, libraries: Frameworks, tmp_path: Path, name: str, target: str
 ) -> None:

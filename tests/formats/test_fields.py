@@ -58,7 +58,10 @@ def data_sets(draw: st.DrawFn) -> tuple[Schema, list[Sample]]:
     """A schema with an image and perhaps a label, and samples of it."""
     names = draw(st.lists(any_name, min_size=2, max_size=6, unique=True))
     kinds = ["image", draw(st.sampled_from(LABEL_TYPES))]
-    kinds += [draw(st.sampled_from(sorted(TYPES))) for _ in names[2:]]
+    kinds += [
+        draw(st.sampled_from(sorted(kind for kind in TYPES if TYPES[kind].item.name in SCALARS)))
+        for _ in names[2:]
+    ]
     fields = tuple(
         Field(name, kind, missing=number > 1 and draw(st.booleans()))
         for number, (name, kind) in enumerate(zip(names, kinds, strict=True))

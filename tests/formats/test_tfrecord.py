@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import pytest
 from google_crc32c import value as crc32c
 
+from dsprep.annotations.mxnet import is_detection_label
 from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats.tfrecord import PRESETS, TFRecord
-from dsprep.formats.values import is_detection_label
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, key_of
 from dsprep.schema import Choice, Field, Reading, Schema, Settled, observe, settle
 from tests.formats.layouts import (

@@ -136,15 +136,9 @@ PAIRS = ("pairs", "--pair", "image=img/*.jpg", "--pair", "mask.png=mask/*.png")
     [
         (PAIRS, "mask"),
         (("parts", "--parts"), "text"),
-        (("list/images", "--list", "list/train.lst"), "label"),
         (("masks.tar",), "mask"),
-        (("boxes.rec",), "label"),
-        (("members.tar",), "label"),
-        (("lists.tfrecord",), "label"),
         (("detection.tfrecord",), "image/object/bbox/xmax"),
-        (("rows.parquet",), "label"),
         (("columns.parquet",), "mask"),
-        (("sagemaker.manifest",), "label"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -159,6 +153,38 @@ def test_refused_before_anything_is_written(
     assert f"give --keep-fields {field}" in done.err
     assert f"not depend on it, or --drop {field}" in done.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("list/images", "--list", "list/train.lst"),
+        ("boxes.rec",),
+        ("members.tar",),
+        ("lists.tfrecord",),
+        ("rows.parquet",),
+        ("sagemaker.manifest",),
+    ],
+    ids=lambda value: value[0],
+)
+def test_boxes_of_labels_move(
+    run_here: RunHere, sources: Path, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    source = [sources / each if "train" in each else each for each in args[1:]]
+    call = ("convert", sources / args[0], *source, "--to", "webdataset", "-j1")
+    found = []
+    for name, options in (("same", ()), ("half", ("--resize", "24"))):
+        done = run_here(*call, tmp_path / name, *options)
+        assert (done.code, done.err) == (0, "")
+        with tarfile.open(next((tmp_path / name).glob("*.tar"))) as tar:
+            texts = [tar.extractfile(each) for each in tar if each.name.endswith(".json")]
+            found.append([json.loads(each.read()) for each in texts if each])
+    same, half = found
+    assert len(same) == len(half) == 3
+    for one, other in zip(same, half, strict=True):
+        share = other["width"] / one["width"]
+        for box, moved in zip(one["objects"], other["objects"], strict=True):
+            assert moved["box"] == pytest.approx([side * share for side in box["box"]], abs=0.5)
 
 
 @pytest.mark.parametrize("name", ["mask", "mask.png"])
@@ -178,18 +204,13 @@ def test_both_ways_out(
     run_here: RunHere, sources: Path, tmp_path: Path, command: str, way: str
 ) -> None:
     to = ("--format" if command == "pack" else "--to", "webdataset")
-    source = (sources / "list/images", "--list", sources / "list/train.lst")
-    label = (way, "label")
     pairs = (sources / "pairs", *PAIRS[1:], tmp_path / "b", *to, "--resize", "24", way, "mask.png")
-    done = run_here(command, *source, tmp_path / "a", *to, "--resize", "24", *label, "-j1")
-    assert (done.code, done.err) == (0, "")
     done = run_here(command, *pairs, "-j1")
     assert (done.code, done.err) == (0, "")
-    for place, field in (("a", "label.json"), ("b", "mask.png")):
-        with tarfile.open(tmp_path / place / "train-000000.tar") as tar:
-            names = tar.getnames()
-        assert len(names) == (6 if way == "--keep-fields" else 3)
-        assert any(name.endswith(field) for name in names) is (way == "--keep-fields")
+    with tarfile.open(tmp_path / "b" / "train-000000.tar") as tar:
+        names = tar.getnames()
+    assert len(names) == (6 if way == "--keep-fields" else 3)
+    assert any(name.endswith("mask.png") for name in names) is (way == "--keep-fields")
 
 
 @pytest.mark.parametrize("labels", ["3", "0\t1\t1\t0\t0\t1\t1", "0.25\t0.75\t1.5"])
@@ -275,9 +296,7 @@ def test_an_image_that_exif_turns_is_rejected_with_its_mask(
     assert (done.code, done.err) == (0, "")
 
 
-def test_an_image_that_exif_turns_is_rejected_with_its_boxes(
-    run_here: RunHere, tmp_path: Path
-) -> None:
+def test_an_image_with_boxes_leaves_upright(run_here: RunHere, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     for number, orientation in enumerate((0, 8)):
         data = jpeg(number, orientation=orientation)
@@ -286,10 +305,11 @@ def test_an_image_that_exif_turns_is_rejected_with_its_boxes(
     (tmp_path / "train.lst").write_text("".join(rows), "utf-8")
     args = ("--list", tmp_path / "train.lst", "--encode", "jpeg", "-j1")
     done = run_here("pack", tmp_path / "images", tmp_path / "x.rec", *args)
-    assert done.code == 3
-    assert "1.jpg: its EXIF orientation turns the image, but not label" in done.out
-    done = run_here("verify", tmp_path / "x.rec", "--against", tmp_path / "images", *args[:2])
     assert (done.code, done.err) == (0, "")
+    lines = (tmp_path / "x.lst").read_text("utf-8").splitlines()
+    sizes = {tuple(map(float, line.split("\t")[3:5])) for line in lines}
+    assert len(sizes) == 2
+    assert sizes == {size[::-1] for size in sizes}
 
 
 def test_samples_that_are_appended(run_here: RunHere, sources: Path, tmp_path: Path) -> None:
@@ -322,9 +342,9 @@ def test_the_image_is_not_kept(sources: Path, tmp_path: Path) -> None:
 def test_why_no_image_can_be_packed_is_said(run_here: RunHere, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.jpg").write_bytes(jpeg(orientation=8))
-    (tmp_path / "a.lst").write_text("0\t2\t5\t1\t0.1\t0.2\t0.3\t0.4\t0.jpg\n")
-    pack = ("pack", tmp_path / "in", tmp_path / "out", "--format", "webdataset", "-j1")
-    done = run_here(*pack, "--list", tmp_path / "a.lst", "--encode", "png")
+    (tmp_path / "in" / "0.json").write_text('{"boxes": [[1, 2, 3, 4]]}')
+    pack = ("pack", tmp_path / "in", tmp_path / "out", "--format", "webdataset", "-j1", "--parts")
+    done = run_here(*pack, "--encode", "png")
     assert done.code == 4
     assert "no image can be packed of 1 that dsprep tried: its EXIF orientation turns" in done.err
-    assert "--keep-fields label" in done.err
+    assert "--keep-fields json" in done.err

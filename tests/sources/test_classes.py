@@ -101,7 +101,7 @@ def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
         (("a/holdout/x", "a/dev/x"), "dsprep pack {root}/a/dev, or {root}/a/holdout"),
         (("ant/train", "ant/test", "bee/train"), "or list it with --list"),
         (("images/cat", "images/dog"), "name {root}/images as the source"),
-        (("JPEGImages", "SegmentationClass"), "--pair 'mask.png=SegmentationClass/*.png'"),
+        (("JPEGImages", "masks"), "--pair 'mask.png=masks/*.png'"),
     ],
 )
 @pytest.mark.parametrize("parts", [False, True])

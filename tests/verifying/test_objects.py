@@ -116,8 +116,14 @@ def test_objects_of_folders_are_counted(images: Path, kind: str) -> None:
     [
         (lambda own: own[1].update(box=[5, 5, 5, 9]), "the box of object 2 is empty: 5 5 5 9"),
         (lambda own: own[0].update(box=[5, 5, 1, 9]), "the box of object 1 is inverted: 5 5 1 9"),
-        (lambda own: own[0].update({"class": 2}), "object 1 has the class 2, which is in no class"),
-        (lambda own: own[0].update({"class": -1}), "object 1 has the class -1, which is in no cla"),
+        (
+            lambda own: own[0].update({"class": 2}),
+            "its objects: the class 2 is none of the classes",
+        ),
+        (
+            lambda own: own[0].update({"class": -1}),
+            "its objects: the class -1 is none of the classes",
+        ),
     ],
     ids=["empty", "inverted", "class", "negative"],
 )

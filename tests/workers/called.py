@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -80,3 +81,15 @@ def waiting_for_the_next(place: tuple[str, int], report: Any) -> int:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return number
+
+
+def failing_while_it_waits(ends: str) -> None:
+    """Fail, or kill this process, while the next call has begun."""
+    assert ends != "does not begin"
+    if ends == "sleeps":
+        time.sleep(3600)
+    yield_core()
+    time.sleep(0.2)
+    if ends == "fails":
+        damaged(1)
+    os.kill(os.getpid(), signal.SIGKILL)

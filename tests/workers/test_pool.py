@@ -45,7 +45,7 @@ def test_what_a_worker_waits_for_is_told_here(monkeypatch: pytest.MonkeyPatch) -
     assert told[0] == "waiting for 1"
 
 
-def test_while_a_call_only_waits_another_worker_begins_the_next(tmp_path: Path) -> None:
+def test_while_a_call_only_waits_its_worker_begins_the_next(tmp_path: Path) -> None:
     beats: list[int] = []
     with Pool(2) as pool:
         places = [(str(tmp_path), number) for number in range(4)]
@@ -56,7 +56,18 @@ def test_while_a_call_only_waits_another_worker_begins_the_next(tmp_path: Path) 
             lambda: beats.append(len(pool._workers)),
         )
         assert dict(run) == {number: number for number in range(4)}
-    assert max(beats) <= 4
+    assert max(beats) <= 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "error", "text"),
+    [("fails", DamagedShard, "broken"), ("dies", RunStopped, "killed by signal 9")],
+)
+def test_a_call_that_only_waits_ends_the_run_with_its_error(
+    ends: str, error: type[Exception], text: str
+) -> None:
+    with Pool(1) as pool, pytest.raises(error, match=text):
+        pool.map(called.failing_while_it_waits, [ends, "sleeps", "does not begin"])
 
 
 def test_large_arguments_and_results_travel() -> None:

@@ -454,21 +454,39 @@ class S3Reading:
         self._ask(size, etag)
 
     def read(self, size: int = _READ_AT_ONCE) -> bytes:
-        def attempt(number: int) -> bytes:
+        def receive() -> tuple[bytes, int]:
+            data: bytes = self._body.read(min(size, self._stop - self._at, _READ_AT_ONCE))
+            return data, len(data)
+
+        return self._resuming(receive) if self._at < self._stop else b""
+
+    def read_into(self, buffer: memoryview) -> int:
+        """Fill a buffer as far as bytes are left; return how many have come."""
+
+        def receive() -> tuple[int, int]:
+            got: int = self._body.readinto(buffer[: self._stop - self._at])
+            return got, got
+
+        return self._resuming(receive) if self._at < self._stop else 0
+
+    def _resuming(self, receive: Callable[[], tuple[T, int]]) -> T:
+        """Receive something and its size; go on behind it if the connection breaks."""
+
+        def attempt(number: int) -> T:
             left = self._stop - self._at
             if number > 1:
                 self._ask(left, self.stored.etag)
             try:
-                data: bytes = self._body.read(min(size, left, _READ_AT_ONCE))
-                if not data:
+                data, size = receive()
+                if not size:
                     raise EOFError(f"{left:,} bytes are missing")
             except Exception as error:
                 self._body.close()
                 raise self._store.failed("GetObject", self._key, number).explain(error) from None
-            self._at += len(data)
+            self._at += size
             return data
 
-        return self._store.retried(attempt) if self._at < self._stop else b""
+        return self._store.retried(attempt)
 
     def read_all(self, limit: int | None = None) -> bytes:
         """Return all bytes that have not been read yet; refuse more than the limit."""

@@ -26,6 +26,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
+from xml.etree.ElementTree import XML, Element
 
 from dsprep.storage.s3.config import S3Config, require_endpoint
 from dsprep.storage.store import Progress
@@ -100,6 +101,11 @@ class Connection:
                 require_endpoint(name, os.environ[name])
         self._bucket, self._config = bucket, config
         self._session = botocore.session.Session(profile=config.profile)
+        # It would look twice into the directory of each of 400 services: a tenth of a short run.
+        loader = self._session.get_component("data_loader")
+        places = filter(os.path.isdir, loader.search_paths)
+        services = [name for place in places for name in os.listdir(place)]
+        loader.list_available_services = lambda _: services
         parsers = self._session.get_component("response_parser_factory")
         # botocore's own parser of times takes as long as the rest of a listing's entry.
         parsers.set_parser_defaults(timestamp_parser=seconds)
@@ -166,6 +172,8 @@ class Connection:
                 found.close()
             if operation in _LATE and status == 200 and b"<Error>" in body[:200]:
                 status = 500
+        if operation == "ListObjectsV2" and isinstance(body, bytes) and status == 200:
+            return _decoded(_parse_listing(body))
         # The parser spells names as S3's documentation does; a dict is quicker than HTTPMessage.
         fields = {name.lower(): text for name, text in found.response.getheaders()}
         fields |= {name.title(): text for name, text in fields.items() if name[:2] != "x-"}
@@ -309,6 +317,9 @@ class _Response:
     def read(self, size: int | None = None) -> bytes:
         return self.response.read(size)
 
+    def readinto(self, buffer: memoryview) -> int:
+        return self.response.readinto(buffer)
+
     def close(self) -> None:
         is_read = self.response.isclosed() or self.response.length == 0
         self.response.close()
@@ -317,6 +328,29 @@ class _Response:
             self._free(connection)
         elif connection is not None:
             connection.close()
+
+
+def _parse_listing(body: bytes) -> dict[str, Any]:
+    """Return a listing as botocore's parser does, which takes five times as long."""
+    answer: dict[str, Any] = {"Contents": [], "CommonPrefixes": []}
+    try:
+        root = XML(body)
+    except SyntaxError as error:
+        raise ValueError(f"it is not XML ({error})") from None
+    if _tag(root) != "ListBucketResult":
+        raise ValueError(f"{_tag(root)} is not a listing")
+    for entry in root:
+        name = _tag(entry)
+        if name in ("Contents", "CommonPrefixes"):
+            answer[name].append({_tag(field): field.text or "" for field in entry})
+        else:
+            answer[name] = entry.text or ""
+    answer["IsTruncated"] = answer.get("IsTruncated") == "true"
+    return answer
+
+
+def _tag(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
 
 
 def _decoded(answer: dict[str, Any]) -> dict[str, Any]:

@@ -8,29 +8,19 @@ not matter which process or computer began the upload.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 from dsprep.errors import DsprepError, SourceError, StoreError, source_errors
 from dsprep.storage.local import SCRATCH, open_regular
-from dsprep.storage.pool import Pace
+from dsprep.storage.pool import Pace, own_buffer
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.store import CRC32C, Part, Stored, Upload, combine_all, crc32c, md5, metadata_of
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, fits, plan_copy, plan_parts
 
 _AT_ONCE = 1 << 20  # bytes read and hashed: they are still in the processor's cache when hashed
 _PROBE = f"{SCRATCH}/rights"
-_ours = threading.local()
-
-
-def _buffer(size: int) -> memoryview:
-    """Return this thread's buffer, used again and again: fresh memory costs page faults."""
-    kept: bytearray | None = getattr(_ours, "buffer", None)
-    if kept is None or len(kept) < size:
-        kept = _ours.buffer = bytearray(size)
-    return memoryview(kept)[:size]
 
 
 def upload(
@@ -101,7 +91,7 @@ class _Upload:
 
     def in_one(self) -> Transferred:
         """Send the file in one request, whose answer is the proof."""
-        data = _buffer(self.size)
+        data = own_buffer(self.size)
         value = self.read_into(data, 0)
         self.check(value)
         metadata = metadata_of(self.mtime_ns, value)
@@ -166,7 +156,7 @@ class _Upload:
     def same(self, part: Part) -> int | None:
         """Return the crc32c of a part if the server has the bytes that the file has there."""
         place = self.plan[part.number - 1]
-        data = _buffer(place.size)
+        data = own_buffer(place.size)
         value = self.read_into(data, place.start)
         if part.crc32c is not None:
             return value if part.crc32c == value else None
@@ -192,7 +182,7 @@ class _Upload:
 
     def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
         self.pace.check()
-        data = _buffer(part.size)
+        data = own_buffer(part.size)
         value = self.read_into(data, part.start)
         stored = self.store.send_part(upload, part.number, data, value, self.moved)
         self.events("part", name=self.name, number=part.number)

@@ -1,0 +1,102 @@
+"""Objects as Hugging Face's data sets have them: ``{"bbox": …, "category": …}``, a list of each.
+
+A box is x, y, width and height in pixels. Rows of Parquet hold a struct of lists, or a list of
+structs; the names beyond bbox and category are those of COCO.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dsprep.annotations.geometry import area_of_object
+from dsprep.annotations.objects import (
+    FLAGS,
+    Object,
+    Objects,
+    box_of_sides,
+    extent_of_pixels,
+    keypoints,
+    numbers,
+    polygon,
+    rle,
+)
+
+BOX = "bbox"
+CATEGORIES = ("category", "categories", "category_id", "label", "labels")
+_FLAGS = {"iscrowd": "crowd", **{flag: flag for flag in FLAGS if flag != "crowd"}}
+APART = frozenset(name for name, flag in _FLAGS.items() if flag != "truncated")
+_KNOWN = {BOX, *CATEGORIES, *_FLAGS, "id", "area", "segmentation", "rle", "keypoints", "more"}
+
+
+def category_in(names: Any) -> str | None:
+    """Return which name holds the class of an object, given those of all parts; None if none."""
+    return next((each for each in CATEGORIES if each in names), None) if BOX in names else None
+
+
+def has_form(value: Any) -> bool:
+    """Return whether a value is objects of this form."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(isinstance(each, dict) and category_in(each) for each in value)
+    return isinstance(value, dict) and category_in(value) is not None
+
+
+def parse(value: Any) -> Objects:
+    """Return the objects of a struct of lists, or of a list of structs.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if isinstance(value, dict):
+        lists = {name: each for name, each in value.items() if each is not None}
+        if {*map(len, lists.values())} - {len(lists[BOX])}:
+            raise ValueError("has lists of different lengths")
+        parts = (dict(zip(lists, each, strict=True)) for each in zip(*lists.values(), strict=True))
+        value = list(parts)
+    return Objects(tuple(map(_object, value)))
+
+
+def _object(values: dict[str, Any]) -> Object:
+    number, id, area = values[category_in(values) or BOX], values.get("id"), values.get("area")
+    if type(number) is not int or not isinstance(id, int | None):
+        raise ValueError("has no class number, or an id that is none")
+    segmentation = values.get("segmentation") or ()
+    runs = segmentation if isinstance(segmentation, dict) else values.get("rle")
+    known = json.loads(values.get("more") or "{}")
+    others = {name: each for name, each in values.items() if name not in _KNOWN}
+    return Object(
+        box_of_sides(values[BOX]),
+        number,
+        frozenset(flag for name, flag in _FLAGS.items() if values.get(name)),
+        tuple(map(polygon, segmentation if runs is not segmentation else ())),
+        rle(runs) if runs else None,
+        keypoints(values.get("keypoints") or ()),
+        id,
+        None if area is None else numbers([area])[0],
+        {**known, **others},
+    )
+
+
+def write(objects: Objects) -> dict[str, list[Any]]:
+    """Return objects as a struct of lists; an area that is not known is that of the shape."""
+    extent_of_pixels(objects)
+    items = objects.items
+    more = (json.dumps(each.more, ensure_ascii=False) if each.more else None for each in items)
+    boxes = (each.box for each in items)
+    found: dict[str, list[Any]] = {
+        "id": [each.id for each in items],
+        "area": [area_of_object(each) for each in items],
+        BOX: [[x0, y0, x1 - x0, y1 - y0] for x0, y0, x1, y1 in boxes],
+        CATEGORIES[0]: [each.number for each in items],
+    }
+    found |= {name: [flag in each.flags for each in items] for name, flag in _FLAGS.items()}
+    return found | {
+        "segmentation": [list(map(list, each.polygons)) for each in items],
+        "rle": [
+            each.rle
+            and {"size": [each.rle.height, each.rle.width], "counts": list(each.rle.counts)}
+            for each in items
+        ],
+        "keypoints": [list(each.keypoints) for each in items],
+        "more": list(more),
+    }

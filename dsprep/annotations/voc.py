@@ -1,0 +1,140 @@
+"""Pascal VOC's annotations: an XML file for each image.
+
+Its boxes count pixels from 1, and the last pixel is inside: ``xmin`` 1 and ``xmax`` 1 are the first
+pixel. Some tools count from 0, and write edges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.parsers import expat
+
+from dsprep.annotations.objects import Extent, Object, Objects
+
+_DEEPEST = 32  # elements in one another
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_FLAGS = ("difficult", "truncated")
+
+
+class Named(NamedTuple):
+    """An object as the XML has it."""
+
+    name: str  # that of its class
+    sides: tuple[float, ...]  # xmin, ymin, xmax and ymax
+    flags: frozenset[str]
+    more: Mapping[str, str]  # its other elements that hold a text
+
+
+class Voc(NamedTuple):
+    """What an XML file tells of an image."""
+
+    extent: Extent | None
+    named: Sequence[Named]
+    unread: Mapping[str, int]  # elements of objects that hold others, such as `part`, by name
+
+
+def parse(data: bytes) -> Voc:
+    """Read the XML of an image.
+
+    Raises:
+        ValueError: If it is damaged, is no annotation, or declares entities.
+    """
+    path: list[str] = []
+    size: dict[str, str] = {}
+    named: list[Named] = []
+    unread: Counter[str] = Counter()
+    texts: dict[str, str] = {}  # of the object that is read, and of its box
+    text, is_nested = "", False  # the text so far; whether the element of an object has others
+
+    def start(tag: str, _: Any) -> None:
+        nonlocal text, is_nested
+        path.append(tag)
+        text = ""
+        if len(path) > _DEEPEST or path[0] != "annotation":
+            raise ValueError(f"is no annotation of VOC's: <{path[0]:.40}>")
+        is_nested = len(path) > 3
+
+    def end(tag: str) -> None:
+        nonlocal text
+        match path[1:]:
+            case ["object"]:
+                named.append(_named(texts))
+                texts.clear()
+            case ["object", "bndbox", _]:
+                texts[tag] = text.strip()
+            case ["object", other] if is_nested:
+                unread[other] += other != "bndbox"
+            case ["object", _]:
+                texts[tag] = text.strip()
+            case ["size", _]:
+                size[tag] = text.strip()
+        path.pop()
+        text = ""
+
+    def characters(more: str) -> None:
+        nonlocal text
+        text += more
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("declares entities, which are not read")
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = characters
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise ValueError(f"is no XML: {error}") from None
+    width, height = (_number(size.get(side) or "0", side) for side in ("width", "height"))
+    return Voc((width, height) if width and height else None, named, unread)
+
+
+def counts_from_0(voc: Voc) -> bool:
+    """Return whether a coordinate shows that they do not count from 1."""
+    return any(side < 1 for each in voc.named for side in each.sides[:2])
+
+
+def objects_of(voc: Voc, numbers: Mapping[str, int], origin: int) -> Objects:
+    """Return the objects of an image, given the numbers of classes by their names."""
+    return Objects(tuple(_object(each, numbers, origin) for each in voc.named), voc.extent)
+
+
+def _object(each: Named, numbers: Mapping[str, int], origin: int) -> Object:
+    x0, y0, x1, y1 = each.sides
+    box = x0 - origin, y0 - origin, x1, y1
+    if each.name not in numbers:
+        raise ValueError(f"the class {each.name!r:.60} is not among the {len(numbers)} classes")
+    return Object(box, numbers[each.name], each.flags, more=each.more)
+
+
+def _named(texts: Mapping[str, str]) -> Named:
+    name = texts.get("name")
+    if not name:
+        raise ValueError("an object has no name")
+    if missing := [side for side in _SIDES if side not in texts]:
+        raise ValueError(f"an object {name!r:.60} has no {missing[0]}")
+    sides = tuple(_number(texts[side], side) for side in _SIDES)
+    if sides[0] > sides[2] or sides[1] > sides[3]:
+        raise ValueError(f"the box of {name!r:.60} ends before it begins: {sides}")
+    known = {"name", "bndbox", *_SIDES, *_FLAGS}
+    return Named(
+        name,
+        sides,
+        frozenset(flag for flag in _FLAGS if texts.get(flag, "0") not in ("0", "")),
+        {tag: value for tag, value in texts.items() if tag not in known and value},
+    )
+
+
+def _number(text: str, tag: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not abs(value) < 2**31:
+        raise ValueError(f"{tag} is {text!r:.40}, not a number of pixels")
+    return value

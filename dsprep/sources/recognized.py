@@ -1,0 +1,327 @@
+"""Which annotations a source has: those that a user names, or that lie in a folder or around it.
+
+A folder of images with annotations must not become classes of its directories without a word. What
+the listing of its images shows anyway decides, and at most two directories above are listed.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.annotated import Scan
+from dsprep.sources.names import SPLITS
+from dsprep.storage.files import entries, exists, is_dir, open_file
+from dsprep.storage.location import is_s3
+
+if TYPE_CHECKING:
+    from dsprep.sources.files import Files
+    from dsprep.sources.reading import Source
+    from dsprep.sources.scan import RunAll
+
+_WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
+_CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
+_ROBOFLOW = "_annotations.coco.json"
+_COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances(?:_[^/]*)?)\.json$", re.IGNORECASE)
+_XML = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
+_LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
+_PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
+_ROW = re.compile(rb"\s*\d+(?:\.0*)?(?:[ \t]+-?\d[\d.eE+-]*){4,}[ \t]*(?:\r?\n|$)")
+_SIDE = re.compile(rf"(?:{'|'.join(SPLITS)})\d*", re.IGNORECASE)
+_IMAGES = frozenset({"images", "jpegimages", "segmentationclass", "segmentationobject"})
+_LOOKED_AT = 1000  # names in a directory
+_HEAD = 4096  # bytes of a file that show what it is
+
+
+def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
+    """Scan the annotations that a user names."""
+    for path in source.annotations:
+        if not exists(path):
+            raise SourceError(f"{path}: does not exist")
+    kinds = {source.annotation_format or _kind_of(path) for path in source.annotations}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(_WORDS[kind] for kind in kinds))
+        raise OptionError(f"--annotations: are of {names}: give those of one of them")
+    (kind,) = kinds
+    _require_voc(source, kind)
+    if kind == "coco":
+        named = [found for path in source.annotations for found in _json_files(path)]
+        return _scan_coco(source, files, named)
+    first, *others = source.annotations
+    if others:
+        raise OptionError(f"--annotations {others[0]}: give one path for {_WORDS[kind]}")
+    if kind == "csv":
+        from dsprep.sources.boxes import scan_boxes
+
+        return scan_boxes(source, first)
+    if kind == "voc":
+        from dsprep.sources.voc import scan_voc
+
+        return scan_voc(source, files, first if is_dir(first) else os.path.dirname(first), run_all)
+    from dsprep.sources.yolo import scan_yolo
+
+    if is_dir(first):
+        inside = (os.path.join(first, name) for name in _CONFIGS)
+        config = next(filter(exists, inside), None)
+        return scan_yolo(source, files, config, first, run_all)
+    return scan_yolo(source, files, first, _labels_root(source.root, first), run_all)
+
+
+def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | None:
+    """Scan the annotations that a folder has; None if it has none.
+
+    Raises:
+        SourceError: If there are annotations, but it is not plain which images they are for.
+    """
+    root = source.root
+    others = _others(files)
+    signs = _signs(root, files, others)
+    if files.archive is not None:
+        if signs:
+            kind, path = next(iter(signs.items()))
+            raise SourceError(
+                f"{root}: has annotations of {_WORDS[kind]}, such as {path}, which are not read in "
+                "an archive: unpack it; or give --from images to pack the images alone"
+            )
+        return None
+    if len(signs) > 1:
+        said = " and of ".join(f"{_WORDS[kind]} ({path})" for kind, path in sorted(signs.items()))
+        raise SourceError(
+            f"{root}: has annotations of {said}: name those to take with --annotations PATH, or "
+            "give --from images to pack the images alone"
+        )
+    if signs:
+        (kind,) = signs
+        try:
+            return _scan(source, files, kind, others, run_all)
+        except SourceError as error:
+            raise SourceError(f"{error}\nTo pack the images alone, give --from images") from None
+    if source.masks is None:
+        _require_alone(root, files)
+    return None
+
+
+def _scan(
+    source: Source, files: Files, kind: str, others: Collection[str], run_all: RunAll
+) -> Scan:
+    """Scan the annotations of a kind that a folder has."""
+    _require_voc(source, kind)
+    root = source.root
+    if kind == "coco":
+        named = [os.path.join(root, path) for path in others if _COCO.search(path)]
+        return _scan_coco(source, files, sorted(named))
+    if kind == "voc":
+        from dsprep.sources.voc import scan_voc
+
+        return scan_voc(source, files, root, run_all)
+    from dsprep.sources.yolo import scan_yolo
+
+    own = [os.path.join(root, name) for name in _CONFIGS if name in others]
+    above = os.path.dirname(_full(root))
+    own += [path for name in _CONFIGS if exists(path := os.path.join(above, name))]
+    return scan_yolo(source, files, own[0] if own else None, root, run_all)
+
+
+def _require_voc(source: Source, kind: str) -> None:
+    if source.voc_origin is not None and kind != "voc":
+        raise OptionError(
+            f"--voc-origin {source.voc_origin} has no effect: annotations are {_WORDS[kind]}'s"
+        )
+
+
+def _others(files: Files) -> frozenset[str]:
+    """Return the files of a listing that are not images."""
+    named = {found.path for found in files.findings if found.kind == "not-an-image"}
+    return frozenset(named.union([] if files.others is None else files.others["path"].to_list()))
+
+
+def _signs(root: str, files: Files, others: Collection[str]) -> Mapping[str, str]:
+    """Return the kinds of annotations that a listing shows, each with a file that shows it."""
+    found: dict[str, str] = {}
+    beside: dict[str, str] = {}  # files that may be annotations of an image of the same name
+    for path in sorted(others):
+        if path.endswith((".json", ".JSON")) and _COCO.search(path):
+            found.setdefault("coco", path)
+        elif path in _CONFIGS or _LABEL.search(path):
+            found.setdefault("yolo", path)
+        elif path.endswith((".xml", ".txt")):
+            if _XML.search(path):
+                found.setdefault("voc", path)
+            beside[path] = path[-3:]
+    for kind, extension in (("voc", "xml"), ("yolo", "txt")):
+        if kind in found or files.archive is not None:
+            continue
+        own = [path for path, other in beside.items() if other == extension][:_LOOKED_AT]
+        endings = [*IMAGE_EXTENSIONS, *map(str.upper, IMAGE_EXTENSIONS)]
+        images = {f"{path[:-4]}.{ending}": path for path in own for ending in endings}
+        named = files.table["path"]
+        first = min(named.filter(named.is_in(list(images))).to_list(), default="") if own else ""
+        if first and _looks_like(kind, os.path.join(root, images[first])):
+            found[kind] = images[first]
+    return found
+
+
+def _looks_like(kind: str, path: str) -> bool:
+    """Return whether a file beside an image is an annotation, judged by its beginning."""
+    with open_file(path) as file:
+        head = file.pread(_HEAD, 0)
+    return b"<annotation" in head if kind == "voc" else _ROW.match(head) is not None
+
+
+# Annotations around a folder
+
+
+def _require_alone(root: str, files: Files) -> None:
+    """Refuse a folder of images that annotations above it may be for."""
+    paths = files.table["path"]
+    masks = paths.filter(paths.str.contains("Segmentation", literal=True))  # fast: few have it
+    masks = masks.filter(masks.str.contains(r"(?:^|/)Segmentation(?:Class|Object)/"))
+    if not masks.is_empty():
+        raise SourceError(
+            f"{root}: has masks, such as {masks[0]}, which are no images of a class: give --masks "
+            f"{os.path.join(root, posixpath.dirname(masks[0]))} and the directory of the images as "
+            "SOURCE, or --from images to pack all as images"
+        )
+    full = _full(root)
+    name = posixpath.basename(full).lower()
+    is_flat = not paths.str.contains("/", literal=True).any()
+    above = posixpath.dirname(full)
+    found = ""
+    if name in _IMAGES or is_flat:
+        found = _around(above, name)
+    if not found and (is_flat or _SIDE.fullmatch(name)):
+        name = posixpath.basename(above).lower()
+        found = _around(posixpath.dirname(above), name) if name in _IMAGES else ""
+    if found:
+        raise SourceError(
+            f"{root}: {found} may be its annotations: give --annotations {found} to take them, or "
+            "--from images to pack the images alone"
+        )
+
+
+def _around(directory: str, name: str) -> str:
+    """Return the annotations in a directory that are for its directory of a name; empty if none."""
+    directory = directory.replace("s3:/", "s3://", 1) if directory.startswith("s3:/") else directory
+    try:
+        found = {entry.name: entry for entry in islice(entries(directory), _LOOKED_AT)}
+        for entry in found.values():
+            lower = entry.name.lower()
+            if lower == "annotations" and entry.is_dir():
+                inside = list(islice(entries(entry.path), _LOOKED_AT))
+                jsons = sorted(each.path for each in inside if _COCO.search(each.name))
+                own = (path for path in jsons if _side_of(path).lower() == name)
+                if jsons:
+                    return next(own, jsons[0])
+                if any(each.name.endswith(".xml") for each in inside):
+                    return entry.path
+            is_labels = lower == "labels" and name == "images" and entry.is_dir()
+            if is_labels and _has_texts(entry.path):
+                return next((found[name].path for name in _CONFIGS if name in found), entry.path)
+    except (OSError, SourceError):
+        pass  # what cannot be listed is nobody's annotations
+    return ""
+
+
+def _has_texts(directory: str, depth: int = 1) -> bool:
+    """Return whether texts lie in a directory or right below, judged by the first names there."""
+    return any(
+        entry.name.endswith(".txt")
+        or (depth > 0 and entry.is_dir() and _has_texts(entry.path, depth - 1))
+        for entry in islice(entries(directory), _LOOKED_AT)
+    )
+
+
+# Files of each kind
+
+
+def _kind_of(path: str) -> str:
+    """Return the kind of annotations at a path."""
+    extension = os.path.splitext(path)[1].lower()
+    kind = _EXTENSIONS.get(extension)
+    if kind is None and is_dir(path):
+        names = sorted(_names_below(path))
+        kinds = {kind for kind, is_own in _TELLS.items() if any(is_own(name) for name in names)}
+        kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None:
+        raise OptionError(
+            f"--annotations {path}: what it is is not plain: give --annotation-format "
+            f"{' or '.join(_WORDS)}"
+        )
+    return kind
+
+
+_EXTENSIONS = {".json": "coco", ".csv": "csv", ".tsv": "csv", ".xml": "voc"}
+_EXTENSIONS |= dict.fromkeys((".yaml", ".yml"), "yolo")
+_TELLS: Mapping[str, Callable[[str], bool]] = {
+    "coco": lambda name: name.lower().endswith(".json"),
+    "voc": lambda name: name.lower().endswith(".xml"),
+    "yolo": lambda name: name.endswith(".txt") or name in _CONFIGS,
+}
+
+
+def _names_below(directory: str, depth: int = 2) -> Iterator[str]:
+    """Return names in a directory and, if there are no files, in those below."""
+    found = list(islice(entries(directory), _LOOKED_AT))
+    files = [entry.name for entry in found if entry.is_file()]
+    yield from files
+    if depth and not files:
+        for entry in found[:8]:
+            yield from _names_below(entry.path, depth - 1)
+
+
+def _json_files(path: str) -> Iterable[str]:
+    if not is_dir(path):
+        return [path]
+    inside = [entry.path for entry in entries(path) if entry.name.lower().endswith(".json")]
+    return sorted(each for each in inside if _COCO.search(each)) or sorted(inside)
+
+
+def _scan_coco(source: Source, files: Files, named: Sequence[str]) -> Scan:
+    """Scan files of COCO's, whose images may lie beside them, or in directories of their names."""
+    from dsprep.sources.coco import CocoFile, scan_coco
+
+    paths = files.table["path"].to_list()
+    by_name: dict[str, list[str]] = {}
+    for directory in {path.rpartition("/")[0] for path in paths}:
+        by_name.setdefault(directory.rpartition("/")[2], []).append(directory)
+    top = _full(source.root)
+    found = []
+    for path in named:
+        side = _side_of(path)
+        beside = _full(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
+        own = by_name.get(side, []) if not path.endswith(_ROBOFLOW) else [beside]
+        found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side))
+    are_sides = len(found) > 1 and all(_SIDE.fullmatch(file.side) for file in found)
+    apart = are_sides and len({file.side for file in found}) == len(found)
+    if not apart:
+        found = [file._replace(side="") for file in found]
+    read = [_full(path).removeprefix(f"{top}/") for path in named]
+    scan = scan_coco(found, frozenset(paths), source.class_names())
+    return scan._replace(read=read)
+
+
+def _side_of(path: str) -> str:
+    """Return what a file of COCO's is for, by its name or, for Roboflow's, its directory's."""
+    directory, name = os.path.split(path)
+    if name == _ROBOFLOW:
+        return os.path.basename(directory)
+    return _PREFIX.sub("", os.path.splitext(name)[0])
+
+
+def _labels_root(root: str, config: str) -> str:
+    """Return the directory that the texts of images are in, or below."""
+    beside = os.path.dirname(config) or "."
+    if f"{_full(root)}/".startswith(f"{_full(beside)}/"):
+        return beside
+    before, mark, _ = f"{root.rstrip('/')}/".rpartition("/images/")
+    return before if mark else root
+
+
+def _full(path: str) -> str:
+    return posixpath.normpath(path if is_s3(path) else os.path.abspath(path))

@@ -1,0 +1,204 @@
+"""Sets of COCO: where images lie, ids, sides, and files that are damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.sources import coco as module
+from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, write
+
+CAT, DOG = ("cat", 10, 5, 30, 15), ("dog", 10, 5, 30, 15)
+
+
+def test_its_own_layout(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "train2017/1.jpg": None,
+            "train2017/2.jpg": None,
+            "val2017/1.jpg": None,
+            "val2017/3.jpg": None,
+            "annotations/instances_train2017.json": coco(["1.jpg", "2.jpg"], [box(1, 1)]),
+            "annotations/instances_val2017.json": coco(["1.jpg"], [box(1, 1, 7)]),
+        },
+    )
+    catalog, findings = read(root)
+    found = {"train2017/1.jpg": [CAT], "train2017/2.jpg": [], "val2017/1.jpg": [DOG]}
+    assert boxes(catalog) == found
+    assert sides(catalog) == {path: path.partition("/")[0] for path in found}
+    assert kinds(findings) == {"val2017/3.jpg": "unlisted"}
+    field = catalog.settled.schema.by_name["objects"]
+    assert (field.names, field.ids) == (("cat", "dog"), (3, 7))
+
+
+def test_roboflow(tmp_path: Path) -> None:
+    files: dict[str, Any] = {}
+    for side in ("train", "valid"):
+        files[f"{side}/a.jpg"] = None
+        files[f"{side}/_annotations.coco.json"] = coco(["a.jpg"], [box(1, 1)])
+    catalog, findings = read(write(tmp_path, files))
+    assert boxes(catalog) == {"train/a.jpg": [CAT], "valid/a.jpg": [CAT]}
+    assert catalog.sides == ("train", "valid")
+    assert kinds(findings) == {}
+
+
+def test_named_with_several_files(tmp_path: Path) -> None:
+    files = {"img/1.jpg": None, "img/2.jpg": None, "img/3.jpg": None}
+    files |= {"train.json": coco(["1.jpg"], [box(1, 1)]), "val.json": coco(["2.jpg"])}
+    root = write(tmp_path, files)
+    named = [str(root / name) for name in ("train.json", "val.json")]
+    catalog, findings = read(root / "img", annotations=named)
+    assert sides(catalog) == {"1.jpg": "train", "2.jpg": "val"}
+    assert kinds(findings) == {"3.jpg": "unlisted"}
+    catalog, _ = read(root / "img", annotations=named[:1], unlisted="keep")
+    assert boxes(catalog) == {"1.jpg": [CAT], "2.jpg": [], "3.jpg": []}
+    with pytest.raises(OptionError, match="--unlisted keep"):
+        read(root / "img", annotations=named, unlisted="keep")
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("x/1.jpg", "x/1.jpg"),
+        ("./x/1.jpg", "x/1.jpg"),
+        ("x\\1.jpg", "x/1.jpg"),
+        ("/home/me/x/1.jpg", "x/1.jpg"),
+        ("y/1.jpg", "deep/y/1.jpg"),
+        ("2.jpg", "x/2.jpg"),
+        ("2", "x/2.jpg"),
+        ("http://images.org/x/1.jpg", "x/1.jpg"),
+        ("https://host/bucket/a%20b.jpg?key=1", "x/a b.jpg"),
+        ("0a1b2c3d-2.jpg", "x/2.jpg"),
+        ("/data/local-files/?d=set/x/1.jpg", "x/1.jpg"),
+        ("1.jpg", None),
+        ("elsewhere/1.jpg", None),
+    ],
+)
+def test_joining(tmp_path: Path, name: str, path: str | None) -> None:
+    names = ("x/1.jpg", "deep/y/1.jpg", "x/2.jpg", "x/a b.jpg")
+    root = write(tmp_path / "set", dict.fromkeys(names))
+    file = write(tmp_path, {"a.json": coco([name], [box(1, 1)])}) / "a.json"
+    if path is None:
+        with pytest.raises(SourceError, match="1 name may mean several images"):
+            read(root, annotations=[str(file)])
+    else:
+        assert boxes(read(root, annotations=[str(file)])[0]) == {path: [CAT]}
+
+
+def test_an_image_that_is_not_there(tmp_path: Path) -> None:
+    files = {"a.jpg": None, "instances_x.json": coco(["a.jpg", "b.jpg"], [box(1, 1), box(2, 2)])}
+    catalog, findings = read(write(tmp_path, files))
+    assert boxes(catalog) == {"a.jpg": [CAT]}
+    assert kinds(findings) == {"b.jpg": "missing"}
+
+
+def test_a_path_wins_over_a_name(tmp_path: Path) -> None:
+    files = {"train/1.jpg": None, "instances.json": coco(["train/1.jpg", "val/1.jpg"], [box(1, 1)])}
+    root = write(tmp_path, files)
+    catalog, findings = read(root, annotations=[str(root / "instances.json")])
+    assert boxes(catalog) == {"train/1.jpg": [CAT]}
+    assert kinds(findings) == {"val/1.jpg": "missing"}
+
+
+def test_ids_of_any_kind(tmp_path: Path) -> None:
+    images = [{"id": "x", "file_name": "a.jpg"}, {"id": 5, "file_name": "b.jpg"}]
+    categories = [{"id": "c", "name": "cat"}, {"id": 2, "name": "dog"}]
+    annotations = [
+        box(1, 5, 2),
+        box(2, 5) | {"image_id": "x", "category_id": "c", "attributes": {"image_id": 5}},
+    ]
+    text = json.dumps({"annotations": annotations, "categories": categories, "images": images})
+    root = write(tmp_path, {"a.jpg": None, "b.jpg": None, "instances_a.json": text})
+    catalog, _ = read(root)
+    assert boxes(catalog) == {"a.jpg": [CAT], "b.jpg": [DOG]}
+    assert catalog.settled.schema.by_name["objects"].ids == ()
+
+
+def test_places_are_right_wherever_blocks_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rle = {"counts": "Pi0", "size": [20, 40]}
+    more: list[dict[str, Any]] = [
+        {"bbox": [at, 1, 2, 3.5], "note": 'a "}\\" {', "text": "ä€"} for at in range(20)
+    ]
+    more[3] |= {"segmentation": rle, "iscrowd": 1}
+    more[4] |= {"nested": {"deep": [{"id": 1}]}}
+    more[5] |= {"bbox": [5.0, 1e0, 2, 3.5]}
+    parts = [box(at + 1, at % 3 + 1, **each) for at, each in enumerate(more)]
+    texts = [
+        coco(["a.jpg", "b.jpg", "ä.jpg"], parts),
+        json.dumps(json.loads(coco(["a.jpg", "b.jpg", "ä.jpg"], parts)), indent=2),
+        json.dumps(json.loads(coco(["a.jpg", "b.jpg", "ä.jpg"], parts)), ensure_ascii=False),
+    ]
+    root = write(tmp_path / "i", {"a.jpg": None, "b.jpg": None, "ä.jpg": None})
+    for number, text in enumerate(texts):
+        file = write(tmp_path, {f"{number}.json": text}) / f"{number}.json"
+        for block in (7, 64, 1000, 1 << 24):
+            monkeypatch.setattr(module, "_BLOCK", block)
+            monkeypatch.setattr(module, "_NEAR", block)
+            found = objects(read(root, annotations=[str(file)])[0])
+            for place, path in enumerate(("a.jpg", "b.jpg", "ä.jpg")):
+                items = found[path].items
+                assert [each.id for each in items] == [*range(place + 1, 21, 3)]
+                assert [each.box[0] for each in items] == [*range(place, 20, 3)]
+                assert all(each.more["text"] == "ä€" for each in items)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"annotations": [box(1, 9), box(2, 8)]}, "2 annotations of images .* 8, 9"),
+        ({"annotations": [box(1, 1, 9)]}, "1 annotation of categories .*: 9"),
+        ({"annotations": [{"id": 1}]}, "an item of annotations lacks 'category_id'"),
+        ({"images": [{"id": 1, "file_name": "a.jpg"}] * 2}, "several images have the id 1"),
+        ({"annotations": [{"image_id": 1, "segments_info": []}]}, "is panoptic"),
+        ({"annotations": [{"image_id": 1, "id": 1, "caption": "a"}]}, "has captions"),
+        ({"images": [{"id": 1, "coco_url": "a", "neg_category_ids": []}]}, "is LVIS's"),
+        ({"categories": [{"id": 3, "name": "a"}, {"id": 3, "name": "b"}]}, "the category 3 is"),
+    ],
+)
+def test_refused(tmp_path: Path, values: dict[str, Any], why: str) -> None:
+    files = {"a.jpg": None, "instances_a.json": coco(["a.jpg"], **values)}
+    with pytest.raises(SourceError, match=why):
+        read(write(tmp_path, files))
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.999])
+def test_a_file_that_ends_early(tmp_path: Path, keep: float) -> None:
+    text = coco(["a.jpg"], [box(at, 1) for at in range(1, 50)])
+    files = {"a.jpg": None, "instances_a.json": text[: int(len(text) * keep)]}
+    with pytest.raises(SourceError, match=r"ends early: byte [\d,]+"):
+        read(write(tmp_path, files))
+
+
+def test_ids_that_annotations_share(tmp_path: Path) -> None:
+    text = coco(["a.jpg"], [box(1, 1), box(1, 1, 7), box(2, 1)])
+    catalog, findings = read(write(tmp_path, {"a.jpg": None, "instances_a.json": text}))
+    assert boxes(catalog) == {"a.jpg": [CAT, DOG, CAT]}
+    assert "1 id of several annotations: 1; all of these are kept" in notes(findings)
+
+
+@pytest.mark.parametrize(
+    "values", [{"bbox": [1, 1, float("nan"), 2]}, {"segmentation": [[1, 1, 2, 2]]}]
+)
+def test_damaged_objects_reject_their_image(tmp_path: Path, values: dict[str, Any]) -> None:
+    text = coco(["a.jpg", "b.jpg"], [box(1, 1, **values), box(2, 2)])
+    root = write(tmp_path, {"a.jpg": None, "b.jpg": None, "instances_a.json": text})
+    catalog, _ = read(root)
+    bad, good = catalog.reader.read(catalog.rows())
+    assert isinstance(bad, BadSample)
+    assert "its annotations" in str(bad)
+    assert not isinstance(good, BadSample)
+
+
+def test_a_file_that_has_changed(tmp_path: Path) -> None:
+    root = write(tmp_path, {"a.jpg": None, "instances_a.json": coco(["a.jpg"], [box(1, 1)])})
+    catalog, _ = read(root)
+    write(root, {"instances_a.json": coco(["a.jpg"], [box(1, 1)]) + " "})
+    with pytest.raises(SourceError, match="has changed"):
+        list(catalog.reader.read(catalog.rows()))

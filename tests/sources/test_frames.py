@@ -1,0 +1,146 @@
+"""Boxes on images of other sizes, and that are turned: packed, judged by painted pixels."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image as PillowImage
+from PIL import ImageDraw, ImageOps
+from PIL.Image import Image, Transpose
+
+import dsprep
+from dsprep.annotations.masks import mask_of, runs_of
+from dsprep.annotations.objects import Objects, box_of
+from dsprep.errors import BadSample, OptionError
+from dsprep.images.transform import Encoded, Transform
+from dsprep.moving import Frame, make_mover
+from dsprep.sample import Sample
+from tests.sources.boxes import box, coco, read, write
+
+SIZE = (64, 32)  # upright
+BOX = (8, 4, 40, 12)  # of the upright image
+_TRANSPOSE = {
+    5: Transpose.TRANSPOSE,
+    6: Transpose.ROTATE_90,
+    7: Transpose.TRANSVERSE,
+    8: Transpose.ROTATE_270,
+    2: Transpose.FLIP_LEFT_RIGHT,
+    3: Transpose.ROTATE_180,
+    4: Transpose.FLIP_TOP_BOTTOM,
+}
+
+
+def painted(orientation: int, scale: int = 1) -> tuple[bytes, tuple[int, ...], tuple[int, int]]:
+    """Paint a box; return the file, and the box and the size as they are stored."""
+    size = SIZE[0] * scale, SIZE[1] * scale
+    image = PillowImage.new("RGB", size, "black")
+    corners = [each * scale for each in BOX]
+    ImageDraw.Draw(image).rectangle((*corners[:2], corners[2] - 1, corners[3] - 1), "white")
+    stored = image.transpose(_TRANSPOSE[orientation]) if orientation != 1 else image
+    exif, out = PillowImage.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    stored.save(out, "PNG", exif=exif)
+    own = stored.convert("L").getbbox()
+    assert own is not None
+    assert ImageOps.exif_transpose(PillowImage.open(out)).convert("L").getbbox() == tuple(corners)
+    return out.getvalue(), own, stored.size
+
+
+def moved(tmp_path: Path, image: bytes, object: Any, size: Any, frame: Frame) -> tuple[Any, Image]:
+    """Return the object of an image, whose annotations tell a size, and the image to write."""
+    sizes = {} if size is None else {"width": size[0], "height": size[1]}
+    listed = [{"id": 1, "file_name": "a.png"} | sizes]
+    root = write(tmp_path / "set", {"a.png": image})
+    file = write(tmp_path, {"a.json": coco([], [box(1, 1, **object)], images=listed)}) / "a.json"
+    catalog, _ = read(root, annotations=[str(file)])
+    (sample,) = catalog.reader.read(catalog.rows())
+    assert isinstance(sample, Sample)
+    move = make_mover(catalog.settled.schema, None, 1 << 20, frame=frame)
+    assert move is not None
+    with PillowImage.open(io.BytesIO(image)) as opened:
+        encoded = move(sample, image, Encoded("png", image, *opened.size))
+    written = PillowImage.open(io.BytesIO(encoded.data))
+    assert written.getexif().get(0x0112, 1) == 1
+    assert written.size == (encoded.width, encoded.height)
+    value = sample.fields["objects"]
+    assert isinstance(value, Objects)
+    assert value.extent == written.size
+    return value.items[0], written
+
+
+def check(
+    tmp_path: Path, image: bytes, sides: Any, size: Any, own: str | None, turn: str | None
+) -> None:
+    """Move a box and a polygon; they must be where the paint is."""
+    x0, y0, x1, y1 = sides
+    object = {"bbox": [x0, y0, x1 - x0, y1 - y0]}
+    object["segmentation"] = [[x0, y0, x1, y0, x1, y1, x0, y1]]
+    found, written = moved(tmp_path, image, object, size, Frame(own, turn))
+    assert found.box == written.convert("L").getbbox()
+    assert box_of(found.polygons) == found.box
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_frames(tmp_path: Path, orientation: int) -> None:
+    image, own, stored = painted(orientation)
+    check(tmp_path, image, BOX, SIZE, None, None)
+    check(tmp_path, image, BOX, None, None, None)
+    check(tmp_path, image, own, stored, None, "stored")
+    check(tmp_path, image, own, None, None, "stored")
+    check(tmp_path, image, BOX, stored, None, "displayed")
+    if stored != SIZE:
+        with pytest.raises(BadSample, match="--boxes-frame stored"):
+            check(tmp_path, image, own, stored, None, None)
+
+
+def test_smaller_copies(tmp_path: Path) -> None:
+    image, own, _ = painted(6, scale=2)
+    half = tuple(each / 2 for each in own)
+    check(tmp_path, image, BOX, None, "64x32", None)
+    check(tmp_path, image, BOX, SIZE, "64x32", None)
+    check(tmp_path, image, BOX, SIZE, "listed", None)
+    check(tmp_path, image, half, SIZE[::-1], "listed", "stored")
+    with pytest.raises(BadSample, match="give --annotation-size 64x32"):
+        check(tmp_path, image, BOX, SIZE, None, None)
+    with pytest.raises(BadSample, match="not of --annotation-size 65x32"):
+        check(tmp_path, image, BOX, SIZE, "65x32", None)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_mask_of_runs_turns_with_its_image(tmp_path: Path, orientation: int) -> None:
+    image, own, stored = painted(orientation)
+    with PillowImage.open(io.BytesIO(image)) as opened:
+        runs = runs_of(opened.convert("L"))
+    segmentation = {"size": [runs.height, runs.width], "counts": runs.counts}
+    sides = [own[0], own[1], own[2] - own[0], own[3] - own[1]]
+    object = {"bbox": sides, "segmentation": segmentation}
+    found, written = moved(tmp_path, image, object, stored, Frame(turn="stored"))
+    inside = written.convert("L").point(lambda level: level > 127)
+    assert mask_of(found.rle).tobytes() == inside.tobytes()
+
+
+def test_packed(tmp_path: Path) -> None:
+    image, own, stored = painted(6, scale=2)
+    half = [each / 2 for each in own]
+    x0, y0, x1, y1 = half
+    listed = [{"id": 1, "file_name": "a.png", "width": stored[0] // 2, "height": stored[1] // 2}]
+    annotations = [box(1, 1, bbox=[x0, y0, x1 - x0, y1 - y0])]
+    root = write(tmp_path / "set", {"a.png": image})
+    file = write(tmp_path, {"a.json": coco([], annotations, images=listed)}) / "a.json"
+    frame = {"annotation_size": "listed", "boxes_frame": "stored"}
+    options: dict[str, Any] = {"to": "webdataset", "annotations": [file], "workers": 1}
+    out = tmp_path / "out"
+    report = dsprep.pack(root, out, transform=Transform(resize=(32, 16)), **options, **frame)
+    with tarfile.open(out / report.shards[0].name) as tar:
+        (name,) = (name for name in tar.getnames() if name.endswith("json"))
+        values = json.loads((tar.extractfile(name) or io.BytesIO()).read())
+    assert (values["width"], values["height"]) == (32, 16)
+    assert values["objects"][0]["box"] == [each / 2 for each in BOX]
+    for wrong in ("64", "0x5", "axb", "-1x5"):
+        with pytest.raises(OptionError, match=f"--annotation-size {wrong}"):
+            dsprep.pack(root, out, annotation_size=wrong, **options)

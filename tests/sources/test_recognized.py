@@ -1,0 +1,173 @@
+"""Folders with annotations never become classes of their directories without a word."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsprep.annotations.geometry import measured_on
+from dsprep.annotations.objects import SHARES, to_json
+from dsprep.errors import OptionError, SourceError
+from tests.sources.boxes import ROW, box, boxes, coco, image, objects, read, voc, voc_object, write
+
+SHARES_OF_MANY = "".join(f"0 .1 .2 .{at} .7 .9 .3\n" for at in range(10, 50))
+Content = dict[str, str | bytes | None]
+
+YOLO: Content = {
+    "data.yaml": "train: images/train\nval: images/val\nnames: [cat]\n",
+    "images/train/a.jpg": None,
+    "images/val/b.jpg": None,
+    "labels/train/a.txt": ROW,
+}
+COCO: Content = {
+    "train2017/a.jpg": None,
+    "val2017/b.jpg": None,
+    "annotations/instances_train2017.json": coco(["a.jpg"], [box(1, 1)]),
+    "annotations/instances_val2017.json": coco(["b.jpg"]),
+}
+VOC: Content = {
+    "JPEGImages/1.jpg": None,
+    "Annotations/1.xml": voc(voc_object("cat", (1, 2, 3, 4))),
+    "SegmentationClass/1.png": image(),
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "below", "named"),
+    [
+        (YOLO, "images", "data.yaml"),
+        (YOLO, "images/train", "data.yaml"),
+        (COCO, "train2017", "annotations/instances_train2017.json"),
+        (COCO, "val2017", "annotations/instances_val2017.json"),
+        (VOC, "JPEGImages", "Annotations"),
+        (VOC, "SegmentationClass", "Annotations"),
+    ],
+)
+def test_images_below_their_annotations(
+    tmp_path: Path, files: Content, below: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(tmp_path, files)
+    with pytest.raises(SourceError) as refused:
+        read(root / below)
+    assert f"--annotations {root / named} " in str(refused.value)
+    assert "--from images" in str(refused.value)
+    assert len(read(root / below, kind="images")[0])
+    if below != "SegmentationClass":
+        assert len(read(root / below, annotations=[str(root / named)])[0])
+    monkeypatch.chdir(root / below)
+    with pytest.raises(SourceError, match="--annotations"):
+        read(Path("."))
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        (YOLO | COCO, "annotations of COCO .* and of YOLO"),
+        (
+            {"data.yaml": "train: x\nnames: [cat]\n", "images/a/a.jpg": None},
+            "not one of the images",
+        ),
+        ({"data.yaml": "names: &x [cat]\n", "images/a/a.jpg": None}, "anchors"),
+        ({"labels/a/b.txt": ROW, "images/a/a.jpg": None}, "not one of"),
+        ({"Annotations/b.xml": voc(), "JPEGImages/a.jpg": None}, "not one of"),
+        ({"instances_a.json": coco(["b.jpg"]), "images/a.jpg": None}, "not one of"),
+        ({"JPEGImages/a.jpg": None, "SegmentationClass/a.png": image()}, "has masks"),
+    ],
+)
+def test_what_does_not_fit_together(tmp_path: Path, files: Content, why: str) -> None:
+    root = write(tmp_path, files)
+    with pytest.raises(SourceError, match=why):
+        read(root)
+    assert len(read(root, kind="images")[0])
+
+
+@pytest.mark.parametrize("files", [YOLO, COCO, VOC])
+def test_an_archive(tmp_path: Path, files: Content) -> None:
+    root = write(tmp_path / "set", files)
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        for name in files:
+            archive.write(root / name, f"set/{name}")
+    with pytest.raises(SourceError, match=r"not read in an archive: unpack it; or give --from"):
+        read(tmp_path / "set.zip")
+    assert len(read(tmp_path / "set.zip", kind="images")[0])
+
+
+def test_classes_stay_classes(tmp_path: Path) -> None:
+    others: Content = {
+        "README.txt": "1 2 3 4 5\n",
+        "labels.txt": "cat\ndog\n",
+        "dataset.json": "{}",
+        "config.yaml": "a: 1\n",
+        "cat/a.txt": "a photo of 3 dogs",
+    }
+    around: Content = {"annotations/instances_x.json": "{}", "data.yaml": "names: []\n"}
+    files = {f"set/{name}": content for name, content in others.items()} | around
+    root = write(tmp_path, files | {"set/cat/a.jpg": None, "set/dog/b.jpg": None})
+    catalog, _ = read(root / "set")
+    assert catalog.classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "why"),
+    [
+        (["nowhere.json"], {}, "does not exist"),
+        (["images"], {}, "--annotation-format coco or csv"),
+        (["data.yaml", "annotations"], {}, "are of COCO and YOLO"),
+        (["labels", "labels"], {}, "give one path"),
+        (["labels"], {"voc_origin": 1}, "annotations are YOLO's"),
+    ],
+)
+def test_named_wrongly(tmp_path: Path, paths: list[str], options: Any, why: str) -> None:
+    root = write(tmp_path, YOLO | COCO)
+    with pytest.raises((SourceError, OptionError), match=why):
+        read(root / "images", annotations=[str(root / path) for path in paths], **options)
+
+
+def test_a_directory_of_files_of_coco(tmp_path: Path) -> None:
+    root = write(tmp_path, COCO)
+    catalog, _ = read(root, annotations=[str(root / "annotations")])
+    assert catalog.sides == ("train2017", "val2017")
+    assert list(boxes(catalog)) == ["train2017/a.jpg", "val2017/b.jpg"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"images/a.jpg": None, "labels/a.txt": "0 0.1 0.7 0.3 0.7 0.9 0.3 1 1\n0 1 1 .3 1 .3 .9\n"},
+        {"images/a.jpg": None, "labels/a.txt": SHARES_OF_MANY},
+        {"a.jpg": None, "a.xml": voc(voc_object("c", (1, 1, 4, 4)) * 40)},
+        {
+            "a.jpg": None,
+            "instances_a.json": coco(
+                ["a.jpg"], [box(at, 1, segmentation=[[1, 2, 3] * 20]) for at in range(9)]
+            ).replace(" ", ""),
+        },
+        {
+            "a.jpg": None,
+            "instances_a.json": coco(
+                ["a.jpg"], [box(1, 1, segmentation={"size": [20, 40], "counts": "7=7" + "0" * 77})]
+            ),
+        },
+    ],
+)
+def test_what_objects_take_is_known_before(tmp_path: Path, files: Content) -> None:
+    catalog, _ = read(write(tmp_path, files))
+    assert catalog.annotated is not None
+    (value,) = objects(catalog).values()
+    third = measured_on(value, (1000 / 3, 1000 / 3)) if value.extent == SHARES else value
+    text = json.dumps(to_json(third), separators=(",", ":"))
+    ((count, most),) = catalog.annotated.sizes.select("objects", "texts").iter_rows()
+    assert count == len(value.items)
+    assert len(text) <= most + count * 128
+
+
+def test_one_file_of_coco_without_a_side(tmp_path: Path) -> None:
+    files: Content = {"images/a.jpg": None, "annotations/captions.json": "[]"}
+    files["annotations/instances.json"] = coco(["a.jpg"], [box(1, 1)])
+    catalog, _ = read(write(tmp_path, files))
+    assert boxes(catalog) == {"images/a.jpg": [("cat", 10, 5, 30, 15)]}
+    assert catalog.sides == ()

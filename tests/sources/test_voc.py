@@ -1,0 +1,173 @@
+"""Sets of Pascal VOC: boxes, classes, sides, judged by torchvision's reading of the XML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+
+from dsprep.annotations.voc import counts_from_0, objects_of, parse
+from dsprep.errors import SourceError
+from tests.sources.boxes import boxes, kinds, notes, objects, read, sides, voc, voc_object, write
+
+CAT = voc_object("cat", (11, 6, 30, 15))
+PLACE = ("cat", 10, 5, 30, 15)
+
+
+def devkit(tmp_path: Path) -> Path:
+    top = "VOCdevkit/VOC2012"
+    mask = (Path(__file__).parent / "none").name.encode()
+    return write(
+        tmp_path,
+        {
+            f"{top}/JPEGImages/1.jpg": None,
+            f"{top}/JPEGImages/2.jpg": None,
+            f"{top}/JPEGImages/3.jpg": None,
+            f"{top}/JPEGImages/4.jpg": None,
+            f"{top}/SegmentationClass/1.png": mask,
+            f"{top}/Annotations/1.xml": voc(CAT + voc_object("aardvark", (1, 1, 1, 1))),
+            f"{top}/Annotations/2.xml": voc(voc_object("bird", (5.5, 2, 40, 20))),
+            f"{top}/Annotations/3.xml": voc(),
+            f"{top}/Annotations/4.xml": voc(CAT),
+            f"{top}/ImageSets/Main/train.txt": "1\n2\n",
+            f"{top}/ImageSets/Main/val.txt": "3\n",
+            f"{top}/ImageSets/Main/trainval.txt": "1\n2\n3\n",
+            f"{top}/ImageSets/Main/cat_train.txt": "1 1\n2 -1\n",
+        },
+    )
+
+
+def test_devkit(tmp_path: Path) -> None:
+    catalog, findings = read(devkit(tmp_path) / "VOCdevkit")
+    top = "VOC2012/JPEGImages"
+    assert boxes(catalog) == {
+        f"{top}/1.jpg": [PLACE, ("aardvark", 0, 0, 1, 1)],
+        f"{top}/2.jpg": [("bird", 4.5, 1, 40, 20)],
+        f"{top}/3.jpg": [],
+    }
+    assert catalog.settled.schema.by_name["objects"].names == ("aardvark", "bird", "cat")
+    assert sides(catalog) == dict.fromkeys((f"{top}/1.jpg", f"{top}/2.jpg"), "train") | {
+        f"{top}/3.jpg": "val"
+    }
+    assert "count from 1" in notes(findings)
+    found = kinds(findings)
+    assert found[f"{top}/4.jpg"] == "unlisted"
+    assert found["VOC2012/SegmentationClass/1.png"] == "unlisted"
+
+
+@pytest.mark.parametrize(
+    ("files", "path"),
+    [
+        ({"images/1.jpg": None, "annotations/1.xml": voc(CAT)}, "images/1.jpg"),
+        ({"train/1.jpg": None, "train/1.xml": voc(CAT)}, "train/1.jpg"),
+        ({"a/1.jpg": None, "a/1.xml": voc(CAT), "b/1.jpg": None, "b/1.xml": voc()}, "a/1.jpg"),
+    ],
+)
+def test_other_layouts(tmp_path: Path, files: dict[str, Any], path: str) -> None:
+    catalog, _ = read(write(tmp_path, files))
+    assert boxes(catalog)[path] == [PLACE]
+
+
+def test_named(tmp_path: Path) -> None:
+    files = {"img/1.jpg": None, "xml/1.xml": voc(CAT), "xml/2.xml": voc()}
+    root = write(tmp_path, files)
+    catalog, findings = read(root / "img", annotations=[str(root / "xml")])
+    assert boxes(catalog) == {"1.jpg": [PLACE]}
+    assert kinds(findings) == {"2": "missing"}
+
+
+def test_origin(tmp_path: Path) -> None:
+    zero = {"1.jpg": None, "1.xml": voc(CAT), "2.jpg": None}
+    zero["2.xml"] = voc(voc_object("cat", (0, 3, 4, 5)))
+    root = write(tmp_path, zero)
+    catalog, findings = read(root)
+    assert boxes(catalog)["1.jpg"] == [("cat", 11, 6, 30, 15)]
+    assert "count from 0" in notes(findings)
+    catalog, findings = read(root, voc_origin=1)
+    assert boxes(catalog)["1.jpg"] == [PLACE]
+    assert "count from" not in notes(findings)
+
+
+def test_flags_and_parts(tmp_path: Path) -> None:
+    part = "<part><name>head</name><bndbox><xmin>1</xmin></bndbox></part>"
+    more = f"<pose>Left</pose><difficult>1</difficult><truncated>0</truncated>{part}"
+    files = {"1.jpg": None, "1.xml": voc(voc_object("cat", (11, 6, 30, 15), more))}
+    catalog, findings = read(write(tmp_path, files))
+    (found,) = objects(catalog)["1.jpg"].items
+    assert (found.flags, found.more) == ({"difficult"}, {"pose": "Left"})
+    assert "1 <part> of objects left out" in notes(findings)
+
+
+BOMB = '<!DOCTYPE a [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("xml", "why"),
+    [
+        (BOMB + voc(CAT), "declares entities"),
+        ('<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>' + voc(CAT), "declares entities"),
+        (voc(CAT)[:-5], "is no XML"),
+        (voc("<object><bndbox/></object>"), "an object has no name"),
+        (voc("<object><name>cat</name></object>"), "'cat' has no xmin"),
+        (voc(voc_object("cat", (1, 1, "nan", 5))), "xmax is 'nan'"),
+        (voc(voc_object("cat", (9, 1, 5, 5))), "ends before it begins"),
+        ("<a>" * 40 + "</a>" * 40, "no annotation of VOC's"),
+        (voc("<a>" * 40 + "</a>" * 40), "no annotation of VOC's"),
+    ],
+)
+def test_refused(tmp_path: Path, xml: str, why: str) -> None:
+    files: dict[str, Any] = {f"JPEGImages/{number}.jpg": None for number in range(5)}
+    files |= {f"Annotations/{number}.xml": xml for number in range(5)}
+    with pytest.raises(SourceError) as refused:
+        read(write(tmp_path, files))
+    said = str(refused.value)
+    assert "5 files" in said
+    assert said.count(why) == 3
+
+
+def test_classes_in_the_order_of_a_file(tmp_path: Path) -> None:
+    root = devkit(tmp_path)
+    names = write(tmp_path, {"names.txt": "cat\nbird\naardvark\ndog\n"}) / "names.txt"
+    catalog, _ = read(root / "VOCdevkit", classes=str(names))
+    assert catalog.settled.schema.by_name["objects"].names == ("cat", "bird", "aardvark", "dog")
+    names.write_text("cat\n")
+    with pytest.raises(SourceError, match="'aardvark', 'bird'"):
+        read(root / "VOCdevkit", classes=str(names))
+
+
+def torchvision_tree(node: Element) -> dict[str, Any]:
+    """``VOCDetection.parse_voc_xml`` of torchvision 0.29, written out."""
+    found: dict[str, Any] = {}
+    children = list(node)
+    if children:
+        lists: dict[str, list[Any]] = {}
+        for tree in map(torchvision_tree, children):
+            for name, value in tree.items():
+                lists.setdefault(name, []).append(value)
+        if node.tag == "annotation":
+            lists["object"] = [lists.get("object", [])]
+        found = {node.tag: {name: v[0] if len(v) == 1 else v for name, v in lists.items()}}
+    if node.text:
+        text = node.text.strip()
+        if not children:
+            found[node.tag] = text
+    return found
+
+
+def test_as_torchvision_reads_it() -> None:
+    more = "<part><name>hand</name><bndbox><xmin>0</xmin></bndbox></part><difficult>1</difficult>"
+    text = voc(CAT + voc_object("dog", (2.5, 3, 4, 5), more))
+    read_voc = parse(text.encode())
+    assert not counts_from_0(read_voc)
+    found = objects_of(read_voc, {"cat": 0, "dog": 1}, 1)
+    tree = torchvision_tree(fromstring(text))["annotation"]
+    assert found.extent == (int(tree["size"]["width"]), int(tree["size"]["height"]))
+    for own, other in zip(found.items, tree["object"], strict=True):
+        assert other["name"] == ("cat", "dog")[own.number]
+        xmin, ymin, xmax, ymax = (
+            float(other["bndbox"][side]) for side in ("xmin", "ymin", "xmax", "ymax")
+        )
+        assert own.box == (xmin - 1, ymin - 1, xmax, ymax)
+        assert ("difficult" in own.flags) == (other.get("difficult") == "1")

@@ -1,0 +1,168 @@
+"""Sets of YOLO: which image has which text, classes, sides, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsprep.errors import SourceError
+from tests.sources.boxes import ROW, boxes, kinds, notes, objects, read, sides, write
+
+CAT = [("cat", 10.0, 5.0, 30.0, 15.0)]
+DOG = [("dog", 10.0, 5.0, 30.0, 15.0)]
+NAMES = "names: [cat, dog]\n"
+
+
+def ultralytics(tmp_path: Path, yaml: str) -> Path:
+    """A set as ultralytics has it: images/SIDE and labels/SIDE."""
+    return write(
+        tmp_path / "set",
+        {
+            "data.yaml": yaml,
+            "images/train/a.jpg": None,
+            "images/train/b.jpg": None,
+            "images/train/c.jpg": None,
+            "images/val/a.jpg": None,
+            "labels/train/a.txt": ROW,
+            "labels/train/b.txt": "",
+            "labels/val/a.txt": ROW.replace("0 ", "1 ", 1),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "yaml",
+    [
+        "train: images/train\nval: images/val\n" + NAMES,
+        "path: ../datasets/set # elsewhere\ntrain: images/train\nval: images/val\n" + NAMES,
+        "train: ../images/train\nval: [../images/val]\nnc: 2\nnames:\n  0: cat\n  1: dog\n",
+        "path: .\ntrain:\n- images/train\nval:\n- images/val\ntest:  # no\nnames:\n- cat\n- dog\n",
+        "train: train.txt\nval: images/val\n" + NAMES,
+    ],
+)
+def test_sides_of_data_yaml(tmp_path: Path, yaml: str) -> None:
+    root = ultralytics(tmp_path, yaml)
+    if "train.txt" in yaml:
+        lines = "./images/train/a.jpg\nimages/train/b.jpg\n/elsewhere/set/images/train/c.jpg\n"
+        (root / "train.txt").write_text(lines)
+    catalog, findings = read(root)
+    own = [f"images/train/{name}.jpg" for name in "abc"]
+    assert boxes(catalog) == {own[0]: CAT, own[1]: [], own[2]: [], "images/val/a.jpg": DOG}
+    assert sides(catalog) == dict.fromkeys(own, "train") | {"images/val/a.jpg": "val"}
+    assert not [found for found in findings if found.path.startswith("labels")]
+
+
+def test_roboflow(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "data.yaml": "train: ../train/images\nval: ../valid/images\ntest: ../test/images\n\n"
+            "nc: 2\nnames: ['cat', 'dog']\n\nroboflow:\n  workspace: x\n  version: 1\n",
+            "README.roboflow.txt": "about",
+            "train/images/a_jpg.rf.1.jpg": None,
+            "train/labels/a_jpg.rf.1.txt": ROW,
+            "valid/images/b_jpg.rf.2.jpg": None,
+            "valid/labels/b_jpg.rf.2.txt": ROW,
+        },
+    )
+    catalog, findings = read(root)
+    found = {"train/images/a_jpg.rf.1.jpg": CAT, "valid/images/b_jpg.rf.2.jpg": CAT}
+    assert boxes(catalog) == found
+    assert catalog.sides == ("train", "val")
+    assert "there is no ../test/images" in notes(findings)
+    catalog, _ = read(root / "train")
+    assert boxes(catalog) == {"images/a_jpg.rf.1.jpg": CAT}
+
+
+def test_darknet(tmp_path: Path) -> None:
+    files = {"a.jpg": None, "a.txt": ROW, "b.jpg": None, "obj.names": "cat\ndog\n"}
+    catalog, _ = read(write(tmp_path, files))
+    assert boxes(catalog) == {"a.jpg": CAT, "b.jpg": []}
+
+
+def test_no_file_has_names(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", {"images/a.jpg": None, "labels/a.txt": ROW})
+    catalog, findings = read(root)
+    assert boxes(catalog) == {"images/a.jpg": [("0", 10, 5, 30, 15)]}
+    assert "--classes" in notes(findings)
+    write(tmp_path, {"names.txt": "cat\ndog\n"})
+    catalog, _ = read(root, classes=str(tmp_path / "names.txt"))
+    assert boxes(catalog) == {"images/a.jpg": CAT}
+
+
+def test_named_from_the_images(tmp_path: Path) -> None:
+    root = ultralytics(tmp_path, "train: images/train\nval: images/val\n" + NAMES)
+    for path in ("data.yaml", "labels"):
+        catalog, _ = read(root / "images", annotations=[str(root / path)], annotation_format="yolo")
+        found = boxes(catalog)
+        assert [found["train/a.jpg"][0][1:], found["val/a.jpg"][0][1:]] == [CAT[0][1:]] * 2
+
+
+def test_polygons_and_poses(tmp_path: Path) -> None:
+    polygon = "1 0.25 0.25 0.75 0.25 0.5 0.75\n"
+    yaml = "train: images\n" + NAMES
+    root = write(tmp_path / "a", {"data.yaml": yaml, "images/a.jpg": None, "labels/a.txt": polygon})
+    (found,) = objects(read(root)[0])["images/a.jpg"].items
+    assert found.polygons == ((0.25, 0.25, 0.75, 0.25, 0.5, 0.75),)
+    assert found.box == (0.25, 0.25, 0.75, 0.75)
+    pose = ROW.strip() + " 0.5 0.5 2 0 0 0\n"
+    yaml += "kpt_shape: [2, 3]\n"
+    root = write(tmp_path / "b", {"data.yaml": yaml, "images/a.jpg": None, "labels/a.txt": pose})
+    (found,) = objects(read(root)[0])["images/a.jpg"].items
+    assert found.keypoints == (0.5, 0.5, 2, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ("2 0.5 0.5 0.5 0.5\n", "2 is none of the classes 0 to 1"),
+        ("0.5 0.5 0.5 0.5 0.5\n", "0.5 is none of the classes"),
+        ("0 0.5 0.5 1.2 0.5\n", "1.2 is no share"),
+        ("0 0.5 -0.2 0.2 0.5\n", "-0.2 is no share"),
+        ("0 nan 0.5 0.5 0.5\n", "nan is no share"),
+        ("0 0.5 0.5 0.5 0.5 0.9\n", "6 columns: a confidence"),
+        ("0 0.5 0.5\n", "has 3 columns"),
+        (ROW + "0 0.2 0.2 0.4 0.2 0.4 0.4\n", "boxes and polygons"),
+        ("a b c d e\n", "line 1: 'a b c d e'"),
+        ("0 0.1 0.1 0.2 0.1 0.2 0.2 0.1 0.2\n", "rotated box"),
+    ],
+)
+def test_refused(tmp_path: Path, rows: str, why: str) -> None:
+    files: dict[str, str | bytes | None] = {"data.yaml": "train: images\n" + NAMES}
+    for number in range(5):
+        files |= {f"images/{number}.jpg": None, f"labels/{number}.txt": rows}
+    with pytest.raises(SourceError) as refused:
+        read(write(tmp_path, files))
+    said = str(refused.value)
+    assert why in said
+    if "rotated" not in why:
+        assert "5 files" in said
+        assert said.count("labels/") == 3
+        assert "2 more" in said
+
+
+def test_equal_rows_are_one(tmp_path: Path) -> None:
+    files = {"data.yaml": "train: images\n" + NAMES, "images/a.jpg": None, "labels/a.txt": ROW * 3}
+    catalog, findings = read(write(tmp_path, files))
+    assert boxes(catalog) == {"images/a.jpg": CAT}
+    assert "2 rows equal" in notes(findings)
+
+
+def test_one_text_for_two_images(tmp_path: Path) -> None:
+    files = {"images/a.jpg": None, "images/a.png": None, "labels/a.txt": ROW}
+    with pytest.raises(SourceError, match=r"labels/a\.txt: images/a\.jpg, images/a\.png"):
+        read(write(tmp_path, files))
+
+
+def test_a_text_without_an_image_is_lost(tmp_path: Path) -> None:
+    files = {"images/a.jpg": None, "labels/a.txt": ROW, "labels/b.txt": ROW}
+    _, findings = read(write(tmp_path, files))
+    assert kinds(findings) == {"images/b": "missing"}
+
+
+def test_images_without_a_text_can_be_left_out(tmp_path: Path) -> None:
+    files = {"images/a.jpg": None, "images/b.jpg": None, "labels/a.txt": ROW}
+    catalog, findings = read(write(tmp_path, files), unlisted="drop")
+    assert list(boxes(catalog)) == ["images/a.jpg"]
+    assert kinds(findings) == {"images/b.jpg": "unlisted"}
