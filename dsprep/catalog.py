@@ -128,6 +128,13 @@ class Catalog:
     def is_labeled(self) -> bool:
         return self.label_column is not None or self.settled.schema.label is not None
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether samples have labels, or objects whose classes the source may leave unnamed."""
+        objects = self.settled.schema.objects
+        is_named = objects is not None and bool(objects.names) and objects.told == "a look"
+        return self.is_labeled or self.annotated is not None or is_named
+
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
         reader = self.reader

@@ -155,15 +155,15 @@ class AnnotationOptions(Options):
 
     annotations: Sequence[AnyPath] = _annotations(
         "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
-        "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file. "
-        "Repeat it for several files of COCO. Whole folders of the first three are recognized "
-        "without it.",
+        "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file, "
+        "Label Studio's JSON, a manifest of Ground Truth, an MXNet .lst. Repeat it for several "
+        "files of COCO. Whole folders of the first three are recognized without it.",
         default=(),
         metavar="PATH",
     )
     annotation_format: str | None = _rare_annotations(
         "Format of --annotations, if its name does not tell.",
-        choices=("coco", "csv", "voc", "yolo"),
+        choices=("coco", "csv", "label-studio", "lst", "manifest", "voc", "yolo"),
     )
     unlisted: str | None = _rare_annotations(
         "What to do with images that annotations do not name: keep them as images without objects, "
@@ -380,6 +380,11 @@ class TransformOptions(Options):
         "Cut this size out of the center, after --resize.", metavar="N|WxH"
     )
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
+    min_visible: float | None = option(
+        "Annotations",
+        "Drop objects of which --crop leaves a smaller share of the area.  [default: 0.3]",
+        rare=True,
+    )
     filter: str | None = _images(
         "Resampling filter of --resize, from sharp to fast; dsprep[fast] speeds bilinear up.  "
         "[default: bicubic]",

@@ -59,7 +59,6 @@ def make_mover(
     schema: Schema,
     transform: Transform | None,
     max_pixels: int,
-    min_visible: float = MIN_VISIBLE,
     frame: Frame = AS_SHOWN,
     kept: Collection[str] = (),
 ) -> Mover | None:
@@ -90,7 +89,8 @@ def make_mover(
             if (value := sample.fields.get(name)) is not None:
                 value = _measured(value, before, turn, frame)
                 if transform is not None:
-                    value = moved(value, step, min_visible, effects)
+                    least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
+                    value = moved(value, step, least, effects)
                 sample.fields[name] = value
         for name in others:
             other = sample.fields.get(name)

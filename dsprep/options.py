@@ -28,6 +28,7 @@ FACTS = {
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
+    "classified": "Whether samples of the source have labels or objects.",
     "annotated": "Whether the source has annotations beside its images.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
@@ -137,7 +138,7 @@ split: --root needs is_list
     SOURCE is not a directory or an archive of image files; leave it out
 --image-field --label-field --schema --look excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
---classes needs labeled annotated
+--classes needs classified
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
 --label-type needs labeled
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
@@ -188,6 +189,8 @@ shard: --seed needs --shuffle
 pack, convert: --max-pixels needs looks
     images are not looked at; give --check header or --check decode
 
+--min-visible needs --crop
+    it says which objects a crop drops: give --crop
 --enlarge needs --resize
     it says how to resize: give --resize
 pack, convert: --filter needs --resize

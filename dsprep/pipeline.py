@@ -30,7 +30,7 @@ from dsprep.images.transform import (
     orientation_in,
     require_readable,
 )
-from dsprep.moving import AS_SHOWN, MIN_VISIBLE, Frame, make_mover
+from dsprep.moving import AS_SHOWN, Frame, make_mover
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
@@ -136,7 +136,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     images = pipeline.images
     named = (pipeline.schema.named(name) for name in images.keep_fields)
     kept = [found.name for found in named if found]
-    geometry = (images.transform, images.max_pixels, MIN_VISIBLE, images.frame, kept)
+    geometry = (images.transform, images.max_pixels, images.frame, kept)
     move = make_mover(pipeline.schema, *geometry) if typed else None
     objects = pipeline.schema.objects if typed else None
     why_spoiled = _spoil_finder(pipeline)

@@ -66,12 +66,7 @@ def create_list(options: of.CreateOptions) -> CreateReport:
     require_disk(out)
     source = source_of(options.source)
     catalog, noticed = _read(source, options.workers)
-    require_effect(
-        "",
-        {"--classes": source.classes},
-        labeled=catalog.is_labeled,
-        annotated=bool(catalog.annotated),
-    )
+    require_effect("", {"--classes": source.classes}, classified=catalog.has_classes)
     if under:
         below = pl.col("path").str.starts_with(os.path.normpath(under) + "/")
         catalog = replace(catalog, table=catalog.table.filter(below))

@@ -29,6 +29,7 @@ MULTILABEL = "groundtruth/image-classification-multilabel"  # a list of the numb
 _LARGEST = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
+_LONGEST = 1 << 26  # characters of a line
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 _BOX = ("left", "top", "width", "height")
 
@@ -38,13 +39,13 @@ class Annotated(NamedTuple):
 
     line: int  # its number, from 1
     ref: str  # where the image is, as it is written there
-    # its numbers: a class, several, or a detection label (A=4, B=5: 4, 5, width and height of the
-    # image, then class, xmin, ymin, xmax and ymax of each object, the coordinates from 0 to 1);
-    # None if the manifest has no labels
+    # its numbers: a class, several, or boxes (width and height of the image, then class, x0, y0, x1
+    # and y1 of each object, in pixels); None if the manifest has no labels
     label: tuple[float, ...] | None
     kind: str  # `number`, `list` or `boxes`; empty without a label
     names: dict[int, str]  # what it says classes are called, by number
     others: tuple[str, ...] = ()  # the attributes that refer to other files of the sample
+    has_masks: bool = False  # whether a file of them is a mask, whose colors are told
     lists_classes: bool = False  # whether it says that its list is one of the numbers of classes
 
 
@@ -84,6 +85,8 @@ def _find_attribute(values: dict[str, Any]) -> str | None:
 
 
 def _parse(line: str) -> dict[str, Any]:
+    if len(line) > _LONGEST:
+        raise _Wrong(f"is {len(line):,} characters long, and no line of a manifest is")
     try:
         values: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -103,10 +106,11 @@ def _is_text(value: Any) -> bool:
 def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Annotated:
     ref = values[SOURCE]
     others = tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
+    has_masks = any(colors_of(values, name) for name in others)
     if attribute is None:
         if _find_attribute(values) is not None:
             raise _Wrong("has a label, but the first line has none")
-        return Annotated(number, ref, None, "", {}, others)
+        return Annotated(number, ref, None, "", {}, others, has_masks)
     if attribute not in values:
         raise _Wrong(f"has no label {attribute!r}")
     value, metadata = values[attribute], values.get(attribute + METADATA)
@@ -118,7 +122,7 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
         if _is_text(name) and key.isascii() and key.isdecimal() and len(key) < 16
     }
     if isinstance(value, dict):
-        return Annotated(number, ref, _boxes(value), "boxes", names, others)
+        return Annotated(number, ref, _boxes(value), "boxes", names, others, has_masks)
     if isinstance(value, str) and value.strip().startswith("["):
         try:
             value = json.loads(value)
@@ -129,16 +133,23 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
         if not value and not lists_classes:
             raise _Wrong(f"the label {attribute!r} is empty")
         numbers = tuple(map(_number, value))
-        return Annotated(number, ref, numbers, "list", names, others, lists_classes)
+        return Annotated(number, ref, numbers, "list", names, others, has_masks, lists_classes)
     label = _number(value)
     name: Any = metadata.get("class-name")
     if _is_text(name) and label.is_integer() and label >= 0:
         names[int(label)] = name
-    return Annotated(number, ref, (label,), "number", names, others)
+    return Annotated(number, ref, (label,), "number", names, others, has_masks)
+
+
+def colors_of(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the color map of an attribute that refers to a mask; empty if there is none."""
+    metadata = values.get(name + METADATA)
+    found = metadata.get("internal-color-map") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _boxes(value: dict[str, Any]) -> tuple[float, ...]:
-    """The detection label of boxes in pixels."""
+    """Width and height of the image, then class, x0, y0, x1 and y1 of each box, in pixels."""
     size, objects = value.get("image_size"), value.get("annotations")
     if isinstance(size, list) and len(size) == 1:
         size = size[0]
@@ -147,7 +158,7 @@ def _boxes(value: dict[str, Any]) -> tuple[float, ...]:
     width, height = (_number(size.get(side)) for side in ("width", "height"))
     if width < 1 or height < 1:
         raise _Wrong(f"the image's size is {width:g}x{height:g}")
-    label = [4.0, 5.0, width, height]
+    label = [width, height]
     for each in objects:
         if not isinstance(each, dict):
             raise _Wrong("an annotation is no object")
@@ -155,8 +166,7 @@ def _boxes(value: dict[str, Any]) -> tuple[float, ...]:
         left, top, across, down = (_number(each.get(name)) for name in _BOX)
         if not number.is_integer() or number < 0 or across < 0 or down < 0:
             raise _Wrong(f"an annotation is no box of a class: {json.dumps(each):.200}")
-        right, bottom = left + across, top + down
-        label += [number, left / width, top / height, right / width, bottom / height]
+        label += [number, left, top, left + across, top + down]
     return tuple(label)
 
 

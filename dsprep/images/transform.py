@@ -262,6 +262,9 @@ class Transform:
     # the resampling filter of `resize`; bicubic by default, and None without `resize`
     filter: str | None = None
 
+    # objects of which a crop leaves a smaller share of the area are dropped; None means 0.3
+    min_visible: float | None = None
+
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(Transform).items():
             object.__setattr__(self, name, accept(name, hint, getattr(self, name)))
@@ -282,7 +285,9 @@ class Transform:
 
     def to_json(self) -> dict[str, Any]:
         names = ("resize", "crop", "enlarge", "encode", "quality", "color", "filter")
-        return {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names}
+        rare = {"min_visible": self.min_visible}
+        return values | {name: value for name, value in rare.items() if value is not None}
 
     @classmethod
     def from_json(cls, values: Any) -> Transform:

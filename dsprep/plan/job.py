@@ -164,6 +164,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         carried=size.by_file,
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
+        classified=catalog.has_classes,
         annotated=catalog.annotated is not None,
         objects=settled.schema.objects is not None,
         image_files=not reader.reads_samples or catalog.annotated is not None,

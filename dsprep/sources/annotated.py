@@ -26,7 +26,7 @@ from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -147,7 +147,7 @@ class Scan(NamedTuple):
     findings: Sequence[Finding] = ()
     # whether some may be crowd, difficult or group-of; if nothing tells, they may
     flags: bool = True
-    masks: TableMasks | None = None
+    masks: Masks | TableMasks | None = None
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
     places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
     sides: Sequence[str] = ()  # the side of each image; empty if there are none
@@ -180,6 +180,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     sides: tuple[str, ...] = ()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
+        _require_text(scan)
         numbers, missing = matched(scan, paths)
         detail = f"named in {posixpath.basename(scan.where)}"
         findings = [found for found in findings if found.path not in scan.read]
@@ -194,8 +195,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     masks: Masks | TableMasks | None = None
     if scan is not None and scan.masks is not None:
         masks = scan.masks.of(numbers)
-        fields.append(Field(MASK, "mask", False, masks.names, ((MASK,),)))
-    if source.masks is not None:
+        lacks = isinstance(masks, Masks) and "" in masks.paths
+        fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
+    elif source.masks is not None:
         masks = find_masks(source, paths, run_all)
         lacks = not all(map(masks.paths.__getitem__, table["annotation"]))
         fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
@@ -222,6 +224,17 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         annotated=Annotated(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
     )
     return catalog, sorted(findings, key=lambda found: found.path)
+
+
+def _require_text(scan: Scan) -> None:
+    """Refuse names that UTF-8 has no bytes for; JSON has half surrogate pairs, too."""
+    masks = scan.masks.names if scan.masks else ()
+    try:
+        "\n".join((*scan.names, *scan.classes, *masks)).encode()
+    except UnicodeEncodeError as error:
+        line = error.object[: error.end].count("\n")
+        name = error.object.split("\n")[line]
+        raise SourceError(f"{scan.where}: the name {quoted(name)} has half a character") from None
 
 
 def _taken(

@@ -40,6 +40,7 @@ _SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "i
 _ONE = "object"  # the name of the class of a table without classes
 _BACKGROUND = "background"
 _SHOWN = 3
+_MOST_CLASSES = 1 << 20  # if nothing names them
 
 _IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
 _EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
@@ -328,4 +329,65 @@ def _scan_runs(
     nothing = [0] * len(images)
     return Scan(
         *(None, images, nothing, nothing, (), (), digest, path), keeps_unlisted=True, masks=masks
+    )
+
+
+def scan_lst(source: Source, path: str) -> Scan:
+    """Read a ``.lst`` whose labels are MXNet's for detection: a header, then class and box of each.
+
+    The boxes are shares of the size of images. A sixth number of an object says that it is
+    difficult, and an object of the class -1 that there is none.
+    """
+    from dsprep.lists.rows import all_detection, parse_rows
+    from dsprep.text import read_text
+
+    text = read_text(path)
+    rows = parse_rows(text, path)
+    if not all_detection(rows):
+        raise SourceError(
+            f"{path}: has no labels for detection: give it with --list, or write them as A B …, "
+            "then class xmin ymin xmax ymax for each object"
+        )
+    starts, boxes, numbers = array("q", [0]), array("d"), array("i")
+    flags = list[frozenset[str]]()
+    given = source.class_names()
+    most = len(given) if given else _MOST_CLASSES
+    for line, texts in rows.select("line", "label").iter_rows():
+        label = [float(each) for each in texts.split("\t")]
+        width = int(label[1])
+        for at in range(int(label[0]), len(label), width):
+            number, *edges = label[at : at + 5]
+            if number == -1:
+                continue
+            shown = " ".join(f"{each:g}" for each in label[at : at + 5])
+            x0, y0, x1, y1 = edges
+            if number % 1 or not 0 <= number < most:
+                raise SourceError(f"{path}:{line}: {shown}: {number:g} is no class number")
+            if x1 < x0 or y1 < y0 or not all(-1 <= edge <= 2 for edge in edges):
+                raise SourceError(f"{path}:{line}: {shown} is no box in shares of an image's size")
+            boxes.extend(edges)
+            numbers.append(int(number))
+            is_difficult = width > 5 and label[at + 5] != 0
+            flags.append(frozenset({"difficult"} if is_difficult else ()))
+        starts.append(len(numbers))
+    notes = []
+    if given is None:
+        given = tuple(map(str, range(max(numbers, default=-1) + 1)))
+        said = f"{path}: no file tells the names of the classes, so their numbers are their names"
+        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
+    counts = [stop - start for start, stop in zip(starts, starts[1:], strict=False)]
+    annotations = TableBoxes(
+        starts, boxes, numbers, tuple(flags) if any(flags) else (), (SHARES,) * len(counts)
+    )
+    return Scan(
+        annotations,
+        rows["path"].to_list(),
+        counts,
+        [64 * count for count in counts],
+        given,
+        (),
+        hashlib.sha256(text.encode()).hexdigest(),
+        path,
+        notes,
+        any(flags),
     )

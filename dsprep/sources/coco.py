@@ -21,6 +21,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
+from dsprep.sources.json_file import decoded
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import facts, open_file
 from dsprep.storage.store import Facts
@@ -154,7 +155,11 @@ class _Read:
 
     def image(self, at: int, file: CocoFile, item: Mapping[str, Any]) -> None:
         if "neg_category_ids" in item:
-            raise SourceError(f"{file.path}: is LVIS's: its annotations are not read")
+            raise SourceError(
+                f"{file.path}: is LVIS's, which dsprep does not read: each of its images is "
+                "annotated for some classes only. Convert it to COCO's JSON, with a file_name for "
+                "each image"
+            )
         number = len(self.names)
         if self.images.setdefault((at, self.code(item["id"])), number) != number:
             raise SourceError(f"{file.path}: several images have the id {item['id']!r:.60}")
@@ -166,6 +171,7 @@ class _Read:
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
         id, name = item["id"], str(item["name"])
+        self.code(id)
         if self.categories.setdefault(id, name) != name:
             raise SourceError(
                 f"{file.path}: the category {id!r:.60} is called {name!r:.60} and "
@@ -174,7 +180,10 @@ class _Read:
 
     def annotation(self, at: int, path: str, offset: int, size: int, item: Any) -> None:
         if "segments_info" in item:
-            raise SourceError(f"{path}: is panoptic: its annotations are not read")
+            raise SourceError(
+                f"{path}: is panoptic, which dsprep does not read: give the instances of the same "
+                "images, as in instances_train2017.json"
+            )
         if "caption" in item and "category_id" not in item:
             raise SourceError(f"{path}: has captions, which have no boxes: they are not read")
         id, category = item.get("id"), item["category_id"]
@@ -323,7 +332,7 @@ def _items(
 
         def fill() -> bool:
             nonlocal text, end
-            block = read_at(file, _BLOCK, start + len(text))
+            block = read_at(file, max(_BLOCK, len(text)), start + len(text))
             digest.update(block)
             text += block.decode("latin-1")
             end = not block
@@ -341,8 +350,9 @@ def _items(
                     found, stop = scan(text, position)
                     if stop < len(text) or not fill():  # a number may go on
                         return found, stop
-                except ValueError:
-                    if len(text) - position > _LONGEST or not fill():
+                except (ValueError, RecursionError) as error:
+                    is_deep = isinstance(error, RecursionError)
+                    if is_deep or len(text) - position > _LONGEST or not fill():
                         where = start + position
                         raise SourceError(
                             f"{path}: is no JSON of COCO's, or ends early: byte {where:,}"
@@ -379,7 +389,7 @@ def _items(
                     else:
                         found, stop = value(at)
                         if name != "annotations" and not text[at:stop].isascii():
-                            found = json.loads(text[at:stop].encode("latin-1"))
+                            found = decoded(text[at:stop], path)
                         yield name, start + at, stop - at, found
                         at = stop
                     if at > _BLOCK // 2:

@@ -39,6 +39,14 @@ class Masks:
     sizes: Sequence[int]  # bytes of each file
     colors: Mapping[Color, int] | None = None
     values: Mapping[int, int] | None = None
+    names: tuple[str, ...] = ()  # of the classes, by number, if a manifest tells them
+
+    def of(self, numbers: Sequence[int]) -> Masks:
+        """Return the masks of images, given the number of each here; -1 has none."""
+        paths = tuple(self.paths[at] if at >= 0 else "" for at in numbers)
+        return replace(
+            self, paths=paths, sizes=[self.sizes[at] if at >= 0 else 0 for at in numbers]
+        )
 
     def digest(self) -> bytes:
         """Identify the files, by names and sizes, and what their pixels mean."""
@@ -122,10 +130,7 @@ def open_mask(data: bytes) -> Image:
 def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
     """Find the mask of each image in a directory: by its path without extension, or its stem."""
     root = str(source.masks)
-    known: dict[str, tuple[str, int]] = {}
-    for scanned in scan_below(root, _KINDS, run_all):
-        names = scanned.paths.split("\0") if scanned.sizes else []
-        known |= {path: (path, size) for path, size in zip(names, scanned.sizes, strict=True)}
+    known = files_below(root, run_all)
     if not known:
         raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
     by_path = _by_stem(known, lambda path: path.rpartition(".")[0])
@@ -139,7 +144,7 @@ def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
                 f"{root}: {format_some(own)} may each be the mask of {path}: give the directory "
                 "whose paths are those of the images"
             )
-        found.append(known[own[0]] if own else ("", 0))
+        found.append((own[0], known[own[0]]) if own else ("", 0))
     if not any(path for path, _ in found):
         raise SourceError(
             f"{root}: not one of its {format_count(len(known), 'file')} is called like an image, "
@@ -150,6 +155,15 @@ def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
     masks = replace(masks, values=_values(source))
     _require_numbers(masks)
     return masks
+
+
+def files_below(root: str, run_all: RunAll) -> dict[str, int]:
+    """Return the files in a directory that may be masks, with their sizes."""
+    known: dict[str, int] = {}
+    for scanned in scan_below(root, _KINDS, run_all):
+        names = scanned.paths.split("\0") if scanned.sizes else []
+        known |= zip(names, scanned.sizes, strict=True)
+    return known
 
 
 def _by_stem(known: Mapping[str, object], stem_of: Callable[[str], str]) -> dict[str, list[str]]:
@@ -193,6 +207,17 @@ def _require_numbers(masks: Masks) -> None:
         )
 
 
+def parse_color(text: str) -> Color:
+    """Return the color that a text begins with: `#ff0000` or `255 0 0`; a ValueError if none."""
+    match = _COLOR.match(text)
+    if match is None:
+        raise ValueError(text)
+    red, green, blue = bytes.fromhex(match[1]) if match[1] else map(int, match.groups()[1:])
+    if max(red, green, blue) > 255:
+        raise ValueError(text)
+    return red, green, blue
+
+
 def read_colors(path: str) -> dict[Color, int]:
     """Read the colors of classes: a line each, as `#ff0000` or `255 0 0`, in their order.
 
@@ -202,14 +227,13 @@ def read_colors(path: str) -> dict[Color, int]:
 
     colors: dict[Color, int] = {}
     for number, line in enumerate(filter(str.strip, read_text(path).split("\n"))):
-        match = _COLOR.match(line.strip())
-        if match is None:
-            raise SourceError(f"{path}: {line.strip()!r:.60} does not begin with a color: #ff0000")
-        parts = bytes.fromhex(match[1]) if match[1] else [int(part) for part in match.groups()[1:]]
-        red, green, blue = parts
-        if max(parts) > 255 or (red, green, blue) in colors:
-            raise SourceError(f"{path}: {match[0]!r} is no color, or there twice")
-        colors[red, green, blue] = number
+        try:
+            color = parse_color(line.strip())
+        except ValueError:
+            said = f"{path}: {line.strip()!r:.60} does not begin with a color: #ff0000"
+            raise SourceError(said) from None
+        if colors.setdefault(color, number) != number:
+            raise SourceError(f"{path}: {line.strip()!r:.60} is a color that is there twice")
     if not 0 < len(colors) <= 256:
         raise SourceError(f"{path}: names {len(colors)} colors; masks have 1 to 256")
     return colors

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import OptionError, SourceError
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated import Scan
+from dsprep.sources.annotation_files import kind_of_file
 from dsprep.sources.names import SPLITS
 from dsprep.storage.files import entries, exists, is_dir, open_file
 from dsprep.storage.location import is_s3
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dsprep.sources.scan import RunAll
 
 _WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
+_WORDS |= {"label-studio": "Label Studio", "lst": "MXNet", "manifest": "Ground Truth"}
 _CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
 _ROBOFLOW = "_annotations.coco.json"
 _COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances(?:_[^/]*)?)\.json$", re.IGNORECASE)
@@ -60,6 +62,18 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
         from dsprep.sources.boxes import scan_boxes
 
         return scan_boxes(source, first)
+    if kind == "lst":
+        from dsprep.sources.boxes import scan_lst
+
+        return scan_lst(source, first)
+    if kind == "label-studio":
+        from dsprep.sources.label_studio import scan_label_studio
+
+        return scan_label_studio(source, first)
+    if kind == "manifest":
+        from dsprep.sources.ground_truth import scan_manifest
+
+        return scan_manifest(source, first, run_all)
     if kind == "voc":
         from dsprep.sources.voc import scan_voc
 
@@ -242,9 +256,9 @@ def _has_texts(directory: str, depth: int = 1) -> bool:
 
 def _kind_of(path: str) -> str:
     """Return the kind of annotations at a path."""
-    extension = os.path.splitext(path)[1].lower()
-    kind = _EXTENSIONS.get(extension)
-    if kind is None and is_dir(path):
+    if not is_dir(path):
+        kind = kind_of_file(path)
+    else:
         names = sorted(_names_below(path))
         kinds = {kind for kind, is_own in _TELLS.items() if any(is_own(name) for name in names)}
         kind = kinds.pop() if len(kinds) == 1 else None
@@ -256,8 +270,6 @@ def _kind_of(path: str) -> str:
     return kind
 
 
-_EXTENSIONS = {".json": "coco", ".csv": "csv", ".tsv": "csv", ".xml": "voc"}
-_EXTENSIONS |= dict.fromkeys((".yaml", ".yml"), "yolo")
 _TELLS: Mapping[str, Callable[[str], bool]] = {
     "coco": lambda name: name.lower().endswith(".json"),
     "voc": lambda name: name.lower().endswith(".xml"),

@@ -17,6 +17,7 @@ from dsprep.findings import Finding
 from dsprep.lists.rows import is_number, is_too_large, leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.annotation_files import CVAT_ADVICE
 from dsprep.sources.classes import (
     LARGEST_EXACT,
     Known,
@@ -48,7 +49,7 @@ LABEL_COLUMNS = (
 _BOX_COLUMNS = frozenset(
     ("xmin", "x_min", "xmax", "x_max", "ymin", "y_min", "bbox", "box", "bndbox", "x1", "x2")
 )
-_FOR_BOXES = "make an MXNet .lst with detection labels, and give it with --list"
+_FOR_BOXES = "give the table with --annotations instead"
 _IMAGE_NAME = re.compile(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
 
 _TOO_LARGE = "is too large: whole numbers have to be below 2^53"
@@ -127,14 +128,18 @@ def find_columns(
 
 # Cells
 
-# How files of annotation tools begin.
+# How files of annotation tools begin, and what to do with them.
+_NAMED = "give it with --annotations"
+_DIRECTORY = "give its directory with --annotations"
+_TABLE = "give a CSV or TSV file with a header line and a row for each image, such as path,label"
 _ANNOTATIONS = {
-    "COCO's JSON": r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)',
-    "Label Studio's JSON": r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)',
-    "JSON": r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]',
-    "Pascal VOC's XML": r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b",
-    "XML": r"\s*<\?xml\b",
-    "a label file of YOLO": r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}",
+    "COCO's JSON": (r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)', _NAMED),
+    "Label Studio's JSON": (r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)', _NAMED),
+    "JSON": (r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]', _TABLE),
+    "CVAT's XML": (r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b", CVAT_ADVICE),
+    "Pascal VOC's XML": (r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b", _DIRECTORY),
+    "XML": (r"\s*<\?xml\b", _TABLE),
+    "a label file of YOLO": (r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}", _DIRECTORY),
 }
 _AUGMENTED = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
@@ -172,15 +177,11 @@ def refuse_annotations(text: str, source: str) -> None:
     if _AUGMENTED.match(text):
         raise SourceError(
             f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
-            "with --from augmented-manifest"
+            "with --from augmented-manifest; for boxes or masks, with --annotations"
         )
-    for name, pattern in _ANNOTATIONS.items():
+    for name, (pattern, advice) in _ANNOTATIONS.items():
         if re.match(pattern, text, re.DOTALL):
-            raise SourceError(
-                f"{source}: is {name}, which dsprep does not read yet: give a CSV or TSV file with "
-                "a header line and a row for each image, such as path,label; for boxes, give an "
-                "MXNet .lst with detection labels with --list"
-            )
+            raise SourceError(f"{source}: is {name}, which is neither a table nor a list: {advice}")
 
 
 def _what_is_wrong(text: str, separator: str, source: str) -> str:

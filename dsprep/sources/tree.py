@@ -143,7 +143,6 @@ def read_lst(
 
 _SCHEME = r"([a-z][a-z0-9+.-]*)://"
 _LONGEST_URL = len("s3://") + 63 + 1 + 1024  # scheme, bucket, slash and key
-_OBJECT_HEAD, _OBJECT = 4, 5  # numbers of a detection label before the objects, and for each
 
 
 def read_augmented(source: Source, run_all: RunAll = map) -> Found:
@@ -155,7 +154,6 @@ def read_augmented(source: Source, run_all: RunAll = map) -> Found:
     lines = list(parse_augmented(read_text(path), path))
     if not lines:
         raise SourceError(f"{path}: names no images")
-    classes = _classes(lines, source.class_names(), path)
     root = source.root
     if not source.list_file and is_s3(path) and all(is_s3(line.ref) for line in lines):
         root = common_path([line.ref for line in lines])
@@ -164,6 +162,14 @@ def read_augmented(source: Source, run_all: RunAll = map) -> Found:
     elif not source.list_file:
         beside = os.path.splitext(path)[0]
         root = beside if is_dir(beside) else os.path.dirname(path) or "."
+    if lines[0].kind == "boxes" or lines[0].has_masks:
+        from dsprep.sources.annotated import catalog_of, list_images
+        from dsprep.sources.ground_truth import scan_manifest
+
+        source = source.replace(root=root, list_file=None, annotations=(path,))
+        scan = scan_manifest(source, path, run_all)
+        return catalog_of(source, scan, list_images(source, run_all), run_all)
+    classes = _classes(lines, source.class_names(), path)
     files = list_files(scan_below(root, source.suffixes, run_all))
     paths = _paths(lines, root, set(files.table["path"].to_list()), path)
     rows = pl.DataFrame({"line": [line.line for line in lines], "path": paths})
@@ -231,10 +237,8 @@ def _classes(
             "names with --classes"
         )
     for line in lines:
-        if line.kind == "boxes" or line.lists_classes:
-            assert line.label is not None
-            start, step = (_OBJECT_HEAD, _OBJECT) if line.kind == "boxes" else (0, 1)
-            for value in line.label[start::step]:
+        if line.lists_classes:
+            for value in line.label or ():
                 if not (0 <= value < len(names) and value.is_integer()):
                     raise SourceError(
                         f"{source}:{line.line}: {value:g} is none of the {len(names)} classes"

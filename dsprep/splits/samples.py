@@ -142,12 +142,7 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
         noticed = Noticed(skipped=skipped)
         return Samples(source.list_file, rows.drop("file"), classes=listed.classes, noticed=noticed)
     catalog, findings = read_source(source, pool.map)
-    require_effect(
-        "",
-        {"--classes": source.classes},
-        labeled=catalog.is_labeled,
-        annotated=bool(catalog.annotated),
-    )
+    require_effect("", {"--classes": source.classes}, classified=catalog.has_classes)
     catalog, unread = with_detection_labels(catalog, pool.map)
     catalog, noticed = listable(catalog, [*findings, *unread])
     reader = catalog.reader

@@ -77,12 +77,7 @@ def prepare(
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
     catalog, _ = read_source(_as_recorded(against, shards, understood), pool.map)
     settled, reader = catalog.settled, catalog.reader
-    require_effect(
-        "",
-        {"--classes": against.classes},
-        labeled=catalog.is_labeled,
-        annotated=bool(catalog.annotated),
-    )
+    require_effect("", {"--classes": against.classes}, classified=catalog.has_classes)
     base: Schema = understood.schema
     if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, where all samples were looked at.
@@ -158,7 +153,11 @@ def _match_fields(
             names[field.name] = name
     matched = {names.get(field.name, field.name) for field in base.fields} | FACTS
     matched |= {own[role] or "" for name, role in roles.items() if name}
-    lacking = [field.name for field in source.fields if field.name not in matched]
+    lacking = [
+        field.name
+        for field in source.fields
+        if field.name not in matched and (layout.lists_objects or field.type != "objects")
+    ]
     shown = {name: role for name, role in roles.items() if name}
     found = Comparison(shards, catalog, pipeline, tuple(fields), names, shown, tuple(extra))
     return found, lacking

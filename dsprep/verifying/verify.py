@@ -93,6 +93,8 @@ def _verify(
     checked += [] if is_tree else ["structure"]
     understood = understand(shards, options.choice or Choice(), pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
+    if not made.layout.lists_objects and made.layout.schema and made.layout.schema.objects:
+        notes.append("objects not checked: only the annotations tell them, and no listing")
     comparison, columns = None, None
     if against is not None:
         from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
@@ -178,7 +180,11 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     manifest, layout = shards.manifest, shards.made.layout
     if layout.is_tree:  # raw samples have their values under the names of the fields
         schema = layout.schema or Schema(())
-        fields = tuple(replace(field, places=((field.name,),)) for field in schema.fields)
+        fields = tuple(
+            replace(field, places=((field.name,),))
+            for field in schema.fields
+            if layout.lists_objects or field.type != "objects"
+        )
         enforced = manifest is not None and manifest.enforced
         return Understood(replace(schema, fields=fields), enforced=enforced)
     if manifest is not None and manifest.schema is not None:

@@ -82,6 +82,7 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
         Contest("copy-webdataset", _marginal(more), more, copies=True, places=("memory",)),
         *(Contest("resize", _resize(d), d, psnr_images=n, seconds=25) for d, n in resized),
         Contest("dry-run", (_dry_run(data["listed"]),), data["listed"], seconds=0),
+        Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
         Contest("help", _help(), rounds=4),
         Contest("start", _start(data["few"]), data["few"], rounds=4),
     ]
@@ -165,6 +166,14 @@ def _dry_run(data: DataSet) -> Contender:
     """For WebDataset, whose plan is the most work: it must also see that keys do not collide."""
     planning = dsprep("pack", str(data.root), f"{OUT}/train", "--to", "webdataset")
     return Contender("dsprep", ((*planning, "--list", str(data.lst), "--dry-run"),))
+
+
+def _annotated(data: DataSet) -> tuple[Contender, ...]:
+    packing = dsprep("pack", str(data.root), f"{OUT}/train", "--to", "webdataset")
+    return (
+        Contender("dsprep", ((*packing, "--annotations", str(data.annotations)),)),
+        Contender("dsprep, without boxes", (packing,)),
+    )
 
 
 def _help() -> tuple[Contender, ...]:

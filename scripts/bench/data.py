@@ -27,6 +27,7 @@ class Recipe:
         distinct: How many files of a class have their own bytes, if not all; the others are hard
             links to them. (ext4 allows a file 65,000 links.)
         images: A folder whose JPEG files are used instead of generated pictures.
+        boxes: How many boxes each image has in COCO's annotations beside the folder.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Recipe:
     grain: float = 18.0
     distinct: int = 0
     images: str = ""
+    boxes: int = 0
 
     @property
     def bytes_on_disk(self) -> int:
@@ -78,6 +80,11 @@ class DataSet:
         return self.cache / f"{self.name}.lst"
 
     @property
+    def annotations(self) -> Path:
+        """COCO's annotations of all files."""
+        return self.cache / f"{self.name}.coco.json"
+
+    @property
     def stamp(self) -> Path:
         """A file that tells what the data set was made of, and that it is whole."""
         return self.cache / f"{self.name}.json"
@@ -90,7 +97,8 @@ PHOTOS = Recipe("photos", 10_000, 50, 500, 375, 100_000, pictures=48)
 MORE = replace(PHOTOS, name="more", files=4 * PHOTOS.files, distinct=PHOTOS.files // PHOTOS.classes)
 LARGE = Recipe("large", 500, 10, 3264, 2448, 2_000_000, pictures=8, grain=14.0)
 LISTED = Recipe("listed", 1_281_167, 1_000, 48, 48, 1_500, pictures=64, distinct=1)
-RECIPES = (FEW, SMALL, PHOTOS, MORE, LARGE, LISTED)
+BOXES = replace(SMALL, name="boxes", files=100_000, distinct=SMALL.files // 100, boxes=8)
+RECIPES = (FEW, SMALL, PHOTOS, MORE, LARGE, LISTED, BOXES)
 
 
 def reduced(recipe: Recipe) -> Recipe:
@@ -151,7 +159,31 @@ def _make(data: DataSet) -> int:
                     file.write_bytes(image)
                 total += file.stat().st_size
                 lines.write(f"{index}\t{label:.6f}\t{folder.name}/{file.name}\n")
+    if data.recipe.boxes:
+        _annotate(data)
     return total
+
+
+def _annotate(data: DataSet) -> None:
+    """Write COCO's annotations, in no order of the images."""
+    recipe = data.recipe
+    side = min(recipe.width, recipe.height)
+    rng = np.random.default_rng(1)
+    paths = sorted(str(path.relative_to(data.root)) for path in data.root.rglob("*.jpg"))
+    images = [
+        {"id": id, "file_name": path, "width": recipe.width, "height": recipe.height}
+        for id, path in enumerate(paths, 1)
+    ]
+    owners = rng.permutation(np.repeat(np.arange(1, len(paths) + 1), recipe.boxes))
+    edges = rng.uniform(0, side / 2, (len(owners), 4)).round(2)
+    annotations = [
+        {"segmentation": [], "area": round(box[2] * box[3], 4), "iscrowd": 0, "image_id": owner}
+        | {"bbox": box, "category_id": 1 + id % 80, "id": id}
+        for id, (owner, box) in enumerate(zip(owners.tolist(), edges.tolist(), strict=True), 1)
+    ]
+    categories = [{"id": id, "name": f"class {id}"} for id in range(1, 81)]
+    values = {"images": images, "annotations": annotations, "categories": categories}
+    data.annotations.write_text(json.dumps(values))
 
 
 def _shares(recipe: Recipe) -> Iterator[range]:

@@ -186,6 +186,15 @@ RACES = (
         charted=False,
     ),
     Race(
+        "pack of 100,000 images with 800,000 boxes",
+        "annotations/boxes",
+        ("dsprep, without boxes",),
+        1.5,
+        at_most=True,
+        charted=False,
+        against="the same without boxes",
+    ),
+    Race(
         "`dsprep --help`",
         "help",
         ("import click",),

@@ -16,7 +16,7 @@ from dsprep.errors import DsprepError
 from dsprep.sources.parquet import read_parquet
 from dsprep.sources.pixel_reader import read_pickle
 from dsprep.sources.pixels import read_pixels
-from dsprep.sources.reading import make_source
+from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.tree import read_augmented
 from scripts.fuzz.samples import JPEG
 from scripts.fuzz.target import Target, require_equal
@@ -62,6 +62,21 @@ def _check_augmented(data: bytes, directory: Path) -> None:
     manifest = directory / "a.manifest"
     manifest.write_bytes(data)
     read_augmented(make_source(directory / "images", list_file=manifest))
+
+
+def _annotations(name: str) -> Callable[[bytes, Path], None]:
+    def check(data: bytes, directory: Path) -> None:
+        for image in ("a.jpg", "b.jpg"):
+            (directory / "images").mkdir(exist_ok=True)
+            (directory / "images" / image).write_bytes(JPEG)
+        path = directory / name
+        path.write_bytes(data)
+        catalog, findings = read_source(make_source(directory / "images", annotations=[str(path)]))
+        list(catalog.reader.read(catalog.rows()))
+        for text in (*map(str, findings), json.dumps(catalog.settled.schema.to_json())):
+            text.encode()
+
+    return check
 
 
 def _parquets() -> list[bytes]:
@@ -116,9 +131,42 @@ def _augmented() -> list[bytes]:
     return [(json.dumps(line) + "\n").encode() * 2 for line in lines]
 
 
+def _label_studio() -> list[bytes]:
+    size = {"original_width": 10, "original_height": 20, "image_rotation": 0}
+    sides = {"x": 1, "y": 2, "width": 3, "height": 4, "rotation": 0, "rectanglelabels": ["a"]}
+    corners = {"points": [[1, 2], [3, 4], [5, 60]], "polygonlabels": ["b"]}
+    kinds: dict[str, object] = {"rectanglelabels": sides, "polygonlabels": corners, "choices": {}}
+    results = [{**size, "type": kind, "value": value, "id": kind} for kind, value in kinds.items()]
+    annotation = {"result": results, "was_cancelled": False, "ground_truth": True}
+    tasks = [{"id": at, "data": {"image": f"/x/?d={name}.jpg"}, "annotations": [annotation]}
+             for at, name in enumerate("ab")]  # fmt: skip
+    return [json.dumps(tasks).encode()]
+
+
+def _coco() -> list[bytes]:
+    images = [{"id": at, "file_name": f"{name}.jpg"} for at, name in enumerate("ab")]
+    one = {"id": 1, "image_id": 0, "category_id": 3, "bbox": [1, 2, 3, 4], "iscrowd": 0}
+    shapes: list[object] = [[[1, 2, 3, 4, 5, 6]], {"size": [2, 3], "counts": [0, 6]}]
+    annotations = [one | {"segmentation": shape} for shape in shapes]
+    categories = [{"id": 3, "name": "a"}]
+    values = {"images": images, "annotations": annotations, "categories": categories}
+    return [json.dumps(values).encode()]
+
+
+def _boxes() -> list[bytes]:
+    return [
+        b'image_id,width,height,bbox,class\na,10,20,"[1,2,3,4]",x\nb,10,20,"[5,6,7,8]",y\n',
+        b"image,xmin,ymin,xmax,ymax,class_name,class_id\na.jpg,1,2,3,4,x,1\nb.jpg,,,,,,\n",
+        b"ImageId,EncodedPixels,ClassId\na.jpg,1 5 11 3,1\nb.jpg,,2\n",
+    ]
+
+
 FILES = {
     "parquet": Target(_check_parquet, _parquets),
     "pickle": Target(_check_pickle, _pickles),
     "idx": Target(_pixels("train-images-idx3-ubyte"), _idx),
     "augmented": Target(_check_augmented, _augmented),
+    "coco": Target(_annotations("a.json"), _coco),
+    "label-studio": Target(_annotations("a.json"), _label_studio),
+    "boxes": Target(_annotations("a.csv"), _boxes),
 }

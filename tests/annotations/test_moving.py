@@ -167,3 +167,13 @@ def test_runs_and_masks_are_the_same(width: int, height: int, random: object) ->
     runs = runs_of(mask)
     assert sum(runs.counts) == width * height
     assert mask_of(runs).tobytes() == pixels
+
+
+@pytest.mark.parametrize(("least", "left"), [(None, 0), (0.2, 1), (1.0, 0)])
+def test_how_much_of_an_object_must_be_left(least: float | None, left: int) -> None:
+    image, mask = painted((40, 40), (0, 0, 40, 10), 1)
+    objects = Objects((Object((0, 0, 40, 10), 0), Object((10, 10, 20, 20), 0)))
+    sample = Sample("k", {"image": image, "objects": objects, "mask": mask}, image="image")
+    moved(sample, Transform(crop=(20, 30), min_visible=least, encode="png"))
+    # A quarter of the first is left, and all of the second.
+    assert len(sample.fields["objects"].items) == 1 + left

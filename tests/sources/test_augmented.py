@@ -167,18 +167,6 @@ def test_labels(root: Path, text: Any, label: Any) -> None:
     assert catalog.table[column].to_list() == [label]
 
 
-def test_boxes_become_detection_labels(root: Path) -> None:
-    names = {"class-map": {"0": "Echo", "1": "Echo Dot"}}
-    catalog, _ = read(root, line("c.jpg", BOXES, **names))
-    assert catalog.table["label"].to_list() == [BOX_LABEL]
-    assert catalog.classes == ("Echo", "Echo Dot")
-
-
-def test_an_image_without_objects_keeps_its_place(root: Path) -> None:
-    catalog, _ = read(root, line("c.jpg", BOXES), line("cat/a.jpg", BOXES | {"annotations": []}))
-    assert catalog.table["label"].to_list() == [BOX_LABEL, [4, 5, 640, 480]]
-
-
 def test_which_attribute_labels(root: Path) -> None:
     two = '{"source-ref":"c.jpg","x":5,"a":1,"a-metadata":{},"b":2,"b-metadata":{}}'
     assert read(root, two)[0].table["cls"].to_list() == [1]
@@ -230,7 +218,10 @@ def test_which_attribute_labels(root: Path) -> None:
         ([line("c.jpg", 0, "x"), line("cat/a.jpg", 2, "y")], ": tells no name of class 1"),
         ([line("c.jpg", 0, "x"), line("cat/a.jpg", 1)], ":2: 1 is none of the 1 classes"),
         ([line("c.jpg", 0, "x\ny")], ": the class name 'x\\ny' does not fit"),
-        ([line("c.jpg", BOXES, **{"class-map": {"0": "x"}})], ":1: 1 is none of the 1 classes"),
+        (
+            [line("c.jpg", BOXES, **{"class-map": {"0": "x"}})],
+            ": 1 class without a name in any class",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_by_its_line(root: Path, lines: list[str], problem: str) -> None:
@@ -346,7 +337,10 @@ def test_boxes_in_whole_pixels_come_back(
     size = {"width": width, "height": height, "depth": 3}
     value = {"image_size": [size], "annotations": annotations}
     (parsed,) = parse_augmented(line("c.jpg", value), "manifest")
-    text = format_augmented([("c.jpg", parsed.label, None)], "")
+    assert parsed.label is not None
+    scales = (1, width, height, width, height)
+    shares = (each / scales[at % 5] for at, each in enumerate(parsed.label[2:]))
+    text = format_augmented([("c.jpg", (4.0, 5.0, *parsed.label[:2], *shares), None)], "")
     assert json.loads(text)["class"] == value
 
 

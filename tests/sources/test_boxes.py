@@ -135,3 +135,42 @@ def test_a_row_for_an_image_that_is_not_there_is_a_reject(images: Path, tmp_path
     path.write_text(WHEAT + '999,100,80,"[1, 2, 3, 4]",x\n')
     report = dsprep.pack(images, tmp_path / "out", to="webdataset", annotations=[path])
     assert [each.path for each in report.rejects] == ["999"]
+
+
+def lst(images: Path, out: Path, text: str, **options: Any) -> dict[str, bytes]:
+    path = out.with_suffix(".lst")
+    path.write_text(text)
+    dsprep.pack(images, out, to="webdataset", annotations=[path], shuffle=False, **options)
+    with tarfile.open(out / "train-000000.tar") as tar:
+        return {each.name: tar.extractfile(each).read() for each in tar}  # type: ignore[union-attr]
+
+
+def test_labels_for_detection_in_a_list(images: Path, tmp_path: Path) -> None:
+    text = (
+        "7\t4\t6\t100\t80\t1\t.05\t.25\t.5\t1\t0\t0\t0\t0\t1\t1\t1\t001.jpg\n"
+        "8\t4\t6\t100\t80\t-1\t0\t0\t0\t0\t0\t000.jpg\n9\t2\t6\t002.jpg\n"
+    )
+    members = lst(images, tmp_path / "out", text)
+    assert objects(members, "001") == [
+        {"box": [5, 20, 50, 80], "class": 1},
+        {"box": [0, 0, 100, 80], "class": 0, "difficult": True},
+    ]
+    assert objects(members, "000") == objects(members, "002") == []
+    assert (tmp_path / "out" / "objects.classes.txt").read_text() == "0\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("0\t1\t000.jpg", "has no labels for detection"),
+        ("0\t2\t5\t0.5\t0\t0\t1\t1\t000.jpg", ":1: 0.5 0 0 1 1: 0.5 is no class number"),
+        ("0\t2\t5\t9e9\t0\t0\t1\t1\t000.jpg", "9e[+]09 is no class number"),
+        ("0\t2\t5\t0\t1\t0\t0\t1\t000.jpg", "is no box in shares"),
+        ("0\t2\t5\t0\t1\t0\t50\t60\t000.jpg", "is no box in shares"),
+        ("0\t2\t5\t0\t0\t0\t1\t1\t../../x.jpg", "is not a path below"),
+        ("0\t2\t5\t0\t0\t0\t1\tnan\t000.jpg", "nan"),
+    ],
+)
+def test_lists_that_are_refused(images: Path, tmp_path: Path, line: str, why: str) -> None:
+    with pytest.raises(DsprepError, match=why):
+        lst(images, tmp_path / "out", line + "\n")

@@ -160,6 +160,9 @@ def test_places_are_right_wherever_blocks_end(
         ({"annotations": [{"image_id": 1, "id": 1, "caption": "a"}]}, "has captions"),
         ({"images": [{"id": 1, "coco_url": "a", "neg_category_ids": []}]}, "is LVIS's"),
         ({"categories": [{"id": 3, "name": "a"}, {"id": 3, "name": "b"}]}, "the category 3 is"),
+        ({"categories": [{"id": None, "name": "a"}]}, "an id that is a number or a text"),
+        ({"categories": [{"id": 3, "name": "\ud800"}]}, r"the name '\\ud800' has half"),
+        ({"images": [{"id": 1, "file_name": "a\udc00.jpg"}]}, "has half a character"),
     ],
 )
 def test_refused(tmp_path: Path, values: dict[str, Any], why: str) -> None:
@@ -174,6 +177,18 @@ def test_a_file_that_ends_early(tmp_path: Path, keep: float) -> None:
     files = {"a.jpg": None, "instances_a.json": text[: int(len(text) * keep)]}
     with pytest.raises(SourceError, match=r"ends early: byte [\d,]+"):
         read(write(tmp_path, files))
+
+
+def test_a_file_that_is_nested_deeply(tmp_path: Path) -> None:
+    files = {"a.jpg": None, "instances_a.json": '{"a":' + "[" * 200_000}
+    with pytest.raises(SourceError, match="ends early: byte 6"):
+        read(write(tmp_path, files))
+
+
+def test_a_file_in_another_encoding(tmp_path: Path) -> None:
+    text = json.dumps(json.loads(coco(["ä.jpg"])), ensure_ascii=False).encode("latin-1")
+    with pytest.raises(SourceError, match="is not UTF-8"):
+        read(write(tmp_path, {"a.jpg": None, "instances_a.json": text}))
 
 
 def test_ids_that_annotations_share(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import dsprep
 from dsprep.annotations.geometry import measured_on
 from dsprep.annotations.objects import SHARES, to_json
 from dsprep.errors import OptionError, SourceError
@@ -171,3 +172,22 @@ def test_one_file_of_coco_without_a_side(tmp_path: Path) -> None:
     catalog, _ = read(write(tmp_path, files))
     assert boxes(catalog) == {"images/a.jpg": [("cat", 10, 5, 30, 15)]}
     assert catalog.sides == ()
+
+
+def test_cvat_is_refused_by_name(tmp_path: Path) -> None:
+    text = "<?xml version='1.0' encoding='utf-8'?>\n<annotations>\n  <version>1.1</version>\n"
+    root = write(tmp_path, {"i/a.jpg": None, "annotations.xml": text})
+    with pytest.raises(SourceError, match=r"is CVAT's XML, .* export the task from CVAT as COCO"):
+        read(root / "i", annotations=[str(root / "annotations.xml")])
+
+
+def test_label_studios_export_as_coco(tmp_path: Path) -> None:
+    """Its ids count from 0, and a turned image has the width and height of the stored one."""
+    text = coco(["images/5d1f8b0c-a.jpg"], [{**box(0, 1), "bbox": [1, 2, 3, 4]}])
+    root = write(tmp_path, {"i/a.jpg": image(orientation=6), "result.json": text})
+    with pytest.raises(SourceError, match="--boxes-frame stored, or displayed"):
+        dsprep.pack(
+            root / "i", tmp_path / "out", to="webdataset", annotations=[root / "result.json"]
+        )
+    catalog, _ = read(root / "i", annotations=[str(root / "result.json")])
+    assert [each.id for each in objects(catalog)["a.jpg"].items] == [0]

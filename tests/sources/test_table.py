@@ -479,8 +479,8 @@ def test_rows_that_repeat_an_image_are_asked_about(images: Path) -> None:
     )
     boxes = "id,xmin,xmax,label\n1,0,5,a\n1,2,9,a\n"
     assert refusal(images, boxes).endswith(
-        "make a sample of each row; for rows of one box each ('xmin', 'xmax'), make an MXNet .lst "
-        "with detection labels, and give it with --list"
+        "make a sample of each row; for rows of one box each ('xmin', 'xmax'), give the table with "
+        "--annotations instead"
     )
     catalog, findings = read(images, text, duplicates="first")
     assert catalog.table.select("index", "path", "cls").rows() == [(0, "1.jpg", 0), (1, "2.png", 1)]
@@ -542,6 +542,7 @@ COCO = {"info": {}, "images": [{"id": 1}] * 200, "annotations": [], "categories"
         (json.dumps(COCO, indent=1), "COCO's JSON"),
         ('[{"id": 1, "annotations": [], "data": {}}]', "Label Studio's JSON"),
         ('{"a.jpg": "cat"}', "JSON"),
+        ("<?xml version='1.0'?>\n<annotations>\n<version>", "CVAT's XML"),
         ("<annotation>\n<folder>x</folder>", "Pascal VOC's XML"),
         ("<?xml version='1.0'?>\n<annotation>", "Pascal VOC's XML"),
         ("0 0.5 0.5 0.25 0.125\n3 0.1 0.1 0.1 0.1\n", "a label file of YOLO"),
@@ -549,7 +550,8 @@ COCO = {"info": {}, "images": [{"id": 1}] * 200, "annotations": [], "categories"
 )
 def test_files_of_annotation_tools_are_known(images: Path, text: str, what: str) -> None:
     told = refusal(images, text)
-    assert told.startswith(f"train.csv: is {what}, which dsprep does not read yet: give a CSV or")
+    assert told.startswith(f"train.csv: is {what}, which is neither a table nor a list: ")
+    assert ("--annotations" in told) == (what != "JSON")
     assert len(told) < 400
 
 
