@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsprep.annotations.geometry import Move, measured_on, moved, turned
 from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, used_in
@@ -20,6 +20,9 @@ from dsprep.images.transform import Encoded, Transform, load, open_image, orient
 from dsprep.sample import Sample
 from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 MIN_VISIBLE = 0.3  # the share of an object's area that is left of it at least
 
@@ -103,16 +106,30 @@ def make_mover(
 
 def _moved_mask(data: bytes, step: Move, classes: int, effects: Counter[str]) -> bytes:
     """Return a mask as gray PNG, moved; the file itself if it is that already."""
+    image, mask = read_mask(data, step.size, classes, step.size[0] * step.size[1])
+    is_gray = image.format == "PNG" and image.mode == "L"
+    if is_gray and step.scaled == step.size and step.window == (0, 0, *step.size):
+        return data
+    effects[_GRAY] += not is_gray
+    return png_of(moved_mask(mask, step))
+
+
+def read_mask(
+    data: bytes, size: tuple[int, int] | None, classes: int, max_pixels: int
+) -> tuple[Image, Image]:
+    """Return the mask of an image of some size as it was stored, and as class numbers.
+
+    Raises:
+        BadSample: If it has another size, or pixels that are no number of the classes.
+    """
     header = read_header(data)
-    with pillow("cannot decode its mask", step.size[0] * step.size[1]):
-        image = open_image(data, header, step.size[0] * step.size[1])
+    with pillow("cannot decode its mask", max_pixels):
+        image = open_image(data, header, max_pixels)
         load(image)
-    if image.size != step.size:
+    if size is not None and image.size != size:
         raise BadSample(
-            f"its mask has {image.width}x{image.height} pixels, and its image "
-            f"{step.size[0]}x{step.size[1]}"
+            f"its mask has {image.width}x{image.height} pixels, and its image {size[0]}x{size[1]}"
         )
-    is_gray = header.kind == "png" and image.mode == "L"
     mask = numbers_of(image, None, None)
     if classes:
         outside = [number for number in used_in(mask) if classes <= number != IGNORED]
@@ -122,10 +139,7 @@ def _moved_mask(data: bytes, step: Move, classes: int, effects: Counter[str]) ->
                 f"its mask has the class numbers {names}, and there are "
                 f"{format_count(classes, 'class')}"
             )
-    if is_gray and step.scaled == step.size and step.window == (0, 0, *step.size):
-        return data
-    effects[_GRAY] += not is_gray
-    return png_of(moved_mask(mask, step))
+    return image, mask
 
 
 def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) -> Objects:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -62,6 +63,16 @@ class Objects(NamedTuple):
     extent: Extent | None = None
 
 
+class ObjectCounts(NamedTuple):
+    """How many objects a data set has."""
+
+    objects: int  # all of them
+    classes: int  # how many classes there are
+    samples: int  # how many samples have objects
+    without: int  # how many have none
+    per_class: Mapping[str, int] = {}  # objects by class name; empty if they were not looked at
+
+
 def to_objects(value: Any) -> Objects | None:
     """Make a value of a raw one: JSON as :func:`to_json` returns it, or its text.
 
@@ -90,6 +101,20 @@ def to_json(objects: Objects) -> list[dict[str, Any]]:
     """Return objects as JSON has them: a list, without what is not known."""
     extent_of_pixels(objects)
     return [_values(each) for each in objects.items]
+
+
+def content_of_objects(objects: Objects, exact: bool) -> bytes:
+    """Return bytes that only equal objects have; or, if not exact, equal boxes and classes."""
+    if exact:
+        return json.dumps([_values(each) for each in objects.items], sort_keys=True).encode()
+    # Formats that keep less have shares of the image as 32-bit floats.
+    width, height = objects.extent or SHARES
+    parts = []
+    for each in objects.items:
+        x0, y0, x1, y1 = each.box
+        parts.append(struct.pack("<4f", x0 / width, y0 / height, x1 / width, y1 / height))
+        parts.append(b" %d\n" % each.number)
+    return b"".join(parts)
 
 
 def _values(each: Object) -> dict[str, Any]:

@@ -11,13 +11,14 @@ import click
 _NAMES = {
     "WriteReport": "destination format state shards samples bytes estimated classes per_class "
     "rejects rejects_file skipped skipped_counts duplicates collisions sides chosen notes schema "
-    "fields seconds",
+    "fields objects seconds",
     "ShardFacts": "name samples bytes",
     "Chosen": "filtered unknown",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "
-    "proof notes fields",
+    "proof notes fields objects",
     "Problem": "file offset sample message",
     "FieldFound": "name type classes role told samples",
+    "ObjectCounts": "objects classes samples without per_class",
     "IndexReport": "destination format state shards samples bytes files problems notes seconds",
     "IndexFile": "name kind state detail",
     "SplitReport": "destination state method samples lists parts classes off groups seed leaks "

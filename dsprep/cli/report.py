@@ -22,6 +22,7 @@ from dsprep.units import (
 )
 
 if TYPE_CHECKING:
+    from dsprep.annotations.objects import ObjectCounts
     from dsprep.commands.write_report import WriteReport
     from dsprep.findings import Finding
     from dsprep.verifying.report import IndexReport, Problem, VerifyReport
@@ -101,6 +102,17 @@ def classes_text(samples: Collection[int]) -> str:
     return f"{len(samples):,}, of {range_text(samples, 'sample')}{same}"
 
 
+def objects_text(counts: ObjectCounts | None) -> str:
+    """Return how many objects there are, and how many images have any."""
+    if counts is None:
+        return ""
+    without = f", {format_count(counts.without, 'image')} without" if counts.without else ""
+    return (
+        f"{counts.objects:,} of {format_count(counts.classes, 'class')} in "
+        f"{format_count(counts.samples, 'image')}{without}"
+    )
+
+
 def table_of(rows: Iterable[Sequence[str]], title: str = "") -> Iterator[str]:
     """Yield a title and the lines of a table, in columns of equal width."""
     cells = [tuple(map(visible, row)) for row in rows]
@@ -135,6 +147,7 @@ def write_lines(report: WriteReport) -> Iterator[str]:
         ("size", f"{about}{format_size(report.bytes)}"),
         ("sides", sides),
         ("classes", classes),
+        ("objects", objects_text(report.objects)),
         ("chosen", chosen),
         ("rejected", report.rejects and f"{len(report.rejects):,}"),
         ("skipped", skipped_text(report.skipped)),
@@ -244,6 +257,7 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
             for one in report.fields
             if one.role
         ),
+        ("objects", objects_text(report.objects)),
         ("note", "" if report.manifest else "there is no manifest to compare with"),
         *(("note", note) for note in report.notes),
         ("time", format_duration(report.seconds)),
@@ -255,6 +269,10 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
             kind, count = field.type + classes, format_count(field.samples, "sample")
             rows.append((field.name, kind, field.role, count, field.told))
         yield from table_of(rows, "fields")
+    if report.objects is not None and report.objects.per_class:
+        per_class = list(report.objects.per_class.items())
+        counted = [(name, format_count(count, "object")) for name, count in _ends(per_class)]
+        yield from table_of(counted, "objects by class")
     yield from _problem_lines(report.problems)
 
 

@@ -20,6 +20,7 @@ from dsprep.lists.edit import Relabeled, parse_map, relabel
 from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
+from dsprep.sources.infer import with_detection_labels
 from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.storage.location import require_disk
 from dsprep.text import decode_text, read_text
@@ -146,7 +147,9 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
 
 def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
     with Pool(available_cores() if workers is None else workers) as pool:
-        return tables.listable(*read_source(source, pool.map))
+        catalog, findings = read_source(source, pool.map)
+        catalog, unread = with_detection_labels(catalog, pool.map)
+        return tables.listable(catalog, [*findings, *unread])
 
 
 @called_with(of.EditOptions)

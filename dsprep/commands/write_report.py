@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dsprep.annotations.objects import ObjectCounts
+from dsprep.catalog import Catalog
 from dsprep.dataset.manifest import Manifest
 from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
@@ -48,6 +50,7 @@ class WriteReport:
     # what a dry run shows of it, a row for each field: its name, type and role, what told it, where
     # it goes, how many samples of the look have it
     fields: Sequence[Sequence[str]]
+    objects: ObjectCounts | None  # the objects in the source; None if it has no annotations
     seconds: float  # how long it took; for a dry run, how long it will take
 
 
@@ -91,8 +94,19 @@ def report_of(
         notes=list(_notes(plan, shards, per_class)),
         schema=None if schema is None else schema.to_json(),
         fields=list(table or ()),
+        objects=_objects(catalog),
         seconds=0.0,
     )
+
+
+def _objects(catalog: Catalog) -> ObjectCounts | None:
+    """Return what the annotations of a source tell of its objects; None if it has none."""
+    field = catalog.settled.schema.objects
+    if catalog.annotated is None or field is None:
+        return None
+    counts = catalog.annotated.sizes["objects"].gather(catalog.table["annotation"])
+    samples = int((counts > 0).sum())
+    return ObjectCounts(int(counts.sum()), len(field.names), samples, len(counts) - samples)
 
 
 def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int]) -> Iterator[str]:

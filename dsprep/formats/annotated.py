@@ -7,7 +7,9 @@ and the listing beside the folder has everything, so that dsprep reads back what
 from __future__ import annotations
 
 import json
+import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -23,6 +25,7 @@ from dsprep.schema import FACTS, Field, Schema
 from dsprep.storage.store import crc32c
 from dsprep.units import format_some
 
+_ROUNDED = 1e-6  # of an image's size: what rounding adds to a box
 _DIGITS = 6  # after the point: of pixels, far below what anybody draws
 
 
@@ -61,12 +64,15 @@ class AnnotatedFolder(Folder):
         paths = self.paths(side.rstrip("/"), below)
         files = [listed.files[0]._replace(path=paths[0] + extension)]
         files += [file._replace(path=f"{paths[-1]}.png") for file in listed.files[1:]]
-        extra = self.annotation(paths[0] + extension, objects)
+        effects = Counter[str]()
+        extra = self.annotation(paths[0] + extension, objects, effects)
         if extra is not None:
             files.append(File(paths[1], len(extra), crc32c(extra)))
             parts = [*parts, extra]
         width, height = extent_of(objects)
         fields = f'{listed.fields},"width":{width:g},"height":{height:g}'.lstrip(",")
+        if +effects:
+            sample.effects = (sample.effects or Counter()) + effects
         listed = listed._replace(
             stem=paths[0], files=tuple(files), fields=fields, label=None, class_name=None
         )
@@ -79,8 +85,11 @@ class AnnotatedFolder(Folder):
         The image and the mask are without their extension; ``side`` may be empty.
         """
 
-    def annotation(self, image: str, objects: Objects) -> bytes | None:
-        """Return the file beside an image that lies at a path; None if there is none."""
+    def annotation(self, image: str, objects: Objects, effects: Counter[str]) -> bytes | None:
+        """Return the file beside an image that lies at a path; None if there is none.
+
+        ``effects`` counts what it cannot tell.
+        """
         return None
 
     @property
@@ -130,18 +139,23 @@ class Coco(AnnotatedFolder):
         for top in tops:
             path = f"annotations/instances{'' if top == 'images' else '_' + top}.json"
             yield path, '{"info": {},\n"images": [\n'
+            own: list[int | None] = []
             for number, each in enumerate(_of(samples(), top), 1):
                 told = json.loads(f"{{{each.fields}}}")
                 values = {"id": number, "file_name": each.files[0].path[len(top) + 1 :]}
                 values |= {name: int(told[name]) for name in ("width", "height")}
                 yield path, _item(values, number == 1)
+                own += (item.get("id") for item in told.get(field.name) or ())
             yield path, '\n],\n"annotations": [\n'
+            # COCO's evaluation takes the id 0 for none; ids of several files may be the same.
+            keeps = all(id is not None and id > 0 for id in own) and len({*own}) == len(own)
             used = 0
             for number, each in enumerate(_of(samples(), top), 1):
                 told = json.loads(f"{{{each.fields}}}")
                 for item in (to_objects(told.get(field.name)) or Objects()).items:
                     used += 1
-                    values = {"id": used, "image_id": number, "category_id": ids[item.number]}
+                    id = item.id if keeps else used
+                    values = {"id": id, "image_id": number, "category_id": ids[item.number]}
                     yield path, _item(values | coco_values(item), used == 1)
             yield path, '\n],\n"categories": [\n'
             for number, name in enumerate(field.names):
@@ -191,26 +205,49 @@ class Yolo(AnnotatedFolder):
         where = f"{side or 'train'}/{below}"
         return f"images/{where}", f"labels/{where}.txt"
 
-    def annotation(self, image: str, objects: Objects) -> bytes:
+    def annotation(self, image: str, objects: Objects, effects: Counter[str]) -> bytes:
         width, height = extent_of(objects)
         lines = []
         for each in objects.items:
-            x0, y0, x1, y1 = each.box
-            # What reaches over the edge by rounding is refused by readers.
-            x0, x1 = max(x0 / width, 0.0), min(x1 / width, 1.0)
-            y0, y1 = max(y0 / height, 0.0), min(y1 / height, 1.0)
+            shares = [at / of for at, of in zip(each.box, (width, height) * 2, strict=True)]
+            # Readers refuse an image with a box that reaches over the edge, if only by rounding.
+            x0, y0, x1, y1 = (min(max(share, 0.0), 1.0) for share in shares)
+            if x0 >= x1 or y0 >= y1:
+                effects["object dropped, as nothing of its box lies in the image"] += 1
+                continue
+            reach = max(-min(shares), max(shares) - 1)
+            effects["object cut at the edge of its image"] += reach > _ROUNDED
             center = (x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0
             lines.append(f"{each.number} {' '.join(f'{share:.8g}' for share in center)}\n")
         return "".join(lines).encode()
 
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        sides = dict.fromkeys(each.stem.split("/")[1] for each in samples())
+        sides: dict[str, dict[str, None]] = {}
+        for each in samples():
+            side = side_directory(each.stem.removeprefix("images/")).rstrip("/") or "train"
+            last = side.rpartition("/")[2]
+            sides.setdefault(_YOLO_SIDES.get(last, last), {})[f"images/{side}"] = None
         lines = ["path: .\n"]
-        lines += [f"{_YOLO_SIDES.get(side, side)}: images/{side}\n" for side in sides]
-        lines += ["names:\n", *(f"  {at}: {quote(name)}\n" for at, name in enumerate(self._names))]
+        for side, paths in sides.items():
+            texts = [*map(_yaml, paths)]
+            value = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            lines.append(f"{_yaml(side)}: {value}\n")
+        names = enumerate(self._names)
+        lines += ["names:\n", *(f"  {at}: {_yaml(name, plain=False)}\n" for at, name in names)]
         yield from (("data.yaml", line) for line in lines)
 
 
+def _yaml(text: str, plain: bool = True) -> str:
+    """Return text as YAML has it, without quotes if it is plain and may be."""
+    if plain and _PLAIN.fullmatch(text):
+        return text
+    # JSON's strings are YAML's but for these, which YAML takes for line breaks or refuses.
+    return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", quote(text))
+
+
+_PLAIN = re.compile(r"[a-zA-Z][a-zA-Z0-9_./-]*")
+_ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _YOLO_SIDES = {"valid": "val", "validation": "val", "dev": "val", "training": "train"}
 
 
@@ -226,11 +263,11 @@ class Voc(AnnotatedFolder):
         name = below.replace("/", "_")
         return f"JPEGImages/{name}", f"Annotations/{name}.xml", f"SegmentationClass/{name}"
 
-    def annotation(self, image: str, objects: Objects) -> bytes | None:
+    def annotation(self, image: str, objects: Objects, effects: Counter[str]) -> bytes | None:
         if self.written.objects is None:
             return None
         width, height = extent_of(objects)
-        name = escape(image.rpartition("/")[2])
+        name = _xml(image.rpartition("/")[2])
         lines = [
             "<annotation>",
             f"  <folder>JPEGImages</folder>\n  <filename>{name}</filename>",
@@ -244,7 +281,7 @@ class Voc(AnnotatedFolder):
             box = "".join(f"<{edge}>{_pixel(at)}</{edge}>" for edge, at in edges.items())
             label = self._names[each.number] if each.number < len(self._names) else each.number
             lines.append(
-                f"  <object>\n    <name>{escape(str(label))}</name>\n"
+                f"  <object>\n    <name>{_xml(str(label))}</name>\n"
                 f"    <truncated>{int('truncated' in each.flags)}</truncated>\n"
                 f"    <difficult>{int('difficult' in each.flags)}</difficult>\n"
                 f"    <bndbox>{box}</bndbox>\n  </object>"
@@ -257,6 +294,11 @@ class Voc(AnnotatedFolder):
             side = side_directory(each.key).rstrip("/") or "train"
             stem = each.stem.removeprefix("JPEGImages/")
             yield f"ImageSets/{directory}/{side}.txt", f"{stem}\n"
+
+
+def _xml(text: str) -> str:
+    """Return text as XML has it, which has no place for most control characters."""
+    return escape(_NO_XML.sub("\ufffd", text))
 
 
 def _pixel(value: float) -> str:

@@ -118,6 +118,8 @@ class Format(ABC):
     limits: ClassVar[Limits] = Limits()
     # what it keeps of objects besides boxes and classes: flags, and some of `PARTS`
     object_parts: ClassVar[frozenset[str]] = frozenset()
+    # whether the listing of a tree tells objects; if not, only its annotations do
+    lists_objects: ClassVar[bool] = True
     # whether objects stay whose flag it does not keep, as ordinary ones
     keep_crowd: bool = field(default=False, kw_only=True, metadata={"recorded": True})
     schema: Schema | None = field(default=None, kw_only=True)

@@ -365,6 +365,7 @@ class AugmentedFolder(Folder):
 
     name: ClassVar[str] = "augmented-manifest"
     object_parts: ClassVar[frozenset[str]] = frozenset()
+    lists_objects: ClassVar[bool] = False
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:

@@ -429,6 +429,12 @@ def orientation_in(data: bytes) -> int:
         return orientation_of(open_image(data, header, header.width * header.height))
 
 
+def upright_size(data: bytes) -> Size:
+    """Return the size of an image as it is displayed."""
+    header = read_header(data)
+    return _stored_size((header.width, header.height), orientation_in(data))
+
+
 # Pixels of a decoded image: colors, number, and which way is up
 
 

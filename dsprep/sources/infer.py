@@ -15,9 +15,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dsprep.annotations.mxnet import in_shares
-from dsprep.errors import SourceError
+from dsprep.annotations import mxnet
+from dsprep.annotations.geometry import measured_on
+from dsprep.annotations.objects import SHARES, Objects
+from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
+from dsprep.images.transform import upright_size
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
@@ -113,7 +116,9 @@ def tells_objects(labels: pl.Series) -> bool:
     fits = (head >= 2) & (width >= 5) & (head % 1 == 0) & (width % 1 == 0)
     fits &= (count >= head) & ((count - head) % width == 0)
     first = map(tuple, labels.head(_FIRST).to_list())
-    return bool(fits.fill_null(False).all() and (count > head).any()) and all(map(in_shares, first))
+    return bool(fits.fill_null(False).all() and (count > head).any()) and all(
+        map(mxnet.in_shares, first)
+    )
 
 
 def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
@@ -276,6 +281,30 @@ def classes_of_objects(catalog: Catalog, name: str, run_all: RunAll) -> pl.Serie
     return pl.Series("tags", found, pl.List(pl.Int64))
 
 
+def with_detection_labels(catalog: Catalog, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
+    """Return the catalog with MXNet's labels for detection, if its samples have objects."""
+    import polars as pl
+
+    objects = catalog.settled.schema.objects
+    if objects is None or catalog.label_column is not None:
+        return catalog, []
+    tasks = [
+        (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), objects)
+        for start in range(0, len(catalog), _AT_ONCE)
+    ]
+    found = list(chain.from_iterable(run_all(detection_labels, tasks)))
+    findings = [Finding("unreadable", path, why) for path, _, why in found if why]
+    table = catalog.table.filter(pl.Series([not why for *_, why in found], dtype=pl.Boolean))
+    labels = [label for _, label, why in found if not why]
+    if objects.flags and not any(any(label[9::6]) for label in labels):
+        labels = [
+            (4, 5, *label[2:4], *(value for at, value in enumerate(label[4:], 1) if at % 6))
+            for label in labels
+        ]
+    table = table.with_columns(pl.Series("label", labels, dtype=pl.List(pl.Float64)))
+    return replace(catalog, table=table, classes=objects.names or None), findings
+
+
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:
     """Return what a dry run shows of a schema, a row for each field."""
     roles = {settled.schema.image: "image", settled.schema.label: "label"}
@@ -314,4 +343,22 @@ def gather(task: tuple[Reader, Rows, str]) -> list[_Gathered]:
             found.append((key, label, sample.class_name, ""))
         else:
             found.append((path, None, None, str(sample)))
+    return found
+
+
+def detection_labels(task: tuple[Reader, Rows, Field]) -> list[tuple[str, tuple[float, ...], str]]:
+    """Return the path of each sample, its label, and why it has none, mostly nothing."""
+    reader, rows, field = task
+    found: list[tuple[str, tuple[float, ...], str]] = []
+    for path, sample in zip(rows.paths, reader.read(rows), strict=True):
+        try:
+            if not isinstance(sample, Sample):
+                raise sample if isinstance(sample, BadSample) else BadSample("has no objects")
+            value: Objects = sample.fields.get(field.name) or Objects()
+            if value.extent is None or value.extent == SHARES:
+                size = upright_size(sample.fields.get(sample.image or "") or b"")
+                value = measured_on(value, size)
+            found.append((path, mxnet.write(value, with_flags=field.flags), ""))
+        except BadSample as error:
+            found.append((path, (), str(error)))
     return found

@@ -14,7 +14,7 @@ from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
-from dsprep.sources.infer import classes_of_objects
+from dsprep.sources.infer import classes_of_objects, with_detection_labels
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.sources.table import find_columns, parse_cells
@@ -143,7 +143,8 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
         return Samples(source.list_file, rows.drop("file"), classes=listed.classes, noticed=noticed)
     catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, classified=catalog.has_classes)
-    catalog, noticed = listable(catalog, findings)
+    catalog, unread = with_detection_labels(catalog, pool.map)
+    catalog, noticed = listable(catalog, [*findings, *unread])
     reader = catalog.reader
     in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
     return replace(
@@ -159,7 +160,8 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
 def samples_of(catalog: Catalog, labels: str | None, pool: Pool) -> Samples:
     """Return the samples of a catalog, whose labels come from a table or from elsewhere."""
     tags, classes = None, catalog.classes
-    if (objects := catalog.settled.schema.objects) is not None:
+    objects = catalog.settled.schema.objects
+    if objects is not None and catalog.label_column is None:
         tags, classes = classes_of_objects(catalog, objects.name, pool.map), objects.names
     named = replace(catalog, table=catalog.table.with_columns(catalog.names().alias("path")))
     return Samples(

@@ -106,7 +106,8 @@ def prepare(
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     problems = [
         Problem(shards.destination.manifest.name, f"has no field {name!r}, and the source has")
-        for name in (lacking if made.known else ())
+        for name in lacking
+        if made.known or settled.schema.by_name[name].type in ("mask", "objects")
     ]
     return comparison, understood, [*problems, *_other_classes(comparison)]
 
@@ -138,7 +139,8 @@ def _match_fields(
     names: dict[str, str] = {}
     for field in base.fields:
         role = roles.get(field.name, "")
-        if made.transform is not None and (role == IMAGE or field.name in FACTS):
+        changes = role == IMAGE or field.name in FACTS or field.type in ("mask", "objects")
+        if made.transform is not None and changes:
             continue
         name = field.name if field.name in source.by_name else own.get(role)
         if name is None and not (role == LABEL and made.known) and field.name not in FACTS:
@@ -151,7 +153,11 @@ def _match_fields(
             names[field.name] = name
     matched = {names.get(field.name, field.name) for field in base.fields} | FACTS
     matched |= {own[role] or "" for name, role in roles.items() if name}
-    lacking = [field.name for field in source.fields if field.name not in matched]
+    lacking = [
+        field.name
+        for field in source.fields
+        if field.name not in matched and (layout.lists_objects or field.type != "objects")
+    ]
     shown = {name: role for name, role in roles.items() if name}
     found = Comparison(shards, catalog, pipeline, tuple(fields), names, shown, tuple(extra))
     return found, lacking
@@ -162,7 +168,7 @@ def _other_classes(comparison: Comparison) -> Iterator[Problem]:
     shards, source = comparison.shards, comparison.pipeline.schema.by_name
     file = shards.destination.manifest.name if shards.manifest else str(shards.directory)
     for field in comparison.fields:
-        if field.type != "class":
+        if field.type not in ("class", "objects", "mask"):
             continue
         name, theirs = comparison.names.get(field.name, field.name), comparison.catalog.classes
         if comparison.roles.get(field.name) != LABEL:
@@ -332,7 +338,10 @@ def _and(names: Sequence[str]) -> str:
 def _hints(other: pl.DataFrame, compared: int, comparison: Comparison) -> Iterator[str]:
     """Say what is not compared, and what to pass if all labels differ, as those of another list."""
     if comparison.shards.made.transform is not None:
-        yield "images not compared, because they were transformed"
+        schema = comparison.pipeline.schema
+        moved = any(each.type in ("mask", "objects") for each in schema.fields)
+        what = "images, objects and masks" if moved else "images"
+        yield f"{what} not compared, because they were transformed"
     if comparison.extra:
         yield f"not compared, as the source does not have them: {format_some(comparison.extra)}"
     label = comparison.digest_of(LABEL)

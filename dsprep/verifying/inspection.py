@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from operator import attrgetter, itemgetter, methodcaller
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import google_crc32c
 
-from dsprep.annotations.objects import Objects
+from dsprep.annotations.objects import PARTS, Objects, content_of_objects
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Entry, Format, path_of
 from dsprep.formats.folder import Listed
@@ -25,6 +26,7 @@ from dsprep.rows import Pixels, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
 from dsprep.schema import TYPES, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
+from dsprep.verifying.annotated import Check, ObjectsSeen, make_annotation_check
 from dsprep.verifying.indexes import mxnet_difference
 from dsprep.verifying.report import Problem, problem_of
 from dsprep.workers.worker import Report, counted
@@ -92,6 +94,7 @@ class Inspected:
     misfits: int = 0  # how many samples do not fit the schema
     misfit: tuple[int, str] = _NO_MISFIT  # where the first of them is, and why it does not
     digested: list[Digested] = field(default_factory=list)  # the samples, if they are compared
+    objects: ObjectsSeen = field(default_factory=ObjectsSeen)  # those of its samples
 
     def add(self, problem: Problem) -> None:
         """Add a problem, unless there are too many."""
@@ -112,6 +115,7 @@ def merged(found: Sequence[Inspected]) -> Inspected:
         misfits=sum(one.misfits for one in found),
         misfit=min((one.misfit for one in found if one.misfits), default=_NO_MISFIT),
         digested=sorted(chain(*(one.digested for one in found)), key=itemgetter(-1)),
+        objects=sum((one.objects for one in found), ObjectsSeen()),
     )
 
 
@@ -142,7 +146,8 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
     layout, reading, pixels = task.layout, task.reading, task.understood.pixels
     path, is_enforced = Path(task.path), task.understood.enforced
     wrong_class, wrong_images = _class_check(reading), _image_check(task, reading)
-    digest_of = None if task.columns is None else digester(task.columns)
+    wrong_annotations = _annotation_check(task, reading, found)
+    digest_of = None if task.columns is None else digester(task.columns, layout)
     ids, offsets = list[int](), list[int]()
     share, shares = task.share
     entries: Iterator[Entry] = layout.read(stream)
@@ -175,6 +180,9 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
             if task.decode:
                 for wrong in wrong_images(sample):
                     found.add(Problem(path.name, wrong, raw.key, offset))
+            if wrong_annotations is not None:
+                for wrong in wrong_annotations(sample, offset):
+                    found.add(Problem(path.name, wrong, raw.key, offset))
         if digest_of is not None:
             digest = None if sample is None else digest_of(sample)
             name = name_of(raw, layout)
@@ -187,6 +195,12 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
             found.others.append(problem_of(error, index))
         else:
             found.others += [Problem(index.name, difference)] if difference else []
+
+
+def _annotation_check(task: Task, reading: Reading | None, found: Inspected) -> Check | None:
+    if reading is None:
+        return None
+    return make_annotation_check(reading.schema, found.objects, task.decode, task.max_pixels)
 
 
 def _class_check(reading: Reading | None) -> Callable[[Sample], str]:
@@ -247,7 +261,8 @@ def name_of(sample: Sample, layout: Format) -> str:
 
 def _inspect_files(task: Task, report: Report) -> Inspected:
     check = make_check("decode", readable=None, max_pixels=task.max_pixels)
-    found, reading, digest_of = Inspected(), task.reading, digester(task.columns or ())
+    found, reading, digest_of = Inspected(), task.reading, digester(task.columns or (), task.layout)
+    wrong_annotations = _annotation_check(task, reading, found)
     for listed in counted(task.listed, report):
         files: dict[str, bytes] = {}
         before = len(found.problems)
@@ -270,14 +285,21 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
             if wrong:
                 found.problems.append(Problem(file.path, wrong, listed.key))
         found.samples += len(found.problems) == before
-        if task.columns is not None and reading is not None:
-            digest, reason = None, None
-            try:
-                digest = digest_of(reading(task.layout.listed_sample(listed, files)))
-            except (BadSample, ValueError) as error:
-                reason = str(error)
-            first, key = listed.files[0].path, listed.key
+        if reading is None or (task.columns is None and wrong_annotations is None):
+            continue
+        sample, digest, reason, key = None, None, None, listed.key
+        try:
+            sample = reading(task.layout.listed_sample(listed, files))
+            digest = digest_of(sample)
+        except (BadSample, ValueError) as error:
+            reason = str(error)
+        first = listed.files[0].path
+        if task.columns is not None:
             found.digested.append((key, digest, reason, key, first, None))
+        if wrong_annotations is not None and sample is not None:
+            found.shapes[tuple(sample.fields)] += 1
+            wrongs = wrong_annotations(sample, listed.id)
+            found.problems += (Problem(first, wrong, key) for wrong in wrongs)
     return found
 
 
@@ -285,7 +307,7 @@ def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[
     """Make samples of a source as packing would, and digest them."""
     digested = list[Digested]()
     pipeline, rows, columns = task
-    digest_of = digester(columns)
+    digest_of = digester(columns, pipeline.layout)
     samples = zip(rows.ids, rows.paths, make_samples(pipeline, rows), strict=True)
     for id, path, sample in counted(samples, report):
         digest, reason = None, None
@@ -304,12 +326,12 @@ def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[
     return digested
 
 
-def digester(columns: Columns) -> Callable[[Sample], bytes]:
+def digester(columns: Columns, layout: Format) -> Callable[[Sample], bytes]:
     """Return a function from a sample to the digests of its fields, one after another."""
     from hashlib import sha1  # slow to load
 
     def digest_of(kind: Type, converts: bool) -> Callable[[Value], bytes]:
-        content = _content_of(kind)
+        content = _content_of(kind, layout.object_parts.issuperset(PARTS))
 
         def digest(value: Value) -> bytes:
             if converts and (value := kind.convert(value)) is None:
@@ -330,13 +352,11 @@ def digester(columns: Columns) -> Callable[[Sample], bytes]:
     return digest_all
 
 
-def _content_of(kind: Type) -> Callable[[Value], bytes]:
+def _content_of(kind: Type, exact: bool = True) -> Callable[[Value], bytes]:
     """Return a function from a value of a type to bytes that no other value has."""
     code = kind.code
     if kind.of is Objects:
-        # Formats round boxes differently, and some have them in shares of a size that the image
-        # alone tells: so the classes of objects are compared, in their order.
-        return lambda value: repr([each.number for each in value.items]).encode()
+        return partial(content_of_objects, exact=exact)
     if kind.is_list and code:
         return lambda values: struct.pack(f"<{len(values)}{code}", *values)
     if kind.is_list:

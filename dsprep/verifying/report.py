@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from dsprep.annotations.objects import ObjectCounts
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DamagedShard, DsprepError
 
@@ -86,6 +87,7 @@ class VerifyReport(CheckReport):
     # which is no proof
     proof: Mapping[str, int] = field(default_factory=dict)
     fields: Sequence[FieldFound] = ()  # the fields of the samples; empty if they are unknown
+    objects: ObjectCounts | None = None  # the objects of images; None if there is no such field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,7 @@ _JOIN: dict[str, Callable[[list[Any]], Any]] = {
     "checked": lambda lists: list(dict.fromkeys(chain(*lists))),
     "proof": lambda counts: sum(map(Counter, counts), Counter()),
     "fields": lambda lists: lists[0] if len(lists) == 1 else (),
+    "objects": lambda counts: counts[0] if len(counts) == 1 else None,
 }
 """How values of several reports become one."""
 

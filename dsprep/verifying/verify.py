@@ -25,6 +25,7 @@ from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
+from dsprep.verifying.annotated import ObjectsSeen, counts_of, notes_of_objects
 from dsprep.verifying.inspection import Inspected, Task, Understood, inspect, merged
 from dsprep.verifying.loaders import count_samples, require_loader
 from dsprep.verifying.options import VerifyOptions
@@ -92,6 +93,8 @@ def _verify(
     checked += [] if is_tree else ["structure"]
     understood = understand(shards, options.choice or Choice(), pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
+    if not made.layout.lists_objects and made.layout.schema and made.layout.schema.objects:
+        notes.append("objects not checked: only the annotations tell them, and no listing")
     comparison, columns = None, None
     if against is not None:
         from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
@@ -140,14 +143,19 @@ def _verify(
     counts = Counter[str]()
     for names, samples in chain(*(one.shapes.items() for one in found)):
         counts.update(dict.fromkeys(names, samples))
-    schema = Schema(()) if is_tree or understood.schema is None else understood.schema
+    samples = sum(one.samples for one in found)
+    whole = understood.schema or Schema(())
+    seen = sum((one.objects for one in found), ObjectsSeen())
+    notes += notes_of_objects(whole, seen, counts, samples)
+    schema = Schema(()) if is_tree else whole
     roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
         destination=str(shards.directory),
         format=made.layout.name,
         manifest=manifest is not None,
         shards=len(shards.present),
-        samples=sum(one.samples for one in found),
+        samples=samples,
+        objects=counts_of(whole, seen),
         bytes=sum(one.bytes for one in found),
         checked=checked,
         problems=problems,
@@ -172,7 +180,11 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     manifest, layout = shards.manifest, shards.made.layout
     if layout.is_tree:  # raw samples have their values under the names of the fields
         schema = layout.schema or Schema(())
-        fields = tuple(replace(field, places=((field.name,),)) for field in schema.fields)
+        fields = tuple(
+            replace(field, places=((field.name,),))
+            for field in schema.fields
+            if layout.lists_objects or field.type != "objects"
+        )
         enforced = manifest is not None and manifest.enforced
         return Understood(replace(schema, fields=fields), enforced=enforced)
     if manifest is not None and manifest.schema is not None:

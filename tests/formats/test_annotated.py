@@ -1,0 +1,147 @@
+"""Folders as YOLO and Pascal VOC have them, as the code reads them that most people train with."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dsprep
+from dsprep.errors import DsprepError
+from tests.missing import framework
+
+SIZE = (40, 30)
+ODD = ['a "b": c', "- #x", "ねこ 😀", "it's <&> {%", "yes", "a\u2028b\x85c\x7fd", "tab\there"]
+
+
+def packed(root: Path, boxes: dict[str, list[Any]], names: list[str] | None = None) -> Path:
+    """Pack images with boxes x y width height, whose classes are the names in turn."""
+    names = ODD if names is None else names
+    listed, annotations = list[Any](), list[Any]()
+    for id, (name, own) in enumerate(boxes.items(), 1):
+        path = root / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", SIZE, (id * 20, 9, 90)).save(path)
+        listed.append({"id": id, "file_name": name, "width": SIZE[0], "height": SIZE[1]})
+        for box in own:
+            at = len(annotations)
+            values = {"id": at + 1, "image_id": id, "category_id": at % len(names), "bbox": box}
+            annotations.append(values | {"area": 1.0, "iscrowd": 0})
+    categories = [{"id": id, "name": name} for id, name in enumerate(names)]
+    parts = {"images": listed, "annotations": annotations, "categories": categories}
+    (root / "a.json").write_text(json.dumps(parts, ensure_ascii=False), "utf-8")
+    dsprep.pack(
+        *(root / "images", root / "shards"),
+        to="webdataset",
+        annotations=[root / "a.json"],
+        workers=1,
+    )
+    return root / "shards"
+
+
+def converted(shards: Path, to: str) -> tuple[Path, list[str]]:
+    report = dsprep.convert(shards, shards.with_name(to), to=to, workers=1)
+    return shards.with_name(to), list(report.notes)
+
+
+def check_labels(path: Path, classes: int) -> Any:
+    """Ultralytics' check of a label file (``verify_image_label`` in its data/utils.py)."""
+    rows = [line.split() for line in path.read_text().strip().splitlines() if len(line)]
+    labels = np.array(rows, dtype=np.float32)
+    if not len(labels):
+        return np.zeros((0, 5), dtype=np.float32)
+    assert labels.shape[1] == 5, f"labels require 5 columns, {labels.shape[1]} columns detected"
+    assert labels[:, 1:].max() <= 1, "non-normalized or out of bounds coordinates"
+    assert labels.min() >= 0, "negative class labels"
+    assert labels[:, 0].max() < classes, "label class exceeds dataset class count"
+    assert len(np.unique(labels, axis=0)) == len(labels), "duplicate labels removed"
+    return labels
+
+
+BOXES = {
+    "train/1.jpg": [[0, 0, 40, 30], [1 / 3, 2 / 3, 7.77, 8.88], [5, 5, 1, 1], [6, 6, 1, 1]],
+    "train/2.jpg": [],
+    "val/3.jpg": [[10, 10, 5, 5], [11, 10, 5, 5], [12, 10, 5, 5]],
+}
+
+
+def test_ultralytics_takes_labels_and_classes_of_any_name(tmp_path: Path) -> None:
+    yaml = framework("yaml")
+    out, _ = converted(packed(tmp_path, BOXES), "yolo")
+    told = yaml.safe_load((out / "data.yaml").read_text("utf-8"))
+    assert told == {
+        "path": ".",
+        "train": "images/train",
+        "val": "images/val",
+        "names": dict(enumerate(ODD)),
+    }
+    numbers = iter(range(100))
+    for name, own in BOXES.items():
+        labels = check_labels(out / "labels" / f"{name[:-4]}.txt", len(ODD))
+        assert labels[:, 0].tolist() == [next(numbers) for _ in own]
+        for row, (x, y, width, height) in zip(labels, own, strict=True):
+            center = (x + width / 2) / 40, (y + height / 2) / 30, width / 40, height / 30
+            assert row[1:] == pytest.approx(center, abs=1e-6)
+
+
+def test_boxes_outside_do_not_make_yolo_refuse_the_image(tmp_path: Path) -> None:
+    boxes = {"train/1.jpg": [[30, 20, 20, 20], [41, 5, 4, 4], [5, 5, 0, 4], [1, 1, 2, 2]]}
+    out, notes = converted(packed(tmp_path, boxes), "yolo")
+    assert len(check_labels(out / "labels" / "train" / "1.txt", len(ODD))) == 2
+    assert any("2 objects dropped" in note and "in the image" in note for note in notes), notes
+    assert any("1 object cut at the edge" in note for note in notes), notes
+
+
+def parse_voc(node: ElementTree.Element) -> dict[str, Any]:
+    """Torchvision's ``VOCDetection.parse_voc_xml``."""
+    found: dict[str, Any] = {}
+    children = list(node)
+    if children:
+        by_tag: dict[str, list[Any]] = defaultdict(list)
+        for child in map(parse_voc, children):
+            for tag, value in child.items():
+                by_tag[tag].append(value)
+        if node.tag == "annotation":
+            by_tag["object"] = [by_tag["object"]]
+        values = {tag: own[0] if len(own) == 1 else own for tag, own in by_tag.items()}
+        found = {node.tag: values}
+    if node.text:
+        text = node.text.strip()
+        if not children:
+            found[node.tag] = text
+    return found
+
+
+def test_torchvision_reads_xml_with_classes_of_any_name(tmp_path: Path) -> None:
+    names = [*ODD[:5], "bell\x07"]
+    out, _ = converted(packed(tmp_path, BOXES, names), "voc")
+    numbers = iter(range(100))
+    for name, own in BOXES.items():
+        stem = name[:-4].rpartition("/")[2]
+        root = ElementTree.parse(out / "Annotations" / f"{stem}.xml").getroot()
+        found = parse_voc(root)["annotation"]
+        assert found["filename"] == f"{stem}.jpg"
+        assert (found["size"]["width"], found["size"]["height"]) == ("40", "30")
+        assert len(found["object"]) == len(own)
+        for each, (x, y, width, height) in zip(found["object"], own, strict=True):
+            assert each["name"] == [*ODD[:5], "bell\ufffd"][next(numbers) % 6]
+            sides = [float(each["bndbox"][side]) for side in ("xmin", "ymin", "xmax", "ymax")]
+            assert sides == pytest.approx([x + 1, y + 1, x + width, y + height], abs=0.0051)
+    sides = {path.stem: path.read_text().split() for path in (out / "ImageSets/Main").iterdir()}
+    assert {side: sorted(names) for side, names in sides.items()} == {
+        "train": ["1", "2"],
+        "val": ["3"],
+    }
+
+
+@pytest.mark.parametrize("other", ["a_1.jpg", "val/a/1.jpg"])
+def test_names_that_would_be_one_in_voc_are_an_error(tmp_path: Path, other: str) -> None:
+    shards = packed(tmp_path, {"a/1.jpg": [], other: []})
+    with pytest.raises(DsprepError, match=r"another sample has the file \w+/a_1\.\w+ already"):
+        converted(shards, "voc")

@@ -1,0 +1,134 @@
+"""What `convert --to coco` writes, judged by pycocotools, and the way there and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dsprep
+from dsprep.annotations.masks import mask_of
+from dsprep.annotations.objects import rle
+from tests.missing import framework
+
+SIZE = (64, 48)
+CATEGORIES = [{"id": 3, "name": "cat"}, {"id": 44, "name": 'dog: "big"'}]
+
+
+def annotation(id: object, image: int, number: int, **values: Any) -> dict[str, Any]:
+    x, y = 2.5 + number, 3.25
+    corners = [x, y, x + 20, y, x + 20, y + 12.5, x, y + 12.5]
+    found = {"id": id, "image_id": image, "category_id": (3, 44)[number % 2]}
+    found |= {"bbox": [x, y, 20, 12.5], "area": 250.0, "iscrowd": 0, "segmentation": [corners]}
+    return found | values
+
+
+def coco(root: Path, annotations: list[dict[str, Any]], images: int = 3) -> tuple[Path, Path]:
+    """Write images and their annotations; images are numbered from 1."""
+    (root / "images").mkdir()
+    listed = []
+    for id in range(1, images + 1):
+        Image.new("RGB", SIZE, (id * 60, 9, 90)).save(root / "images" / f"{id}.png")
+        listed.append({"id": id, "file_name": f"{id}.png", "width": SIZE[0], "height": SIZE[1]})
+    parts = {"images": listed, "annotations": annotations, "categories": CATEGORIES}
+    (root / "a.json").write_text(json.dumps(parts))
+    return root / "images", root / "a.json"
+
+
+def there_and_back(root: Path, annotations: list[dict[str, Any]]) -> Path:
+    """Go from COCO to WebDataset to COCO; return the JSON."""
+    images, listed = coco(root, annotations)
+    dsprep.pack(images, root / "shards", to="webdataset", annotations=[listed], workers=1)
+    dsprep.convert(root / "shards", root / "out", to="coco", workers=1)
+    return root / "out" / "annotations" / "instances.json"
+
+
+def by_id(path: Path) -> dict[Any, dict[str, Any]]:
+    """Return annotations by their ids, each with the name of its image."""
+    values = json.loads(path.read_text())
+    names = {each["id"]: each["file_name"] for each in values["images"]}
+    found = values["annotations"]
+    assert len({each["id"] for each in found}) == len(found)
+    return {each["id"]: each | {"image_id": names[each["image_id"]]} for each in found}
+
+
+def runs() -> list[int]:
+    """Runs of a blob, down the columns."""
+    mask = np.zeros((SIZE[1], SIZE[0]), np.uint8)
+    mask[5:20, 7:30] = 1
+    mask[9:12, 10:14] = 0
+    flat, found = mask.flatten(order="F"), [0]
+    for value in flat:
+        if value != (len(found) - 1) % 2:
+            found.append(0)
+        found[-1] += 1
+    return found
+
+
+CROWD = {"iscrowd": 1, "segmentation": {"size": [SIZE[1], SIZE[0]], "counts": runs()}}
+
+
+def test_annotations_come_back_equal(tmp_path: Path) -> None:
+    mine = [
+        annotation(70, 1, 0),
+        annotation(9, 1, 1, area=123.25),
+        annotation(1000000007, 3, 2, **CROWD),
+        annotation(5, 3, 3, keypoints=[5.5, 6, 2, 0, 0, 0], num_keypoints=1),
+        annotation(6, 3, 4, segmentation=[], score=0.5),
+    ]
+    back = by_id(there_and_back(tmp_path, mine))
+    assert back == by_id(tmp_path / "a.json")
+    again = json.loads((tmp_path / "out" / "annotations" / "instances.json").read_text())
+    assert again["categories"] == CATEGORIES
+
+
+@pytest.mark.parametrize(
+    "ids", [[0, 1, 2], [4, 4, 5], [7, None, 8], [-3, 1, 2]], ids=["zero", "twice", "none", "below"]
+)
+def test_annotations_are_numbered_from_1_if_ids_are_no_good(
+    tmp_path: Path, ids: list[int | None]
+) -> None:
+    mine = [annotation(id, 1, number) for number, id in enumerate(ids)]
+    for each in mine:
+        if each["id"] is None:
+            del each["id"]
+    assert sorted(by_id(there_and_back(tmp_path, mine))) == [1, 2, 3]
+
+
+def test_pycocotools_loads_and_evaluates_annotations_against_themselves(tmp_path: Path) -> None:
+    coco_module = framework("pycocotools.coco")
+    cocoeval = framework("pycocotools.cocoeval")
+    mine = [annotation(10 + n, 1 + n % 3, n) for n in range(8)] + [annotation(5, 2, 9, **CROWD)]
+    truth = coco_module.COCO(str(there_and_back(tmp_path, mine)))
+    assert len(truth.getImgIds()) == 3
+    assert sorted(truth.getCatIds()) == [3, 44]
+    detections = [each | {"score": 1.0} for each in truth.anns.values() if not each["iscrowd"]]
+    assert len(detections) == 8
+    found = truth.loadRes(json.loads(json.dumps(detections)))
+    for kind in ("bbox", "segm"):
+        judge = cocoeval.COCOeval(truth, found, kind)
+        judge.evaluate()
+        judge.accumulate()
+        judge.summarize()
+        assert judge.stats[0] == pytest.approx(1.0)
+        assert judge.stats[8] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_pycocotools_reads_the_same_masks(tmp_path: Path, compressed: bool) -> None:
+    coco_module, masks = framework("pycocotools.coco"), framework("pycocotools.mask")
+    shape: dict[str, Any] = {"size": [SIZE[1], SIZE[0]], "counts": runs()}
+    plain = masks.frPyObjects(shape, SIZE[1], SIZE[0])
+    if compressed:
+        shape = plain | {"counts": plain["counts"].decode()}
+    own = np.asarray(mask_of(rle(shape)))
+    assert (own == masks.decode(plain)).all()
+    path = there_and_back(tmp_path, [annotation(3, 1, 0, segmentation=shape), annotation(4, 1, 1)])
+    written, source = coco_module.COCO(str(path)), coco_module.COCO(str(tmp_path / "a.json"))
+    for id in (3, 4):
+        assert (written.annToMask(written.anns[id]) == source.annToMask(source.anns[id])).all()
+    assert (written.annToMask(written.anns[3]) == own).all()
