@@ -13,6 +13,8 @@ from dsprep.annotations.geometry import measured_on
 from dsprep.annotations.objects import Object, Objects, rle, to_objects
 from dsprep.errors import BadSample
 from dsprep.formats.arrow import names_of
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.tfrecord_objects import objects_in
 from dsprep.sources.masks import TableMasks
 from dsprep.splits.ratios import make_ratios
 from dsprep.splits.sides import _how_well
@@ -78,3 +80,15 @@ def test_the_class_that_is_furthest_from_its_share_is_the_same_each_time() -> No
     ratios = make_ratios({"a": "0.5", "b": "0.5"})
     said = {_how_well(tags, pl.Series("side", [0, 0, 0]), ratios, ("x", "y")) for _ in range(9)}
     assert said == {"no class is further from its share on a side than 0.5 samples (x on a)"}
+
+
+@pytest.mark.parametrize("mask", [(1,), (b"no image",)])
+def test_masks_of_objects_that_are_no_images(mask: tuple[Any, ...]) -> None:
+    lists = LISTS | {"mask": mask}
+    with pytest.raises(BadSample):
+        objects_in({f"image/object/{name}": value for name, value in lists.items()})
+
+
+def test_objects_without_a_source_id() -> None:
+    fields = {f"image/object/{name}": value for name, value in LISTS.items()}
+    assert TFRecord().combined(fields).keys() == {"image/object/*"}
