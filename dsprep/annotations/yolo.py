@@ -19,7 +19,7 @@ Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each
 _LOW, _HIGH = -0.01, 1.01  # shares that ultralytics accepts
 _BOX = 5  # columns
 _QUAD = 9
-_MOST_CLASSES = 1 << 20  # if only their number is told
+_MOST_CLASSES = 1 << 20  # if nothing names them
 
 
 def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> Objects:
@@ -63,9 +63,9 @@ def _rows(data: str) -> Iterator[tuple[float, ...]]:
 
 def _object(row: Sequence[float], classes: int | None, pose: Pose | None) -> Object:
     number, width = row[0], len(row)
-    if not 0 <= number < (2**31 if classes is None else classes) or number != int(number):
-        most = "" if classes is None else f" of the classes 0 to {classes - 1}"
-        raise ValueError(f"{number:g} is none{most or ' of the classes'}")
+    if not 0 <= number < (_MOST_CLASSES if classes is None else classes) or number != int(number):
+        most = "" if classes is None else f" 0 to {classes - 1}"
+        raise ValueError(f"{number:g} is none of the classes{most}")
     shares: Sequence[float] = row[1:]
     if pose is not None:
         count, each = pose

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
-_SIZES = ("objects", "texts")
 _NONE = -1  # the number of an image without annotations
 _SHOWN = 3  # examples in a message
 
@@ -204,11 +203,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
     images = files.reader or FileReader(source.root)
     reader = AnnotatedReader(images, scan.annotations if scan else None, masks)
-    sizes = pl.DataFrame({"objects": [0], "texts": [0]}, schema=dict.fromkeys(_SIZES, pl.Int64))
-    if scan is not None:
-        sizes = pl.DataFrame(
-            {"objects": [*scan.counts, 0], "texts": [*scan.texts, 0]}, schema=sizes.schema
-        )
+    counts, texts = (scan.counts, scan.texts) if scan else ((), ())
+    # The last row is for images without annotations, whose number is -1.
+    sizes = pl.DataFrame({"objects": [*counts, 0], "texts": [*texts, 0]}).cast(pl.Int64)
     sizes = sizes[[number % sizes.height for number in numbers]]
     digest = sha256((scan.digest if scan else "").encode())
     if masks is not None:
@@ -277,9 +274,8 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         elif taken.setdefault(name, number) != number:
             twice.append((number, name))
     exact = frozenset(taken)
-    names = Names(paths) if loose else None
+    names = Names(paths if loose else ())
     for number, name in loose:
-        assert names is not None
         found = names.find(name)
         path = found[0] if found else ""
         if len(found) > 1:

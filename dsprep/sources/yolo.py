@@ -104,22 +104,19 @@ def scan_yolo(
     if equal := looked.facts.get(_EQUAL):
         said = f"{format_count(equal, 'row')} equal to another one of the same image removed"
         notes.append(Finding("note", "", said))
-    told_by = dict(zip(used, zip(looked.counts, looked.texts, strict=True), strict=True))
+    told_by = {"": (0, 0)} | dict(
+        zip(used, zip(looked.counts, looked.texts, strict=True), strict=True)
+    )
     own = [of_image.get(path, "") for path in chosen]
-    alone = texts.keys() - set(of_image.values()) - {names_file}
+    alone = sorted(texts.keys() - set(of_image.values()) - {names_file})
     lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
     notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
-    read = {
-        *used,
-        *lost,
-        names_file,
-        *(posixpath.relpath(config, below) for config in [config] if config),
-    }
+    read = {*used, *lost, names_file, posixpath.relpath(config, below) if config else ""}
     return Scan(
         annotations,
         chosen,
-        [told_by.get(path, (0, 0))[0] for path in own],
-        [told_by.get(path, (0, 0))[1] for path in own],
+        [told_by[path][0] for path in own],
+        [told_by[path][1] for path in own],
         names,
         (),
         looked.digest,

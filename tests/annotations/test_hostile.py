@@ -32,6 +32,7 @@ BOX = {"box": [0, 0, 1, 1], "class": 0}
         (yolo.parse_data_yaml, 'names: [a, "b]', "a quote that does not end"),
         (yolo.parse_data_yaml, "names: [" + " " * 10**6 + '"', "a quote that does not end"),
         (yolo.parse_data_yaml, "names: [" + " " * 10**6, "does not end"),
+        (yolo.parse, b"2000000000 0.5 0.5 0.1 0.1", "is none of the classes"),
         (rle, {"size": [-2, -2], "counts": [4]}, "has a size of"),
         (rle, {"size": [10**6, 10**6], "counts": [10**12]}, "has a size of"),
         (to_objects, [BOX | {"id": 10**30}], "an id that is none"),
