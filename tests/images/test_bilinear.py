@@ -140,6 +140,7 @@ def test_it_is_in_use(fast: None, slow: Callable[[Transform, bytes], bytes | str
     other = slow(BILINEAR, PHOTO)
     assert isinstance(other, bytes) and small != other
     assert psnr(pixels(small), pixels(other)) > 30
+    assert cv2.getNumThreads() == 1
 
 
 def test_the_crop_is_the_center(fast: None) -> None:
