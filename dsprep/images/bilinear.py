@@ -19,6 +19,7 @@ def libraries() -> tuple[Any, Any] | None:
         import simplejpeg
     except ImportError:
         return None
+    cv2.setNumThreads(1)  # each worker would start a thread for every core
     return simplejpeg, cv2
 
 

@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 from dsprep.errors import OptionError, RunStopped
 from dsprep.progress import WAITS
 from dsprep.units import format_count
-from dsprep.workers.worker import Report, receive, send
+from dsprep.workers.worker import Report, pack, receive, send
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -127,7 +127,8 @@ class Pool:
                 calls[position] = worker
                 assert worker.stdin is not None
                 try:
-                    send(worker.stdin.fileno(), (position, *name, argument, report is not None))
+                    call = pack((position, *name, argument, report is not None))
+                    send(worker.stdin.fileno(), call)
                 except BrokenPipeError:
                     raise _death(worker) from None
 

@@ -30,10 +30,15 @@ _REPORT_EVERY = 256  # samples between two progress reports
 _IDLE = 0.01  # seconds without a call, after which a worker has time to import something
 
 
-def send(pipe: int, message: object) -> None:
-    """Write one message: its length, then its pickle."""
+def pack(message: object) -> bytes:
+    """Return a message as it is sent: its length, then its pickle."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    left = memoryview(_FRAME.pack(len(data)) + data)
+    return _FRAME.pack(len(data)) + data
+
+
+def send(pipe: int, packed: bytes) -> None:
+    """Write one message."""
+    left = memoryview(packed)
     while left:
         left = left[os.write(pipe, left) :]
 
@@ -90,16 +95,16 @@ def main(alive: int, ahead: str) -> None:
     os.dup2(2, 1)  # what a library prints must not get among the messages
     sending = threading.Lock()
 
-    def answer_with(kind: str, content: object, number: int = -1) -> None:
+    def answer_with(packed: bytes) -> None:
         with sending:
-            send(results, (kind, number, content))
+            send(results, packed)
 
     def waits(text: str) -> None:
         with suppress(OSError):  # the parent is gone
-            answer_with("waits", text)
+            answer_with(pack(("waits", -1, text)))
 
     def report(*progress: object) -> None:
-        answer_with("progress", progress)
+        answer_with(pack(("progress", -1, progress)))
 
     def serve() -> None:
         """Answer calls, until one yields: another thread answers the next ones."""
@@ -111,7 +116,7 @@ def main(alive: int, ahead: str) -> None:
             with suppress(RuntimeError):  # no thread can be started: the next call waits
                 threading.Thread(target=serve).start()
                 yielded = True
-                answer_with("yields", None, number)
+                answer_with(pack(("yields", number, None)))
 
         _call.yields = yields
         while not yielded:
@@ -121,17 +126,20 @@ def main(alive: int, ahead: str) -> None:
                 return
             try:
                 function = getattr(import_module(module), name)
-                answer = ("done", function(argument, report) if reports else function(argument))
+                result = function(argument, report) if reports else function(argument)
+                answer = pack(("done", number, result))  # which may fail, too
             except DsprepError as error:
-                answer = ("error", error)
+                answer = pack(("error", number, error))
             except MemoryError:
-                answer = ("error", DsprepError("a worker ran out of memory; try fewer --workers"))
+                full = DsprepError("a worker ran out of memory; try fewer --workers")
+                answer = pack(("error", number, full))
             except BaseException:
                 import traceback  # slow to load
 
-                answer = ("crash", "".join(traceback.format_exception(*sys.exc_info())))
+                trace = "".join(traceback.format_exception(*sys.exc_info()))
+                answer = pack(("crash", number, trace))
             try:
-                answer_with(*answer, number)
+                answer_with(answer)
             except BrokenPipeError:
                 return
             if ahead and not yielded and not select.select([calls], [], [], _IDLE)[0]:

@@ -93,3 +93,20 @@ def failing_while_it_waits(ends: str) -> None:
     if ends == "fails":
         damaged(1)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Unpackable:
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+
+    def __reduce__(self) -> str:
+        raise self.error
+
+
+def answering_what_cannot_be_sent(error: type[Exception] | None) -> object:
+    """Wait, while another call begins, and return what cannot be pickled."""
+    if error is None:
+        return time.sleep(0.5)
+    yield_core()
+    time.sleep(0.2)
+    return _Unpackable(error)

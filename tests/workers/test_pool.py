@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.errors import DamagedShard, RunStopped
+from dsprep.errors import DamagedShard, DsprepError, RunStopped
 from dsprep.progress import Waits
 from dsprep.workers.pool import Pool, available_cores
 
@@ -68,6 +68,17 @@ def test_a_call_that_only_waits_ends_the_run_with_its_error(
 ) -> None:
     with Pool(1) as pool, pytest.raises(error, match=text):
         pool.map(called.failing_while_it_waits, [ends, "sleeps", "does not begin"])
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "text"),
+    [(MemoryError, DsprepError, "ran out of memory"), (TypeError, RuntimeError, "TypeError")],
+)
+def test_a_result_that_cannot_be_sent_is_an_error_not_a_hang(
+    error: type[Exception], raised: type[Exception], text: str
+) -> None:
+    with Pool(1) as pool, pytest.raises(raised, match=text):
+        pool.map(called.answering_what_cannot_be_sent, [error, None])
 
 
 def test_large_arguments_and_results_travel() -> None:
