@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -29,4 +28,4 @@ def test_a_transform_that_is_none_is_refused(values: Any) -> None:
 
 def test_a_transform_is_read_as_it_was() -> None:
     transform = Transform(resize=(8, 9), crop=(3, 4), enlarge=True, quality=77)
-    assert Transform.from_json(json.loads(json.dumps(asdict(transform)))) == transform
+    assert Transform.from_json(json.loads(json.dumps(transform.to_json()))) == transform
