@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.annotations.objects import SHARES, Extent, Object, Objects
+from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
@@ -293,6 +293,7 @@ def _scan_boxes(
     notes = [Finding("note", "", said)]
     return Scan(
         *(annotations, images, counts, texts_of, classes.names, classes.ids, digest, path, notes),
+        flags=any(each & APART for each in sets),
         keeps_unlisted=True,
     )
 

@@ -125,6 +125,7 @@ def scan_yolo(
         looked.digest,
         config or below,
         notes,
+        flags=False,
         keeps_unlisted=source.unlisted != "drop",
         places=[(path, texts[path]) if path else None for path in own],
         sides=[sides[path] for path in chosen] if sides else (),
