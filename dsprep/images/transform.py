@@ -349,7 +349,7 @@ class Transform:
             recolors = image.mode != mode or (self.color != "keep" and "transparency" in image.info)
             if not (moved or recolors or self.encode != "keep"):
                 require_decodable(data, header, max_pixels)
-                return Encoded(header.kind, data, *upright, before=upright)
+                return Encoded(header.kind, data, *upright)
             require_pixels(window[2] - window[0], window[3] - window[1], max_pixels)
             window = _stored_window(window, size, turn)
             size = _stored_size(size, turn)

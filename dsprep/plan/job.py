@@ -193,7 +193,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
     # Boxes and masks of raw samples would not move with the images.
-    moving = any(each.kind.is_geometry for each in schema.fields if each.name != schema.image)
+    moving = any(each.type in ("objects", "mask") for each in schema.fields)
     changed = changed or (moving and job.images.transform is not None)
     given = {"--features", "--metadata"}.intersection(job.given)
     changed = changed or bool(given or catalog.overridden)

@@ -56,11 +56,6 @@ class Type(NamedTuple):
         return self.name in ("image", "mask")
 
     @property
-    def is_geometry(self) -> bool:
-        """Whether a value moves with the image of its sample."""
-        return self.is_image or self.of is Objects
-
-    @property
     def is_label(self) -> bool:
         return self.is_number or self.name == "text"
 

@@ -33,7 +33,7 @@ def test_members_that_belong_to_no_sample_are_said(run_here: RunHere, tmp_path: 
     assert json.loads(skipped) == {"kind": "keyless", "path": "train.tar", "detail": detail}
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", sorted({*FORMATS} - {"coco", "voc", "yolo"}))  # which need boxes
 def test_images_of_one_key(run_here: RunHere, tmp_path: Path, name: str) -> None:
     source, dest = tmp_path / "in", tmp_path / "out"
     source.mkdir()

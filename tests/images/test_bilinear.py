@@ -201,7 +201,7 @@ def test_damage_is_judged_by_pillow(
 def test_a_run_does_not_go_on_with_other_libraries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = image_folder(tmp_path / "images", ("a",), 4, size=(64, 48))
+    paths = image_folder(tmp_path / "images", ("a",), 8, size=(64, 48))
     last = tmp_path / "images" / max(paths)
     whole = last.read_bytes()
     last.write_bytes(truncated(whole))

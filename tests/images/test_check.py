@@ -100,7 +100,7 @@ def test_a_good_image(kind: str, level: str) -> None:
 def test_none_looks_at_nothing(data: bytes) -> None:
     images = Images(check="none", max_pixels=1)
     pipeline = Pipeline(FileReader(""), Schema(()), WebDataset(), images)
-    assert image_maker(pipeline)("a.png", data) == ("png", data, 0, 0, False)
+    assert image_maker(pipeline)("a.png", data) == ("png", data, 0, 0, False, None)
 
 
 @every_kind
