@@ -106,7 +106,8 @@ def scan_yolo(
         notes.append(Finding("note", "", said))
     told_by = dict(zip(used, zip(looked.counts, looked.texts, strict=True), strict=True))
     own = [of_image.get(path, "") for path in chosen]
-    alone = texts.keys() - set(of_image.values()) - {names_file}
+    alone = {text for text in texts if posixpath.basename(text) not in NAME_LISTS}
+    alone -= set(of_image.values())
     lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
     notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
     read = {
