@@ -163,3 +163,5 @@ def test_a_mask_without_boxes_fits_its_image(tmp_path: Path, check: str) -> None
         first, second = (PillowImage.open(tar.extractfile(each) or io.BytesIO()) for each in tar)
         assert first.convert("L").getbbox() == second.getbbox() == BOX
     assert (first.size, second.mode) == (SIZE, "L")
+    dsprep.convert(tmp_path / "out", tmp_path / "voc", to="voc", workers=1)
+    assert PillowImage.open(tmp_path / "voc" / "SegmentationClass" / "a.png").getbbox() == BOX
