@@ -15,8 +15,8 @@ from dsprep.annotations.geometry import Move, measured_on, moved, turned
 from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, used_in
 from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
-from dsprep.images.header import read_header, sniff
-from dsprep.images.transform import Encoded, Transform, load, open_image, orientation_in, pillow
+from dsprep.images.header import sniff
+from dsprep.images.transform import Encoded, Transform, decoded, orientation_in
 from dsprep.sample import Sample
 from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
@@ -128,10 +128,7 @@ def read_mask(
     Raises:
         BadSample: If it has another size, or pixels that are no number of the classes.
     """
-    header = read_header(data)
-    with pillow("cannot decode its mask", max_pixels):
-        image = open_image(data, header, max_pixels)
-        load(image)
+    image = decoded(data, "its mask", max_pixels)
     if size is not None and image.size != size:
         raise BadSample(
             f"its mask has {image.width}x{image.height} pixels, and its image {size[0]}x{size[1]}"

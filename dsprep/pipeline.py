@@ -151,11 +151,9 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     def fit(sample: Sample) -> None:
         """Leave out of objects what the format does not hold, and count that."""
         if objects is not None and (value := sample.fields.get(objects.name)) is not None:
-            sample.effects = sample.effects or Counter()
-            kept = layout.kept_parts()
-            counts = sample.effects
-            value = fitted(value, kept, layout.keep_crowd, layout.name, counts)
-            sample.fields[objects.name] = value
+            counts = sample.effects = sample.effects or Counter()
+            place = layout.kept_parts(), layout.keep_crowd, layout.name
+            sample.fields[objects.name] = fitted(value, *place, counts)
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
         key = sample.key

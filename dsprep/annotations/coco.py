@@ -14,6 +14,7 @@ from dsprep.annotations.objects import (
     Object,
     box_of,
     box_of_sides,
+    is_id,
     keypoints,
     numbers,
     polygon,
@@ -58,7 +59,7 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         polygons,
         runs,
         keypoints(values.get("keypoints") or ()),
-        values["id"] if type(values.get("id")) is int else None,
+        values["id"] if is_id(values.get("id")) else None,
         numbers([area])[0] if type(area) in (int, float) else None,
         {name: value for name, value in values.items() if name not in _KNOWN},
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from itertools import chain, starmap
 from typing import NamedTuple
 
 from dsprep.annotations.objects import (
@@ -38,13 +39,13 @@ def measured_on(objects: Objects, extent: Extent) -> Objects:
     across, down = (new / old for new, old in zip(extent, objects.extent, strict=True))
     items = []
     for each in objects.items:
-        if each.rle is not None:
-            before = each.rle.width, each.rle.height
-            after = round(before[0] * across), round(before[1] * down)
-            if objects.extent != SHARES and before != after:
-                runs = _resampled(each.rle, Move(before, after, (0, 0, *after)))
-                each = each._replace(rle=runs)
-        items.append(_moved(each, across, down, 0, 0))
+        runs, size = each.rle, (round(extent[0]), round(extent[1]))
+        each = _moved(each, across, down, 0, 0)
+        # Runs of another size than boxes are judged by callers, who know the image.
+        if runs is not None and SHARES != objects.extent == (runs.width, runs.height):
+            move = Move((runs.width, runs.height), size, (0, 0, *size))
+            each = each._replace(rle=_resampled(runs, move))
+        items.append(each)
     return Objects(tuple(items), extent)
 
 
@@ -64,24 +65,14 @@ def turned(objects: Objects, orientation: int) -> Objects:
         return (y, x) if swaps else (x, y)
 
     def turn(each: Object) -> Object:
-        (x0, y0), (x1, y1) = point(*each.box[:2]), point(*each.box[2:])
-        seen = zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
-        runs = each.rle
-        if runs is not None:
+        each = _mapped(each, point)
+        if each.rle is not None:
             from dsprep.annotations.masks import mask_of, runs_of, turned_mask
 
-            runs = runs_of(turned_mask(mask_of(runs), *mirrors, swaps))
-        return each._replace(
-            box=(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)),
-            polygons=tuple(
-                tuple(value for pair in _corners(polygon) for value in point(*pair))
-                for polygon in each.polygons
-            ),
-            rle=runs,
-            keypoints=tuple(
-                value for x, y, v in seen for value in ((*point(x, y), v) if v else (0.0, 0.0, 0.0))
-            ),
-        )
+            mask = turned_mask(mask_of(each.rle), *mirrors, swaps)
+            each = each._replace(rle=runs_of(mask))
+        x0, y0, x1, y1 = each.box
+        return each._replace(box=(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)))
 
     extent = (height, width) if swaps else (width, height)
     return Objects(tuple(map(turn, objects.items)), extent)
@@ -116,27 +107,35 @@ def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]
 
 
 def _moved(each: Object, across: float, down: float, left: float, top: float) -> Object:
-    x0, y0, x1, y1 = each.box
+    area = None if each.area is None else each.area * across * down
+    moved = _mapped(each, lambda x, y: (x * across - left, y * down - top))
+    return moved._replace(area=area)
+
+
+def _mapped(each: Object, point: Callable[[float, float], tuple[float, float]]) -> Object:
+    """Return an object whose points are others; runs and the area stay as they are."""
     return each._replace(
-        box=(x0 * across - left, y0 * down - top, x1 * across - left, y1 * down - top),
-        polygons=tuple(_scaled(polygon, across, down, left, top) for polygon in each.polygons),
+        box=(*point(*each.box[:2]), *point(*each.box[2:])),
+        polygons=tuple(
+            tuple(chain.from_iterable(starmap(point, _corners(polygon))))
+            for polygon in each.polygons
+        ),
         keypoints=tuple(
             value
-            for x, y, seen in zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
+            for x, y, seen in _points(each)
             # COCO writes 0 0 0 for a keypoint that is not labeled.
-            for value in ((x * across - left, y * down - top, seen) if seen else (0.0, 0.0, 0.0))
+            for value in ((*point(x, y), seen) if seen else (0.0, 0.0, 0.0))
         ),
-        area=None if each.area is None else each.area * across * down,
     )
 
 
-def _corners(polygon: Polygon) -> Iterable[tuple[float, float]]:
-    return zip(polygon[::2], polygon[1::2], strict=True)
+def _corners(polygon: Polygon) -> list[tuple[float, float]]:
+    return list(zip(polygon[::2], polygon[1::2], strict=True))
 
 
-def _scaled(polygon: Polygon, across: float, down: float, left: float, top: float) -> Polygon:
-    corners = zip(polygon[::2], polygon[1::2], strict=True)
-    return tuple(value for x, y in corners for value in (x * across - left, y * down - top))
+def _points(each: Object) -> Iterator[tuple[float, float, float]]:
+    """Return x, y and visibility of each keypoint."""
+    return zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
 
 
 def _clipped(each: Object, width: float, height: float) -> Object | None:
@@ -150,13 +149,13 @@ def _clipped(each: Object, width: float, height: float) -> Object | None:
         box = box_of(polygons)
     if box[0] >= box[2] or box[1] >= box[3]:
         return None
-    points = zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
-    kept = (
+    keypoints = (
         (x, y, seen) if 0 <= x <= width and 0 <= y <= height else (0.0, 0.0, 0.0)
-        for x, y, seen in points
+        for x, y, seen in _points(each)
     )
-    keypoints = tuple(value for point in kept for value in point)
-    return each._replace(box=box, polygons=polygons, keypoints=keypoints)
+    return each._replace(
+        box=box, polygons=polygons, keypoints=tuple(chain.from_iterable(keypoints))
+    )
 
 
 def clip(polygon: Polygon, width: float, height: float) -> Polygon:
@@ -164,7 +163,7 @@ def clip(polygon: Polygon, width: float, height: float) -> Polygon:
 
     Sutherland and Hodgman's algorithm: each edge of the image cuts off what lies beyond it.
     """
-    corners = list(zip(polygon[::2], polygon[1::2], strict=True))
+    corners = _corners(polygon)
     for axis, edge, keeps_below in (
         (0, 0.0, False),
         (1, 0.0, False),
@@ -184,13 +183,13 @@ def clip(polygon: Polygon, width: float, height: float) -> Polygon:
             if inside:
                 found.append(corner)
         corners = found
-    flat = tuple(value for corner in corners for value in corner)
+    flat = tuple(chain.from_iterable(corners))
     return flat if len(corners) > 2 and area_of(flat) > 0 else ()
 
 
 def area_of(polygon: Polygon) -> float:
     """Return the area of a polygon."""
-    corners = list(zip(polygon[::2], polygon[1::2], strict=True))
+    corners = _corners(polygon)
     crosses = (corners[at - 1][0] * y - x * corners[at - 1][1] for at, (x, y) in enumerate(corners))
     return abs(sum(crosses)) / 2
 

@@ -16,10 +16,7 @@ from dsprep.annotations.objects import (
     Objects,
     box_of_sides,
     extent_of_pixels,
-    keypoints,
-    numbers,
-    polygon,
-    rle,
+    to_object,
 )
 
 BOX = "bbox"
@@ -48,6 +45,8 @@ def parse(value: Any) -> Objects:
         ValueError: If it is something else.
     """
     if isinstance(value, dict):
+        if not isinstance(value.get(BOX), list | tuple):
+            raise ValueError(f"has no list {BOX}")
         lists = {name: each for name, each in value.items() if each is not None}
         if {*map(len, lists.values())} - {len(lists[BOX])}:
             raise ValueError("has lists of different lengths")
@@ -57,24 +56,17 @@ def parse(value: Any) -> Objects:
 
 
 def _object(values: dict[str, Any]) -> Object:
-    number, id, area = values[category_in(values) or BOX], values.get("id"), values.get("area")
-    if type(number) is not int or not isinstance(id, int | None):
-        raise ValueError("has no class number, or an id that is none")
     segmentation = values.get("segmentation") or ()
-    runs = segmentation if isinstance(segmentation, dict) else values.get("rle")
-    known = json.loads(values.get("more") or "{}")
+    is_runs = isinstance(segmentation, dict)
     others = {name: each for name, each in values.items() if name not in _KNOWN}
-    return Object(
-        box_of_sides(values[BOX]),
-        number,
-        frozenset(flag for name, flag in _FLAGS.items() if values.get(name)),
-        tuple(map(polygon, segmentation if runs is not segmentation else ())),
-        rle(runs) if runs else None,
-        keypoints(values.get("keypoints") or ()),
-        id,
-        None if area is None else numbers([area])[0],
-        {**known, **others},
-    )
+    own = {
+        "box": box_of_sides(values[BOX]),
+        "class": values[category_in(values) or BOX],
+        "polygons": () if is_runs else segmentation,
+        "rle": segmentation if is_runs else values.get("rle"),
+        "more": {**json.loads(values.get("more") or "{}"), **others},
+    }
+    return to_object(values | own | {flag: bool(values.get(name)) for name, flag in _FLAGS.items()})
 
 
 def write(objects: Objects) -> dict[str, list[Any]]:

@@ -30,6 +30,7 @@ SHARES: Extent = (1.0, 1.0)
 """The extent of boxes whose coordinates are shares of the image's width and height."""
 
 _LARGEST = 2.0**31  # pixels; what is further out is damage
+_MOST_PIXELS = 1 << 28  # of the mask of an object
 
 
 class Rle(NamedTuple):
@@ -86,7 +87,7 @@ def to_objects(value: Any) -> Objects | None:
         value = json.loads(value)
     if not isinstance(value, list | tuple):
         raise ValueError("is no list of objects")
-    return Objects(tuple(map(_object, value)))
+    return Objects(tuple(map(to_object, value)))
 
 
 def has_form(value: Any) -> bool:
@@ -134,12 +135,13 @@ def _values(each: Object) -> dict[str, Any]:
     return values
 
 
-def _object(values: Any) -> Object:
+def to_object(values: Any) -> Object:
+    """Make an object of a raw one; a ValueError says what is wrong with it."""
     if not isinstance(values, dict):
         raise ValueError("is no object of JSON")
     number, id, area = values.get("class"), values.get("id"), values.get("area")
     more = values.get("more") or {}
-    if not isinstance(number, int) or not isinstance(id, int | None) or not isinstance(more, dict):
+    if type(number) is not int or not isinstance(more, dict) or not (id is None or is_id(id)):
         raise ValueError("has no class number, or an id that is none")
     polygons = tuple(map(polygon, values.get("polygons") or ()))
     return Object(
@@ -147,7 +149,7 @@ def _object(values: Any) -> Object:
         number,
         frozenset(flag for flag in FLAGS if values.get(flag) is True),
         polygons,
-        None if values.get("rle") is None else rle(values["rle"]),
+        rle(values["rle"]) if values.get("rle") else None,
         keypoints(values.get("keypoints") or ()),
         id,
         None if area is None else numbers([area])[0],
@@ -187,6 +189,11 @@ def fitted(
 _SHOWN = {"rle": "runs", "more": "other attributes"}
 
 # What each part of an object has to be. A ValueError says what is wrong with it.
+
+
+def is_id(value: Any) -> bool:
+    """Return whether a value is an id: a whole number that other tools can hold, too."""
+    return type(value) is int and abs(value) < 2**63
 
 
 def numbers(values: Any) -> tuple[float, ...]:
@@ -231,6 +238,8 @@ def rle(values: Any) -> Rle:
     size = values.get("size") if isinstance(values, dict) else None
     if not isinstance(size, list | tuple) or len(size) != 2 or {*map(type, size)} != {int}:
         raise ValueError(f"{values!r:.60} are no runs of a mask: they need a size")
+    if min(size) < 1 or size[0] * size[1] > _MOST_PIXELS:
+        raise ValueError(f"the mask of an object has a size of {size!r:.40} pixels")
     counts = values.get("counts")
     if isinstance(counts, str | bytes):
         counts = _decompressed(counts)

@@ -38,13 +38,16 @@ def parse(lists: Mapping[str, Sequence[Any]]) -> Objects | None:
     for at in range(count):
         own: dict[str, Any] = {name: values[at] for name, values in lists.items() if values}
         x0, y0, x1, y1 = numbers([own[side] for side in _SIDES])
+        number = own.get(CLASS, 1)  # a set of one class may leave it out
+        if type(number) is not int:
+            raise ValueError(f"{number!r:.40} is no class id")
         found.append(
             Object(
                 (x0, y0, x1, y1),
-                own.get(CLASS, 1),  # a set of one class may leave it out
+                number,
                 frozenset(flag for name, flag in FLAG_NAMES.items() if own.get(name)),
                 rle=own.get(MASK),
-                area=own.get(AREA),
+                area=numbers([own[AREA]])[0] if AREA in own else None,
                 more={name: _plain(own[name]) for name in sorted(own.keys() - NAMES)},
             )
         )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from dsprep.annotations.objects import Extent, Object, Objects
 
-_DEEPEST = 32  # elements in one another
+_TOO_DEEP = "/".join("*" * 32)  # elements in one another
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")
 
@@ -42,56 +43,34 @@ def parse(data: bytes) -> Voc:
     Raises:
         ValueError: If it is damaged, is no annotation, or declares entities.
     """
-    path: list[str] = []
-    size: dict[str, str] = {}
-    named: list[Named] = []
-    unread: Counter[str] = Counter()
-    texts: dict[str, str] = {}  # of the object that is read, and of its box
-    text, is_nested = "", False  # the text so far; whether the element of an object has others
-
-    def start(tag: str, _: Any) -> None:
-        nonlocal text, is_nested
-        path.append(tag)
-        text = ""
-        if len(path) > _DEEPEST or path[0] != "annotation":
-            raise ValueError(f"is no annotation of VOC's: <{path[0]:.40}>")
-        is_nested = len(path) > 3
-
-    def end(tag: str) -> None:
-        nonlocal text
-        match path[1:]:
-            case ["object"]:
-                named.append(_named(texts))
-                texts.clear()
-            case ["object", "bndbox", _]:
-                texts[tag] = text.strip()
-            case ["object", other] if is_nested:
-                unread[other] += other != "bndbox"
-            case ["object", _]:
-                texts[tag] = text.strip()
-            case ["size", _]:
-                size[tag] = text.strip()
-        path.pop()
-        text = ""
-
-    def characters(more: str) -> None:
-        nonlocal text
-        text += more
-
-    def refuse(*_: Any) -> None:
-        raise ValueError("declares entities, which are not read")
-
-    parser = expat.ParserCreate()
+    builder, parser = TreeBuilder(), expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler = characters
-    parser.EntityDeclHandler = refuse
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = builder.data, _refuse
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as error:
+    except (expat.ExpatError, LookupError) as error:  # an encoding that nobody knows
         raise ValueError(f"is no XML: {error}") from None
+    root = builder.close()
+    if root.tag != "annotation" or root.find(_TOO_DEEP) is not None:
+        raise ValueError(f"is no annotation of VOC's: <{root.tag:.40}>")
+    named: list[Named] = []
+    unread: Counter[str] = Counter()
+    for each in root.iterfind("object"):
+        named.append(_named(_texts([*each, *each.iterfind("bndbox/*")])))
+        unread.update(part.tag for part in each if len(part) and part.tag != "bndbox")
+    size = _texts(root.iterfind("size/*"))
     width, height = (_number(size.get(side) or "0", side) for side in ("width", "height"))
     return Voc((width, height) if width and height else None, named, unread)
+
+
+def _refuse(*_: Any) -> None:
+    raise ValueError("declares entities, which are not read")
+
+
+def _texts(elements: Iterable[Element]) -> dict[str, str]:
+    """Return the texts of elements that hold no others, by name."""
+    return {each.tag: (each.text or "").strip() for each in elements if not len(each)}
 
 
 def counts_from_0(voc: Voc) -> bool:

@@ -19,6 +19,7 @@ Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each
 _LOW, _HIGH = -0.01, 1.01  # shares that ultralytics accepts
 _BOX = 5  # columns
 _QUAD = 9
+_MOST_CLASSES = 1 << 20  # if nothing names them
 
 
 def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> Objects:
@@ -62,9 +63,9 @@ def _rows(data: str) -> Iterator[tuple[float, ...]]:
 
 def _object(row: Sequence[float], classes: int | None, pose: Pose | None) -> Object:
     number, width = row[0], len(row)
-    if not 0 <= number < (2**31 if classes is None else classes) or number != int(number):
-        most = "" if classes is None else f" of the classes 0 to {classes - 1}"
-        raise ValueError(f"{number:g} is none{most or ' of the classes'}")
+    if not 0 <= number < (_MOST_CLASSES if classes is None else classes) or number != int(number):
+        most = "" if classes is None else f" 0 to {classes - 1}"
+        raise ValueError(f"{number:g} is none of the classes{most}")
     shares: Sequence[float] = row[1:]
     if pose is not None:
         count, each = pose
@@ -126,49 +127,58 @@ def parse_data_yaml(text: str) -> DataYaml:
         for name, other in zip(SIDES, ("train", "valid", "test"), strict=True)
         if (value := values.get(name) or values.get(other)) and not isinstance(value, Mapping)
     }
-    found, count = values.get("names"), values.get("nc")
-    names: tuple[str, ...] | None = None
-    if isinstance(found, Mapping):
-        by_number = {int(number): name for number, name in found.items() if number.isdecimal()}
-        if sorted(by_number) != list(range(len(found))):
-            raise ValueError("names has other keys than the numbers from 0 on")
-        names = tuple(by_number[number] for number in range(len(found)))
-    elif isinstance(found, list):
-        names = tuple(found)
-    elif found:
-        raise ValueError("names is no list and no map of class names")
-    if count is not None and (not isinstance(count, str) or not count.isdecimal()):
-        raise ValueError(f"nc is {count!r:.40}, not a number of classes")
-    if names is None and count:
-        names = tuple(f"class_{number}" for number in range(int(count)))
-    if names and count and len(names) != int(count):
-        raise ValueError(f"nc is {count}, but names has {len(names)} classes")
-    if names and len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"names has {twice!r:.60} twice")
-    shape = values.get("kpt_shape")
-    pose: Pose | None = None
-    if shape:
-        if not isinstance(shape, list) or len(shape) != 2 or not "".join(shape).isdecimal():
-            raise ValueError("kpt_shape is not two numbers, as in [17, 3]")
-        pose = int(shape[0]), int(shape[1])
-        if not pose[0] or pose[1] not in (2, 3):
-            raise ValueError(f"kpt_shape is {shape}: a keypoint has 2 or 3 numbers")
     path = values.get("path") or ""
     if not isinstance(path, str):
         raise ValueError("path is no text")
-    return DataYaml(path, sides, names, pose)
+    names = _names(values.get("names"), values.get("nc"))
+    return DataYaml(path, sides, names, _pose(values.get("kpt_shape")))
 
 
+def _names(found: Value | None, count: Value | None) -> tuple[str, ...] | None:
+    if isinstance(found, dict):
+        by_number = {int(number): name for number, name in found.items() if number.isdecimal()}
+        if sorted(by_number) != list(range(len(found))):
+            raise ValueError("names has other keys than the numbers from 0 on")
+        found = [by_number[number] for number in range(len(found))]
+    elif found and not isinstance(found, list):
+        raise ValueError("names is no list and no map of class names")
+    names = tuple(found) if isinstance(found, list) else None
+    if count is not None:
+        if not isinstance(count, str) or not count.isdecimal() or int(count) > _MOST_CLASSES:
+            raise ValueError(f"nc is {count!r:.40}, not a number of classes")
+        if names and int(count) != len(names):
+            raise ValueError(f"nc is {count}, but names has {len(names)} classes")
+        names = tuple(f"class_{at}" for at in range(int(count))) if names is None else names
+    if names and len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"names has {twice!r:.60} twice")
+    return names
+
+
+def _pose(shape: Value | None) -> Pose | None:
+    if not shape:
+        return None
+    if not isinstance(shape, list) or len(shape) != 2 or not "".join(shape).isdecimal():
+        raise ValueError("kpt_shape is not two numbers, as in [17, 3]")
+    count, each = map(int, shape)
+    if not count or each not in (2, 3):
+        raise ValueError(f"kpt_shape is {shape}: a keypoint has 2 or 3 numbers")
+    return count, each
+
+
+# None of these tries a text in more ways than it has characters, whoever wrote it.
 _KEY = re.compile(
-    r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#"'\[\]{},&*!|>%@`-][^#]*?)\s*:(?=\s|$)"""
+    r"""((?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*+"""
+    r"""|[^\s#"'\[\]{},&*!|>%@`-][^#:]*+(?::(?=\S)[^#:]*+)*+):(?=\s|$)"""
 )
 _KEYS = frozenset(("path", "train", "val", "valid", "test", "names", "nc", "kpt_shape"))
 _TOKEN = re.compile(
-    r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\[\]{},]|:(?=[\s,\[\]{}]|$)"""
+    r"""\s*+("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\[\]{},]|:(?=[\s,\[\]{}]|$)"""
     r"""|[^\s,\[\]{}:"'](?:[^,\[\]{}:]|:(?=[^\s,\[\]{}]))*)"""
 )
-_COMMENT = re.compile(r"""((?:[^"'#]|(?<!\s)#|"(?:[^"\\]|\\.)*"|(?<=[\w])'|'(?:[^']|'')*')*)""")
+_BEFORE_COMMENT = re.compile(
+    r"""(?:[^"'#]|(?<!\s)#|(?<=[^\s\[{,:])["']|"(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')*+(?=#|$)"""
+)
 
 Value: TypeAlias = "str | list[str] | dict[str, str]"
 
@@ -180,7 +190,7 @@ def _top_level(text: str) -> dict[str, Value]:
     for line in text.removeprefix("\ufeff").splitlines():
         key = None if line[:1] in " \t#-]}" else _KEY.match(line)
         if key is not None:
-            name = _scalar(key[1])
+            name = _scalar(key[1].strip())
             if name in found:
                 raise ValueError(f"the key {name!r:.40} is there twice")
             lines = found[name] = [line[key.end() :]]
@@ -201,34 +211,38 @@ def _value(lines: Sequence[str], key: str) -> Value:
         return "" if head in ("~", "null") else _scalar(head)
     indents = {len(line) - len(line.lstrip()) for line in rest}
     items = [line.strip() for line in rest]
+    if items[0][:1] in ("[", "{"):
+        return _flow(" ".join(items), key)
     if len(indents) > 1:
-        if items[0][:1] in ("[", "{"):
-            return _flow(" ".join(items), key)
         raise ValueError(f"{key} has lists or maps in it, which are not read")
     if all(item == "-" or item.startswith("- ") for item in items):
         return [_scalar(item[1:].strip()) for item in items]
-    if items[0][:1] in ("[", "{"):
-        return _flow(" ".join(items), key)
     found: dict[str, str] = {}
     for item in items:
-        name = _KEY.match(item)
-        if name is None or _scalar(name[1]) in found:
+        match = _KEY.match(item)
+        name = _scalar(match[1].strip()) if match else ""
+        if match is None or name in found:
             raise ValueError(
                 f"{key}: {item!r:.60} is no line of a list or a map, or is there twice"
             )
-        found[_scalar(name[1])] = _scalar(item[name.end() :].strip())
+        found[name] = _scalar(item[match.end() :].strip())
     return found
 
 
 def _without_comment(line: str) -> str:
-    found = _COMMENT.match(line)
-    return found[1] if found else line
+    found = _BEFORE_COMMENT.match(line)
+    if found is None:
+        raise ValueError(f"{line!r:.60} has a quote that does not end")
+    return found[0]
 
 
 def _flow(text: str, key: str) -> Value:
     """Return a list or a map as JSON has them, also with plain texts."""
-    tokens = [found[1].strip() for found in _TOKEN.finditer(text)]
-    if "".join("".join(tokens).split()) != "".join(text.split()):
+    tokens, end = list[str](), 0
+    while (found := _TOKEN.match(text, end)) is not None:
+        tokens.append(found[1].strip())
+        end = found.end()
+    if text[end:].strip():
         raise ValueError(f"{key}: {text!r:.60} is not read")
     close = "]" if tokens[0] == "[" else "}"
     if tokens[-1] != close or {"[", "]", "{", "}"}.intersection(tokens[1:-1]):

@@ -181,13 +181,13 @@ def features_of(schema: Any) -> Mapping[str, Mapping[str, Any]]:
 def names_of(feature: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the class names of a feature, or of its objects; none if it has none."""
     inner: Any = feature
-    while isinstance(inner, dict | list) and isinstance(inner, list) | ("names" not in inner):
-        inner = inner[0] if isinstance(inner, list) and inner else inner
-        category = hugging_face.category_in(inner)
-        inner = inner.get(category or "feature") if isinstance(inner, dict) else None
-    feature = inner if isinstance(inner, dict) else {}
-    names = feature.get("names")
-    if feature.get("_type") != "ClassLabel" or not isinstance(names, list):
+    while isinstance(inner, dict | list) and "names" not in inner:
+        if isinstance(inner, dict):
+            inner = inner.get(hugging_face.category_in(inner) or "feature")
+        else:
+            inner = inner[0] if inner else None
+    names = inner.get("names") if isinstance(inner, dict) else None
+    if not isinstance(names, list) or inner.get("_type") != "ClassLabel":
         return ()
     return tuple(names) if all(isinstance(name, str) for name in names) else ()
 

@@ -118,6 +118,8 @@ class Format(ABC):
     limits: ClassVar[Limits] = Limits()
     # what it keeps of objects besides boxes and classes: flags, and some of `PARTS`
     object_parts: ClassVar[frozenset[str]] = frozenset()
+    has_class_ids: ClassVar[bool] = False  # whether objects have ids of classes, and no numbers
+    parts: ClassVar[tuple[Place, ...]] = ()  # the parts of JSON that are fields by convention
     # whether the listing of a tree tells objects; if not, only its annotations do
     lists_objects: ClassVar[bool] = True
     # whether objects stay whose flag it does not keep, as ordinary ones
@@ -190,16 +192,6 @@ class Format(ABC):
     def combined(self, fields: dict[str, Value]) -> dict[str, Value]:
         """Return the fields of a raw sample, several that are one value together made that one."""
         return fields
-
-    @property
-    def parts(self) -> tuple[Place, ...]:
-        """The parts of JSON that are fields by convention."""
-        return ()
-
-    @property
-    def has_class_ids(self) -> bool:
-        """Whether objects have the ids of their classes, where other formats have numbers."""
-        return False
 
     @property
     def why_not_empty(self) -> str:

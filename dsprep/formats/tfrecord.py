@@ -6,7 +6,6 @@ the length, data, u32 masked crc32c of the data``, little-endian.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,7 @@ from google_crc32c import extend
 from google_crc32c import value as crc32c_of
 
 from dsprep.annotations import tensorflow
-from dsprep.annotations.masks import runs_of
-from dsprep.annotations.objects import FLAGS, Objects, Rle
+from dsprep.annotations.objects import FLAGS, Objects
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Limits, ShardFacts, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
@@ -30,9 +28,9 @@ from dsprep.formats.protobuf import (
     head_of_bytes,
     varint_sizes,
 )
+from dsprep.formats.tfrecord_objects import label_map, object_makers, objects_in, source_id
 from dsprep.formats.values import as_floats
-from dsprep.images.header import DEFAULT_MAX_PIXELS, read_header, sniff
-from dsprep.images.transform import load, open_image, pillow
+from dsprep.images.header import sniff
 from dsprep.sample import (
     FORMAT_NAMES,
     UNKNOWN_IMAGE,
@@ -135,6 +133,7 @@ class TFRecord(Format):
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     limits: ClassVar[Limits] = Limits(float_bits=32, label_bits=32)
+    has_class_ids: ClassVar[bool] = True
     preset: str = "dsprep"  # the names of the features: one of `PRESETS`
     gzip: bool = False  # whether the shard is compressed
     # whether objects have masks, made of their polygons or runs
@@ -154,31 +153,16 @@ class TFRecord(Format):
     def file_suffix(self) -> str:
         return self.suffix + ".gz" * self.gzip
 
-    @property
-    def has_class_ids(self) -> bool:
-        return True
-
     def place_of(self, raw: str) -> str:
         return _PLACES.get(raw, raw)
 
     def combined(self, fields: dict[str, Value]) -> dict[str, Value]:
-        start = len(tensorflow.PREFIX)
-        lists = {
-            name[start:]: value if isinstance(value, tuple) else (value,)
-            for name, value in fields.items()
-            if name.startswith(tensorflow.PREFIX) and value is not None
-        }
-        try:
-            if tensorflow.MASK in lists:
-                lists[tensorflow.MASK] = tuple(map(_runs, lists[tensorflow.MASK]))
-            objects = tensorflow.parse(lists) if lists else None
-        except ValueError as error:
-            raise BadSample(f"its objects: {error}") from None
+        objects = objects_in(fields)
         if objects is None:
             return fields
         kept = {k: v for k, v in fields.items() if not k.startswith(tensorflow.PREFIX)}
-        if _text_of(fields, SOURCE_ID) in ("", _source_id(_path_of(fields)[1])):
-            del kept[SOURCE_ID]  # which says nothing new
+        if _text_of(fields, SOURCE_ID) in ("", source_id(_path_of(fields)[1])):
+            kept.pop(SOURCE_ID, None)  # which says nothing new
         return kept | {ANY_OBJECT: objects}
 
     def kept_parts(self) -> frozenset[str]:
@@ -190,15 +174,8 @@ class TFRecord(Format):
         return not self.object_masks  # nothing tells how large these are
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
-        # of the Object Detection API: an entry for each class
         objects = self.written.objects
-        if objects is None or not objects.names:
-            return {}
-        entries = (
-            f"item {{\n  id: {objects.class_id(number)}\n  name: {json.dumps(name)}\n}}\n"
-            for number, name in enumerate(objects.names)
-        )
-        return {"label_map.pbtxt": "".join(entries).encode()}
+        return {"label_map.pbtxt": label_map(objects)} if objects and objects.names else {}
 
     def fact_of(self, raw: str) -> str:
         return "format" if raw == FORMAT else super().fact_of(raw)
@@ -269,7 +246,7 @@ class TFRecord(Format):
         for each in schema.fields:
             feature = _own_feature(each)
             if each.kind.of is Objects:
-                makers |= _object_makers(each, self.object_masks)
+                makers |= object_makers(each, self.object_masks)
                 makers[SOURCE_ID] = None, partial(_source_entry, own)
             elif feature == SEGMENTATION:
                 makers[feature] = each.name, _maker(feature, each, 0, False)
@@ -492,31 +469,6 @@ def _entries(makers: list[_Maker], sample: Sample) -> bytes:
     return found
 
 
-def _object_makers(column: Field, masks: bool) -> dict[str, _Maker]:
-    """Return what makes the entries of objects, by feature."""
-
-    def maker(feature: str, lists: Callable[[Objects], Value]) -> Callable[[Objects], bytes]:
-        def make(objects: Objects) -> bytes:
-            values = lists(objects)
-            return b"" if values is None else encode_feature(feature, values)
-
-        return make
-
-    lists = tensorflow.lists_of(column.class_id, column.class_name, column.flags, masks)
-    if not column.names:
-        del lists[tensorflow.TEXT]
-    features = {tensorflow.PREFIX + name: each for name, each in lists.items()}
-    return {name: (column.name, maker(name, each)) for name, each in features.items()}
-
-
-def _runs(mask: bytes) -> Rle:
-    """Return the runs of the mask of an object."""
-    with pillow("cannot decode the mask of an object", DEFAULT_MAX_PIXELS):
-        image = open_image(mask, read_header(mask), DEFAULT_MAX_PIXELS)
-        load(image)
-    return runs_of(image.convert("L"))
-
-
 def _png_entry(mask: bytes) -> bytes:
     return _shared_text(SEGMENTATION_FORMAT, FORMAT_NAMES.get(sniff(mask) or "", ""))
 
@@ -524,16 +476,7 @@ def _png_entry(mask: bytes) -> bytes:
 def _source_entry(image: str, sample: Sample) -> bytes:
     told = sample.fields.get("source_id")
     path = _path_for(sample, sample.fields.get(image))
-    return _text_entry(SOURCE_ID, _source_id(path) if told is None else str(told))
-
-
-def _source_id(path: str) -> str:
-    """Return the id of an image by its path: the number that its name is, as COCO's, or its path.
-
-    Evaluation by COCO's rules wants a number.
-    """
-    stem = path.rpartition("/")[2].rpartition(".")[0]
-    return str(int(stem)) if stem.isascii() and stem.isdecimal() and len(stem) < 19 else path
+    return _text_entry(SOURCE_ID, source_id(path) if told is None else str(told))
 
 
 def _maker(feature: str, column: Field, first: int, is_label: bool) -> Callable[[Any], bytes]:

@@ -422,6 +422,15 @@ class Transform:
         return _resample(pixels, size, window, extent, self.filter)
 
 
+def decoded(data: bytes, what: str, max_pixels: int) -> ImageFile:
+    """Decode an image; a BadSample says which, ``its mask``, cannot be."""
+    header = read_header(data)
+    with pillow(f"cannot decode {what}", max_pixels):
+        image = open_image(data, header, max_pixels)
+        load(image)
+    return image
+
+
 def orientation_in(data: bytes) -> int:
     """Return the EXIF orientation of an image, 1 to 8; 1 is upright."""
     header = read_header(data)

@@ -247,7 +247,8 @@ def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
         return None
     label = pl.col("label")
     own = (label.list.len() - label.list.get(0)) // label.list.get(1, null_on_oob=True)
-    return catalog.table.select(objects=own.cast(pl.Int64).fill_null(0), texts=pl.lit(0, pl.Int64))
+    own = own.cast(pl.Int64, strict=False).fill_null(0)  # strict would refuse a division by 0
+    return catalog.table.select(objects=own, texts=pl.lit(0, pl.Int64))
 
 
 def encoded_sizes(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:

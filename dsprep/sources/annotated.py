@@ -10,9 +10,10 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import unquote
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
-_SIZES = ("objects", "texts")
 _NONE = -1  # the number of an image without annotations
 _SHOWN = 3  # examples in a message
 
@@ -47,12 +47,11 @@ class Annotations(ABC):
     """The annotations of the images of a source. Plain data: it is pickled for the workers."""
 
     @abstractmethod
-    def objects(self, place: Any) -> Objects:
-        """Return the objects at a place; a ValueError or an OSError says why there are none."""
-
     def opened(self) -> AbstractContextManager[Callable[[Any], Objects]]:
-        """Return :meth:`objects`, as a context in which files may stay open."""
-        return nullcontext(self.objects)
+        """Return what reads the objects at a place, as a context in which files may stay open.
+
+        A ValueError or an OSError says why there are none.
+        """
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,8 @@ class Texts(Annotations):
             raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
         return found
 
-    def objects(self, place: tuple[str, int]) -> Objects:
-        return self.parse(self.data(place))
+    def opened(self) -> AbstractContextManager[Callable[[tuple[str, int]], Objects]]:
+        return nullcontext(lambda place: self.parse(self.data(place)))
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,8 @@ class AnnotatedReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
-        opened = nullcontext(_none) if self.annotations is None else self.annotations.opened()
+        annotations = self.annotations
+        opened = nullcontext(lambda _: Objects()) if annotations is None else annotations.opened()
         with opened as objects_at:
             for id, path, (number, place), found in places:
                 if not isinstance(found, bytes):
@@ -103,7 +103,7 @@ class AnnotatedReader(Reader):
                     continue
                 fields: dict[str, Any] = {"image": found}
                 try:
-                    if self.annotations is not None:
+                    if annotations is not None:
                         fields[OBJECTS] = Objects() if place is None else objects_at(place)
                     if self.masks is not None:
                         mask = self.masks.mask(number, found)
@@ -127,10 +127,6 @@ class AnnotatedReader(Reader):
 
     def spooled(self, directory: str) -> AnnotatedReader:
         return replace(self, images=self.images.spooled(directory))
-
-
-def _none(place: Any) -> Objects:
-    return Objects()
 
 
 class Scan(NamedTuple):
@@ -207,11 +203,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
     images = files.reader or FileReader(source.root)
     reader = AnnotatedReader(images, scan.annotations if scan else None, masks)
-    sizes = pl.DataFrame({"objects": [0], "texts": [0]}, schema=dict.fromkeys(_SIZES, pl.Int64))
-    if scan is not None:
-        sizes = pl.DataFrame(
-            {"objects": [*scan.counts, 0], "texts": [*scan.texts, 0]}, schema=sizes.schema
-        )
+    counts, texts = (scan.counts, scan.texts) if scan else ((), ())
+    # The last row is for images without annotations, whose number is -1.
+    sizes = pl.DataFrame({"objects": [*counts, 0], "texts": [*texts, 0]}).cast(pl.Int64)
     sizes = sizes[[number % sizes.height for number in numbers]]
     digest = sha256((scan.digest if scan else "").encode())
     if masks is not None:
@@ -280,9 +274,8 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         elif taken.setdefault(name, number) != number:
             twice.append((number, name))
     exact = frozenset(taken)
-    names = Names(paths) if loose else None
+    names = Names(paths if loose else ())
     for number, name in loose:
-        assert names is not None
         found = names.find(name)
         path = found[0] if found else ""
         if len(found) > 1:
@@ -349,14 +342,21 @@ def plain_name(name: str) -> str:
 # Files of annotations, of which each image has one
 
 
-class Looked(NamedTuple):
+@dataclass
+class Looked:
     """What is in files of annotations, by their order."""
 
-    counts: Sequence[int]  # how many objects each tells
-    texts: Sequence[int]  # the bytes that these take as JSON, at most, besides the boxes
-    digest: str
-    classes: Collection[Any]  # those that objects have
-    facts: Mapping[str, int]  # what else is there, and how often
+    counts: list[int] = field(default_factory=list)  # how many objects each tells
+    # the bytes that these take as JSON, at most, besides the boxes
+    texts: list[int] = field(default_factory=list)
+    digests: list[bytes] = field(default_factory=list)
+    classes: set[Any] = field(default_factory=set)  # those that objects have
+    facts: Counter[str] = field(default_factory=Counter)  # what else is there, and how often
+    problems: list[str] = field(default_factory=list)  # what is wrong with some files
+
+    @property
+    def digest(self) -> str:
+        return sha256(b"".join(self.digests)).hexdigest()
 
 
 _AT_ONCE = 512  # files that a worker looks at in a call
@@ -364,50 +364,45 @@ _AT_ONCE = 512  # files that a worker looks at in a call
 
 def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunAll) -> Looked:
     """Read the files of annotations; refuse them if any is damaged."""
-    from collections import Counter
-
     starts = range(0, len(places), _AT_ONCE)
     tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
-    counts, sizes, classes, facts = list[int](), list[int](), set[Any](), Counter[str]()
-    digest, problems = sha256(), list[str]()
-    for found, bad in run_all(look_at_some, tasks):
-        counts += found.counts
-        sizes += found.texts
-        digest.update(found.digest.encode())
-        classes.update(found.classes)
-        facts.update(found.facts)
-        problems += bad
-    if problems:
+    found = Looked()
+    for part in run_all(look_at_some, tasks):
+        found.counts += part.counts
+        found.texts += part.texts
+        found.digests += part.digests
+        found.classes |= part.classes
+        found.facts.update(part.facts)
+        found.problems += part.problems
+    if found.problems:
+        count = len(found.problems)
         raise SourceError(
-            f"{annotations.root}: {format_count(len(problems), 'file')} of annotations cannot be "
-            f"read: {some_lines(problems, len(problems))}"
+            f"{annotations.root}: {format_count(count, 'file')} of annotations cannot be read: "
+            f"{some_lines(found.problems, count)}"
         )
-    return Looked(counts, sizes, digest.hexdigest(), classes, facts)
+    return found
 
 
-def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> tuple[Looked, list[str]]:
-    """Read some files of annotations, in a worker; return also what is wrong with some."""
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> Looked:
+    """Read some files of annotations, in a worker."""
     annotations, places = task
-    digest, problems = sha256(), list[str]()
-    counts, sizes, classes, facts = list[int](), list[int](), set[Any](), dict[str, int]()
+    digest, found = sha256(), Looked()
     for path, size in places:
         try:
             data = annotations.data((path, size))
-            count, told, named, more = annotations.look(data)
-        except ValueError as error:
-            problems.append(f"{path}: {error}")
-            continue
-        except OSError as error:
-            problems.append(f"{path}: {error.strerror}")
+            count, told, classes, facts = annotations.look(data)
+        except (ValueError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            found.problems.append(f"{path}: {why}")
             continue
         digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), size))
         digest.update(data)
-        counts.append(count)
-        sizes.append(told)
-        classes.update(named)
-        for what, number in more.items():
-            facts[what] = facts.get(what, 0) + number
-    return Looked(counts, sizes, digest.hexdigest(), classes, facts), problems
+        found.counts.append(count)
+        found.texts.append(told)
+        found.classes.update(classes)
+        found.facts.update(facts)
+    found.digests.append(digest.digest())
+    return found
 
 
 def some_lines(lines: Iterable[str], count: int) -> str:

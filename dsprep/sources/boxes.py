@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
@@ -78,13 +81,34 @@ class TableBoxes(Annotations):
     flags: tuple[frozenset[str], ...]  # those of each; empty if the table has none
     extents: tuple[Extent | None, ...]  # what the boxes of each image are measured on
 
-    def objects(self, number: int) -> Objects:
+    def opened(self) -> AbstractContextManager[Callable[[int], Objects]]:
+        return nullcontext(self._objects)
+
+    def _objects(self, number: int) -> Objects:
         items = []
         for at in range(self.starts[number], self.starts[number + 1]):
             x0, y0, x1, y1 = self.boxes[4 * at : 4 * at + 4]
             flags = self.flags[at] if self.flags else frozenset[str]()
             items.append(Object((x0, y0, x1, y1), self.numbers[at], flags))
         return Objects(tuple(items), self.extents[number])
+
+
+def scan_of(
+    boxes: TableBoxes,
+    images: Sequence[str],
+    classes: tuple[str, ...],
+    ids: tuple[int, ...],
+    digest: str,
+    path: str,
+    notes: Sequence[str],
+    **others: Any,
+) -> Scan:
+    """Return the scan of boxes that a file tells."""
+    counts = [stop - start for start, stop in pairwise(boxes.starts)]
+    findings = [Finding("note", "", note) for note in notes]
+    sizes = [64 * count for count in counts]
+    others["flags"] = any(each & APART for each in boxes.flags)
+    return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
 
 
 def scan_boxes(source: Source, path: str) -> Scan:
@@ -97,7 +121,9 @@ def scan_boxes(source: Source, path: str) -> Scan:
     text = read_text(path)
     cells, lines = parse_cells(text, path)
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
-        parts = cells[both].str.extract_groups(r"^(.*)_([^_]*)$").struct.unnest()
+        if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
+            raise SourceError(f"{path}: {wrong[0]!r:.60} is no image and class: 0002cc93b.jpg_1")
+        parts = cells[both].str.extract_groups(r"(?s)^(.*)_([^_]*)$").struct.unnest()
         cells = cells.with_columns(ImageId=parts.to_series(0), ClassId=parts.to_series(1))
     lower = {name.lower(): name for name in cells.columns}
     usual = tuple(name for name in LABEL_COLUMNS if name not in ("target", "y", *_IDS))
@@ -256,7 +282,7 @@ def _scan_boxes(
         own.columns = list(_EDGES)
     kept = ~is_empty & cells[_CLASS].is_not_null()
     cells = cells.with_columns(own.cast(pl.Float64, strict=False), kept=kept)
-    finite = pl.all_horizontal(pl.col(_EDGES).is_finite().fill_null(False))
+    finite = pl.all_horizontal((pl.col(_EDGES).abs() < 2.0**31).fill_null(False))
 
     def shown(row: dict[str, str]) -> str:
         return ", ".join(str(row[name]) for name in spelling.columns)
@@ -274,12 +300,11 @@ def _scan_boxes(
     rows = rows.with_columns(each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True))
     inverted = (c < a) | (d < b)
     refuse(path, rows, inverted, lambda row: f"{shown(row)} is no box: it ends before it begins")
-    counts = [0] * len(images)
-    for image, count in rows.group_by(_IMAGE).len().iter_rows():
-        counts[image] = count
-    starts = array("q", [0])
-    for count in counts:
-        starts.append(starts[-1] + count)
+    if spelling.shares:
+        far = ~pl.all_horizontal(pl.col(_EDGES).is_between(-1, 2))
+        refuse(path, rows, far, lambda row: f"{shown(row)} is no box in shares of an image's size")
+    numbers = pl.int_range(len(images) + 1, eager=True)
+    starts = rows[_IMAGE].search_sorted(numbers, "left")  # rows are in the order of images
     lower = {name.lower(): name for name in cells.columns}
     flags = [(lower[name], flag) for name, flag in _FLAGS.items() if name in lower]
     sets = tuple(
@@ -288,22 +313,16 @@ def _scan_boxes(
     )
     extents = _extents(cells, images, spelling, lower)
     annotations = TableBoxes(
-        starts,
+        array("q", starts.to_list()),
         array("d", (value for row in rows.select(_EDGES).iter_rows() for value in row)),
         array("i", rows[_CLASS].to_list()),
         sets if flags else (),
         extents,
     )
-    texts_of = [64 * count for count in counts]
-    said = (
-        f"boxes are {spelling.kind}{' as shares' * spelling.shares}: {', '.join(spelling.columns)}"
-    )
-    notes = [Finding("note", "", said)]
-    return Scan(
-        *(annotations, images, counts, texts_of, classes.names, classes.ids, digest, path, notes),
-        flags=any(each & APART for each in sets),
-        keeps_unlisted=True,
-    )
+    unit = " as shares" if spelling.shares else ""
+    said = f"boxes are {spelling.kind}{unit}: {', '.join(spelling.columns)}"
+    named = classes.names, classes.ids
+    return scan_of(annotations, images, *named, digest, path, [said], keeps_unlisted=True)
 
 
 def _extents(
@@ -332,8 +351,10 @@ def _scan_runs(
     runs: list[list[tuple[int, str]]] = [[] for _ in images]
     for image, number, text in cells.select(_IMAGE, _CLASS, column).iter_rows():
         if text not in ("", "-1", "nan"):  # -1: SIIM, for an image without any
-            runs[image].append(((number or 0) + 1, text))
+            runs[image] += [] if number is None else [(number + 1, text)]
     names = (_BACKGROUND, *classes.names)
+    if len(names) > IGNORED:
+        raise SourceError(f"{path}: has {len(classes.names):,} classes; masks have 254 at most")
     masks = TableMasks(tuple(map(tuple, runs)), names)
     nothing = [0] * len(images)
     return Scan(
@@ -383,20 +404,9 @@ def scan_lst(source: Source, path: str) -> Scan:
     if given is None:
         given = tuple(map(str, range(max(numbers, default=-1) + 1)))
         said = f"{path}: no file tells the names of the classes, so their numbers are their names"
-        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
-    counts = [stop - start for start, stop in zip(starts, starts[1:], strict=False)]
-    annotations = TableBoxes(
-        starts, boxes, numbers, tuple(flags) if any(flags) else (), (SHARES,) * len(counts)
-    )
-    return Scan(
-        annotations,
-        rows["path"].to_list(),
-        counts,
-        [64 * count for count in counts],
-        given,
-        (),
-        hashlib.sha256(text.encode()).hexdigest(),
-        path,
-        notes,
-        any(flags),
-    )
+        notes.append(f"{said}: give --classes FILE")
+    sizes = (SHARES,) * rows.height
+    annotations = TableBoxes(starts, boxes, numbers, tuple(flags) if any(flags) else (), sizes)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    images = rows["path"].to_list()
+    return scan_of(annotations, images, given, (), digest, path, notes)

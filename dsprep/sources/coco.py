@@ -6,7 +6,6 @@ The annotations of an image may lie anywhere in the file. Only where each begins
 from __future__ import annotations
 
 import hashlib
-import json
 import posixpath
 import re
 from array import array
@@ -21,7 +20,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
-from dsprep.sources.json_file import decoded
+from dsprep.sources.json_file import JsonText
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import facts, open_file
 from dsprep.storage.store import Facts
@@ -30,13 +29,10 @@ from dsprep.units import format_count, format_some, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
-_BLOCK = 1 << 24
-_LONGEST = 1 << 28  # bytes of one item: a crowd's runs may be long
 _NEAR = 1 << 12  # bytes between two annotations that are read over
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
 _LONGEST_FLAG = 40  # bytes
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
-_BETWEEN = re.compile(r"[ \t\r\n]*")
 # An annotation as COCO's tools write it, whose ids are all that the scan needs: 5 times as fast as
 # parsing it. What this does not match is parsed, and workers parse all of them.
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
@@ -90,10 +86,6 @@ class CocoAnnotations(Annotations):
             for number in range(len(self.files)):
                 files.same(number)
             yield partial(self._objects, files)
-
-    def objects(self, place: Place) -> Objects:
-        with self.opened() as objects:
-            return objects(place)
 
     def _objects(self, files: OpenFiles, place: Place) -> Objects:
         number, width, height, *spans = place
@@ -167,6 +159,8 @@ class _Read:
         below = posixpath.join(file.below, name)
         self.names.append(below if below in self.known else name)
         width, height = (item.get(side) or 0 for side in ("width", "height"))
+        if int(width) < 0 or int(height) < 0:
+            raise ValueError(f"a size in pixels, but has {width!r:.40} x {height!r:.40}")
         self.places.extend((at, int(width), int(height)))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
@@ -322,78 +316,28 @@ def _items(
 ) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file: its name, and where each item lies.
 
-    Text is read as Latin-1, of which each byte is a character, so that places are those of bytes.
-    Names of files and classes are decoded again. ``fast`` takes annotations that it knows from a
-    position of the text on, whose place in the file it is told, and returns where it stopped.
+    ``fast`` takes annotations that it knows from a position of the text on, whose place in the
+    file it is told, and returns where it stopped.
     """
-    scan = json.JSONDecoder().raw_decode
     with open_file(path) as file:
-        text, start, end = "", 0, False  # the text that is held, and where it begins
-
-        def fill() -> bool:
-            nonlocal text, end
-            block = read_at(file, max(_BLOCK, len(text)), start + len(text))
-            digest.update(block)
-            text += block.decode("latin-1")
-            end = not block
-            return bool(block)
-
-        def skip(position: int) -> int:
-            while True:
-                position = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
-                if position < len(text) or not fill():
-                    return position
-
-        def value(position: int) -> tuple[Any, int]:
-            while True:
-                try:
-                    found, stop = scan(text, position)
-                    if stop < len(text) or not fill():  # a number may go on
-                        return found, stop
-                except (ValueError, RecursionError) as error:
-                    is_deep = isinstance(error, RecursionError)
-                    if is_deep or len(text) - position > _LONGEST or not fill():
-                        where = start + position
-                        raise SourceError(
-                            f"{path}: is no JSON of COCO's, or ends early: byte {where:,}"
-                        ) from None
-
-        def expect(position: int, marks: str) -> int:
-            position = skip(position)
-            if text[position : position + 1] not in marks or position >= len(text):
-                raise SourceError(
-                    f"{path}: is no JSON of COCO's, or ends early: byte {start + position:,}"
-                )
-            return position
-
-        at = expect(0, "{") + 1
-        while True:
-            at = expect(at, '"}')
-            if text[at] == "}":
-                return
-            name, at = value(at)
-            at = skip(expect(at, ":") + 1)
-            if text[at : at + 1] != "[":
-                _, at = value(at)
+        held = JsonText(file, path, "JSON of COCO's", digest.update)
+        held.take("{")
+        while held.expect('"}') != "}":
+            *_, name = held.value()
+            held.take(":")
+            if held.following() != "[":
+                held.value()
             else:
-                at += 1
-                while True:
-                    at = expect(at, '{[]"0123456789-tfn,')
-                    if text[at] == "]":
-                        break
-                    if text[at] == ",":
-                        at += 1
-                        continue
-                    if name == "annotations" and (after := fast(text, at, start)) > at:
-                        at = after
+                held.at += 1
+                while (mark := held.expect('{[]"0123456789-tfn,')) != "]":
+                    after = held.at + (mark == ",")
+                    if mark != "," and name == "annotations":
+                        after = fast(held.text, held.at, held.start)
+                    if after > held.at:
+                        held.at = after
+                        held.drop()
                     else:
-                        found, stop = value(at)
-                        if name != "annotations" and not text[at:stop].isascii():
-                            found = decoded(text[at:stop], path)
-                        yield name, start + at, stop - at, found
-                        at = stop
-                    if at > _BLOCK // 2:
-                        text, start, at = text[at:], start + at, 0
-                at += 1
-            at = expect(at, ",}")
-            at += text[at] == ","
+                        yield name, *held.value(decodes=name != "annotations")
+                held.at += 1
+            if held.expect(",}") == ",":
+                held.at += 1

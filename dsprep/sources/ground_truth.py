@@ -6,13 +6,13 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
-from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, colors_of, parse_augmented
 from dsprep.sources.annotated import Names, Scan, plain_name
-from dsprep.sources.boxes import TableBoxes
+from dsprep.sources.boxes import TableBoxes, scan_of
 from dsprep.sources.masks import Masks, files_below, parse_color
 from dsprep.units import format_count, format_some, quoted_names
 
@@ -37,31 +37,27 @@ def scan_manifest(source: Source, path: str, run_all: RunAll) -> Scan:
         raise SourceError(
             f"{path}: has neither boxes nor masks: for labels of images, give it with --list"
         )
-    boxes, classes, ids = None, tuple[str, ...](), tuple[int, ...]()
-    starts = array("q", [0])
-    if has_boxes:
-        classes, ids, numbers = _classes(lines, source.class_names(), path)
-        labels = [line.label or () for line in lines]
-        for label in labels:
-            starts.append(starts[-1] + len(label) // 5)
-        boxes = TableBoxes(
-            starts,
-            array("d", (side for label in labels for at in range(2, len(label), 5)
-                        for side in label[at + 1 : at + 5])),
-            array("i", (numbers[int(number)] for label in labels for number in label[2::5])),
-            (),
-            tuple((label[0], label[1]) if label else None for label in labels),
-        )  # fmt: skip
-    notes = []
-    if has_boxes and not any(line.names for line in lines) and source.classes is None:
-        said = f"{path}: no class-map names the classes, so their numbers are their names"
-        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
-    counts = [stop - start for start, stop in zip(starts, starts[1:], strict=False)]
-    counts = counts or [0] * len(lines)
     names = [line.ref for line in lines]
     digest = hashlib.sha256(text.encode()).hexdigest()
-    texts = [64 * count for count in counts]
-    return Scan(boxes, names, counts, texts, classes, ids, digest, path, notes, False, masks)
+    if not has_boxes:
+        nothing = [0] * len(lines)
+        return Scan(None, names, nothing, nothing, (), (), digest, path, masks=masks)
+    classes, ids, numbers = _classes(lines, source.class_names(), path)
+    labels = [line.label or () for line in lines]
+    parts = [label[at : at + 5] for label in labels for at in range(2, len(label), 5)]
+    boxes = TableBoxes(
+        array("q", accumulate((len(label) // 5 for label in labels), initial=0)),
+        array("d", chain.from_iterable(sides for _, *sides in parts)),
+        array("i", (numbers[int(number)] for number, *_ in parts)),
+        (),
+        tuple((label[0], label[1]) if label else None for label in labels),
+    )
+    notes = []
+    if not any(line.names for line in lines) and source.classes is None:
+        said = f"{path}: no class-map names the classes, so their numbers are their names"
+        notes.append(f"{said}: give --classes FILE")
+    more = {"flags": False, "masks": masks}
+    return scan_of(boxes, names, classes, ids, digest, path, notes, **more)
 
 
 def _classes(

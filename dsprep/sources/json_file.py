@@ -16,8 +16,8 @@ from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import open_file
 from dsprep.storage.store import Facts
 
-_BLOCK = 1 << 22
-_LONGEST = 1 << 25  # bytes of one item
+_BLOCK = 1 << 24
+_LONGEST = 1 << 28  # bytes of one item: the runs of a crowd may be long
 _BETWEEN = re.compile(r"[ \t\r\n]*")
 
 
@@ -41,9 +41,76 @@ class Spans(Annotations):
 
             yield objects
 
-    def objects(self, place: tuple[int, int]) -> Objects:
-        with self.opened() as objects:
-            return objects(place)
+
+class JsonText:
+    """The text of a file of JSON, of which no more is held than the value that is read.
+
+    It is read as Latin-1, of which each byte is a character, so that places are those of bytes.
+    """
+
+    def __init__(self, file: Any, path: str, what: str, update: Callable[[bytes], object]) -> None:
+        self._file, self._path, self._what, self._update = file, path, what, update
+        self._scan = json.JSONDecoder().raw_decode
+        self.text, self.start, self.at = "", 0, 0  # what is held, where it begins, a place in it
+        if self._fill() and self.text.startswith("\xef\xbb\xbf"):  # a byte order mark
+            self.at = 3
+
+    def _fill(self) -> bool:
+        block = read_at(self._file, max(_BLOCK, len(self.text)), self.start + len(self.text))
+        self._update(block)
+        self.text += block.decode("latin-1")
+        return bool(block)
+
+    def drop(self) -> None:
+        """Forget what lies before the place, if that is much."""
+        if self.at > _BLOCK // 2:
+            self.text, self.start, self.at = self.text[self.at :], self.start + self.at, 0
+
+    def damaged(self) -> SourceError:
+        where = self.start + self.at
+        return SourceError(f"{self._path}: is no {self._what}, or ends early: byte {where:,}")
+
+    def following(self) -> str:
+        """Go to the next character that is no space, and return it; empty at the end."""
+        while True:
+            self.at = _BETWEEN.match(self.text, self.at).end()  # type: ignore[union-attr]
+            if self.at < len(self.text) or not self._fill():
+                return self.text[self.at : self.at + 1]
+            self.drop()
+
+    def expect(self, marks: str) -> str:
+        """Go to the next character that is no space, which has to be one of these; return it."""
+        found = self.following()
+        if not found or found not in marks:
+            raise self.damaged()
+        return found
+
+    def take(self, mark: str) -> None:
+        """Go behind the next character that is no space, which has to be this one."""
+        self.expect(mark)
+        self.at += 1
+
+    def value(self, *, decodes: bool = True) -> tuple[int, int, Any]:
+        """Go behind a value; return where it begins in the file, its size in bytes, and itself."""
+        while True:
+            try:
+                found, stop = self._scan(self.text, self.at)
+                if stop < len(self.text) or not self._fill():  # a number may go on
+                    break
+            except (ValueError, RecursionError) as error:
+                is_long = len(self.text) - self.at > _LONGEST
+                if isinstance(error, RecursionError) or is_long or not self._fill():
+                    raise self.damaged() from None
+        offset, item = self.start + self.at, self.text[self.at : stop]
+        self.at = stop
+        self.drop()
+        if decodes and not item.isascii():
+            try:
+                found = json.loads(item.encode("latin-1"))
+            except ValueError:
+                said = f"{self._path}: is not UTF-8: save the file as UTF-8"
+                raise SourceError(said) from None
+        return offset, len(item), found
 
 
 def list_items(path: str, sha: Any, what: str) -> Iterator[tuple[int, int, Any]]:
@@ -52,67 +119,16 @@ def list_items(path: str, sha: Any, what: str) -> Iterator[tuple[int, int, Any]]
     Raises:
         SourceError: If the file is no list, or ends early.
     """
-    # Text is read as Latin-1, of which each byte is a character, so that places are those of bytes.
-    scan = json.JSONDecoder().raw_decode
     with open_file(path) as file:
-        text, start, at = "", 0, 0  # the text that is held, and where it begins
-
-        def fill() -> bool:
-            nonlocal text
-            block = read_at(file, max(_BLOCK, len(text)), start + len(text))
-            sha.update(block)
-            text += block.decode("latin-1")
-            return bool(block)
-
-        def damaged() -> SourceError:
-            return SourceError(f"{path}: is no {what}, or ends early: byte {start + at:,}")
-
-        def following() -> str:
-            """Return the next character that is no space; the empty string at the end."""
-            nonlocal text, start, at
-            while (at := _BETWEEN.match(text, at).end()) == len(text):  # type: ignore[union-attr]
-                text, start, at = "", start + at, 0
-                if not fill():
-                    return ""
-            at += 1
-            return text[at - 1]
-
-        def expect(marks: str) -> str:
-            found = following()
-            if not found or found not in marks:
-                raise damaged()
-            return found
-
-        if fill() and text.startswith("\xef\xbb\xbf"):  # a byte order mark
-            at = 3
-        expect("[")
-        mark = expect("{]")
+        held = JsonText(file, path, what, sha.update)
+        held.take("[")
+        mark = held.expect("{]")
         while mark != "]":
-            at -= 1
-            while True:
-                try:
-                    value, stop = scan(text, at)
-                    break
-                except RecursionError:
-                    raise damaged() from None
-                except ValueError:
-                    if len(text) - at > _LONGEST or not fill():
-                        raise damaged() from None
-            item = text[at:stop]
-            yield start + at, stop - at, value if item.isascii() else decoded(item, path)
-            at = stop
-            if at > _BLOCK:
-                text, start, at = text[at:], start + at, 0
-            mark = expect(",]")
+            yield held.value()
+            mark = held.expect(",]")
             if mark == ",":
-                mark = expect("{")
-        if following():
-            raise damaged()
-
-
-def decoded(item: str, path: str) -> Any:
-    """Return the value of JSON that was read as Latin-1, and is UTF-8."""
-    try:
-        return json.loads(item.encode("latin-1"))
-    except ValueError:
-        raise SourceError(f"{path}: is not UTF-8: save the file as UTF-8") from None
+                held.at += 1
+                mark = held.expect("{")
+        held.at += 1
+        if held.following():
+            raise held.damaged()

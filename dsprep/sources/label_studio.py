@@ -11,7 +11,7 @@ from dsprep.annotations.label_studio import REFUSED, chosen, drawn, parse
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sample import image_kind_of
-from dsprep.sources.annotated import Scan
+from dsprep.sources.annotated import Scan, some_lines
 from dsprep.sources.json_file import Spans, list_items
 from dsprep.storage.files import facts
 from dsprep.units import format_count, format_some, quoted_names
@@ -102,14 +102,13 @@ def _image_of(task: Mapping[str, Any], column: str | None) -> str:
 
 def _require_read(path: str, damaged: Sequence[str], refused: Mapping[str, Sequence[str]]) -> None:
     """Refuse an export with damaged tasks, or with regions that dsprep does not read."""
-    lines = list(damaged[:_SHOWN])
-    lines += [f"and {len(damaged) - _SHOWN:,} more"] if len(damaged) > _SHOWN else []
     told = [f"{format_count(len(damaged), 'task')} cannot be read"] if damaged else []
     if refused:
         told.append(f"dsprep does not read {' and '.join(sorted(refused))}")
-    lines += [
-        f"{what} in {format_count(len(ids), 'task')} ({format_some(ids)}): {REFUSED[what]}"
+    lines = [
+        f"\n  {what} in {format_count(len(ids), 'task')} ({format_some(ids)}): {REFUSED[what]}"
         for what, ids in sorted(refused.items())
     ]
-    if lines:
-        raise SourceError(f"{path}: {'; '.join(told)}:" + "".join(f"\n  {line}" for line in lines))
+    if told:
+        shown = some_lines(damaged, len(damaged)) + "".join(lines)
+        raise SourceError(f"{path}: {'; '.join(told)}:{shown}")

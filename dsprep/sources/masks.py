@@ -13,14 +13,12 @@ from dsprep.annotations.masks import IGNORED, Color, mask_of, numbers_of, png_of
 from dsprep.annotations.objects import Rle
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.images.header import read_header
-from dsprep.images.transform import load, open_image, pillow
+from dsprep.images.transform import decoded
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from dsprep.sources.reading import Source
 
 _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
@@ -66,7 +64,7 @@ class Masks:
             raise BadSample("its mask has changed since it was listed")
         if self.colors is None and self.values is None:
             return data
-        return png_of(numbers_of(open_mask(data), self.colors, self.values))
+        return png_of(numbers_of(decoded(data, "its mask", _LARGEST), self.colors, self.values))
 
 
 @dataclass(frozen=True)
@@ -94,6 +92,8 @@ class TableMasks:
         from PIL import Image
 
         header = read_header(image)
+        if header.width * header.height > _LARGEST:
+            raise BadSample(f"its mask would have {header.width:,} x {header.height:,} pixels")
         mask = Image.new("L", (header.width, header.height))
         for value, text in self.runs[number]:
             inside = mask_of(_runs(text, header.width, header.height))
@@ -116,15 +116,6 @@ def _runs(text: str, width: int, height: int) -> Rle:
         counts += [start - 1 - at, length]
         at = start - 1 + length
     return Rle(height, width, (*counts, width * height - at))
-
-
-def open_mask(data: bytes) -> Image:
-    """Decode a mask; a BadSample says why it cannot be."""
-    header = read_header(data)
-    with pillow("cannot decode its mask", _LARGEST):
-        image = open_image(data, header, _LARGEST)
-        load(image)
-    return image
 
 
 def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
@@ -196,7 +187,7 @@ def _require_numbers(masks: Masks) -> None:
     for number in [at for at, path in enumerate(masks.paths) if path][:_LOOKED_AT]:
         data = masks.mask(number)
         try:
-            image = numbers_of(open_mask(data or b""), None, None)
+            image = numbers_of(decoded(data or b"", "its mask", _LARGEST), None, None)
         except BadSample as error:
             raise SourceError(f"{masks.root}/{masks.paths[number]}: {error}") from None
         seen |= {*used_in(image)}

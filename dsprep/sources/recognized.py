@@ -19,7 +19,7 @@ from dsprep.sources.annotated import Scan
 from dsprep.sources.annotation_files import kind_of_file
 from dsprep.sources.names import SPLITS
 from dsprep.storage.files import entries, exists, is_dir, open_file
-from dsprep.storage.location import is_s3
+from dsprep.storage.location import full_path
 
 if TYPE_CHECKING:
     from dsprep.sources.files import Files
@@ -137,7 +137,7 @@ def _scan(
     from dsprep.sources.yolo import scan_yolo
 
     own = [os.path.join(root, name) for name in _CONFIGS if name in others]
-    above = os.path.dirname(_full(root))
+    above = os.path.dirname(full_path(root))
     own += [path for name in _CONFIGS if exists(path := os.path.join(above, name))]
     return scan_yolo(source, files, own[0] if own else None, root, run_all)
 
@@ -202,7 +202,7 @@ def _require_alone(root: str, files: Files) -> None:
             f"{os.path.join(root, posixpath.dirname(masks[0]))} and the directory of the images as "
             "SOURCE, or --from images to pack all as images"
         )
-    full = _full(root)
+    full = full_path(root)
     name = posixpath.basename(full).lower()
     is_flat = not paths.str.contains("/", literal=True).any()
     above = posixpath.dirname(full)
@@ -302,18 +302,18 @@ def _scan_coco(source: Source, files: Files, named: Sequence[str]) -> Scan:
     by_name: dict[str, list[str]] = {}
     for directory in {path.rpartition("/")[0] for path in paths}:
         by_name.setdefault(directory.rpartition("/")[2], []).append(directory)
-    top = _full(source.root)
+    top = full_path(source.root)
     found = []
     for path in named:
         side = _side_of(path)
-        beside = _full(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
+        beside = full_path(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
         own = by_name.get(side, []) if not path.endswith(_ROBOFLOW) else [beside]
         found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side))
     are_sides = len(found) > 1 and all(_SIDE.fullmatch(file.side) for file in found)
     apart = are_sides and len({file.side for file in found}) == len(found)
     if not apart:
         found = [file._replace(side="") for file in found]
-    read = [_full(path).removeprefix(f"{top}/") for path in named]
+    read = [full_path(path).removeprefix(f"{top}/") for path in named]
     scan = scan_coco(found, frozenset(paths), source.class_names())
     return scan._replace(read=read)
 
@@ -329,11 +329,7 @@ def _side_of(path: str) -> str:
 def _labels_root(root: str, config: str) -> str:
     """Return the directory that the texts of images are in, or below."""
     beside = os.path.dirname(config) or "."
-    if f"{_full(root)}/".startswith(f"{_full(beside)}/"):
+    if f"{full_path(root)}/".startswith(f"{full_path(beside)}/"):
         return beside
     before, mark, _ = f"{root.rstrip('/')}/".rpartition("/images/")
     return before if mark else root
-
-
-def _full(path: str) -> str:
-    return posixpath.normpath(path if is_s3(path) else os.path.abspath(path))

@@ -91,6 +91,8 @@ def sides_of(
         )
     named = parts.list.get(depth - 1)
     sides = in_order(named.unique())
+    if odd := [side for side in sides if not side.isprintable() or side.startswith(".")]:
+        raise OptionError(f"--sides-from {depth}: {odd[0]!r} cannot begin the name of a shard")
     rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(depth))
     below = parts.to_frame("at").select(rest.list.join("/")).to_series()
     numbers = named.replace_strict(sides, range(len(sides)), return_dtype=pl.Int64)

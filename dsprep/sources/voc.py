@@ -58,7 +58,7 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
     elif unknown := sorted({*looked.classes}.difference(names)):
         raise SourceError(f"{below}: no class of --classes: {quoted_names(unknown, 3)}")
     origin = int(not looked.facts.get(_FROM_0)) if source.voc_origin is None else source.voc_origin
-    notes = []
+    notes: list[Finding] = []
     if source.voc_origin is None:
         why = "one of them is below 1" if origin == 0 else "not one of them is 0"
         said = f"the coordinates of boxes count from {origin}, as {why}"
@@ -69,7 +69,7 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
             notes.append(Finding("note", "", said))
     known = {path.rpartition(".")[0] for path in files.table["path"].to_list()}
     called = [_name(path, known) for path, _ in places]
-    sides = _sides(source.root, files, called) if below == source.root else []
+    sides = _sides(source.root, files, called, notes) if below == source.root else []
     return Scan(
         replace(annotations, numbers={name: at for at, name in enumerate(names)}, origin=origin),
         called,
@@ -97,11 +97,12 @@ def _name(path: str, known: Collection[str]) -> str:
     return stem if stem in known else base
 
 
-def _sides(root: str, files: Files, called: Sequence[str]) -> Sequence[str]:
+def _sides(root: str, files: Files, called: Sequence[str], notes: list[Finding]) -> Sequence[str]:
     """Return the side of each image by the lists of ``ImageSets/Main``; empty without lists."""
     from dsprep.text import read_text
 
     sides: dict[str, str] = {}
+    twice: dict[tuple[str, str, str], str] = {}
     lists = [
         found.path
         for found in files.findings
@@ -110,6 +111,10 @@ def _sides(root: str, files: Files, called: Sequence[str]) -> Sequence[str]:
     for path in sorted(lists, key=lambda path: (path.rpartition("ImageSets")[0], path)):
         top, side = path.rpartition("ImageSets")[0], posixpath.basename(path)[: -len(".txt")]
         for line in read_text(posixpath.join(root, path)).split("\n"):
-            if key := line.strip():
-                sides.setdefault(f"{top}JPEGImages/{key}", side)
+            name = f"{top}JPEGImages/{line.strip()}"
+            if line.strip() and (other := sides.setdefault(name, side)) != side:
+                twice.setdefault((path, side, other), name)
+    for (path, side, other), name in twice.items():
+        said = f"{path}: {side} has images of {other}, which stay there, such as {name}"
+        notes.append(Finding("note", "", said))
     return [sides.get(name, "") for name in called] if sides else []

@@ -20,7 +20,7 @@ from dsprep.annotations.yolo import (
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Names, Scan, Texts, look_at, some_lines
-from dsprep.storage.location import is_s3
+from dsprep.storage.location import full_path, is_s3
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -104,23 +104,20 @@ def scan_yolo(
     if equal := looked.facts.get(_EQUAL):
         said = f"{format_count(equal, 'row')} equal to another one of the same image removed"
         notes.append(Finding("note", "", said))
-    told_by = dict(zip(used, zip(looked.counts, looked.texts, strict=True), strict=True))
+    told_by = {"": (0, 0)} | dict(
+        zip(used, zip(looked.counts, looked.texts, strict=True), strict=True)
+    )
     own = [of_image.get(path, "") for path in chosen]
-    alone = {text for text in texts if posixpath.basename(text) not in NAME_LISTS}
-    alone -= set(of_image.values())
+    lists = {text for text in texts if posixpath.basename(text) in NAME_LISTS}
+    alone = sorted(texts.keys() - set(of_image.values()) - lists)
     lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
     notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
-    read = {
-        *used,
-        *lost,
-        names_file,
-        *(posixpath.relpath(config, below) for config in [config] if config),
-    }
+    read = {*used, *lost, names_file, posixpath.relpath(config, below) if config else ""}
     return Scan(
         annotations,
         chosen,
-        [told_by.get(path, (0, 0))[0] for path in own],
-        [told_by.get(path, (0, 0))[1] for path in own],
+        [told_by[path][0] for path in own],
+        [told_by[path][1] for path in own],
         names,
         (),
         looked.digest,
@@ -136,7 +133,7 @@ def scan_yolo(
 
 def _lost_image(text: str, below: str, root: str) -> str:
     """Return what the image of a text should be called; empty if it need not be below the root."""
-    start, top = _plain(below), _plain(root) + "/"
+    start, top = full_path(below), full_path(root) + "/"
     before, mark, after = f"{start}/{text}".rpartition("/labels/")
     path = posixpath.splitext(f"{before}/images/{after}" if mark else text)[0]
     if path.startswith(top):
@@ -158,7 +155,7 @@ def _texts_of(
 ) -> dict[str, str]:
     """Return the text of each image that has one: both below their roots."""
     found = {}
-    head, start = _plain(root) + "/", _plain(below) + "/"
+    head, start = full_path(root) + "/", full_path(below) + "/"
     for path in images:
         stem = path.rpartition(".")[0]
         before, mark, after = f"{head}{stem}".rpartition("/images/")
@@ -251,7 +248,7 @@ def _entry(
     from dsprep.storage.files import is_file
     from dsprep.text import read_text
 
-    top, beside = _plain(root), _plain(posixpath.dirname(config) or ".")
+    top, beside = full_path(root), full_path(posixpath.dirname(config) or ".")
     name = name.replace("\\", "/")
     bare = "/".join(part for part in name.split("/") if part not in ("..", "."))
     tried = [posixpath.join(beside, path, name), posixpath.join(beside, name)]
@@ -282,8 +279,3 @@ def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequenc
                 raise SourceError(f"{directory}: {line!r:.80} may mean several images")
             found += meant
     return found
-
-
-def _plain(path: str) -> str:
-    """Return a path by which others are compared, without ``..`` and, on a disk, absolute."""
-    return posixpath.normpath(path if is_s3(path) else os.path.abspath(path))

@@ -177,7 +177,7 @@ def tags_of(samples: Samples) -> pl.Series | None:
         found = [[at for at, flag in enumerate(label) if flag] for label in lists]
     elif all(is_detection(tuple(label)) or is_sized_header(tuple(label)) for label in lists):
         found = [
-            sorted({int(number) for number in label[int(label[0]) :: int(label[1])]})
+            sorted({int(each) for each in label[int(label[0]) :: int(label[1])]} - {-1})
             for label in lists
         ]
     else:
@@ -232,7 +232,8 @@ def stratify_tags(tags: pl.Series, table: pl.DataFrame, ratios: Ratios) -> pl.Se
     while rarest:
         count, tag = heappop(rarest)
         if left[tag] < count:
-            heappush(rarest, (left[tag], tag)) if left[tag] else None
+            if left[tag]:
+                heappush(rarest, (left[tag], tag))
             continue
         for row in holders[tag]:
             if row in waiting:
@@ -246,15 +247,14 @@ def stratify_tags(tags: pl.Series, table: pl.DataFrame, ratios: Ratios) -> pl.Se
 def _how_well(tags: pl.Series, numbers: pl.Series, ratios: Ratios, names: Sequence[str]) -> str:
     """Say how far the classes are from their shares."""
     table = pl.DataFrame([tags, numbers]).explode("tags").drop_nulls("tags")
+    counts = Counter(table.rows())
     worst, most = "", 0.0
-    totals = dict(table.group_by("tags").len().iter_rows())
-    for (tag, side), count in {
-        (tag, side): count for tag, side, count in table.group_by("tags", "side").len().iter_rows()
-    }.items():
-        off = abs(count - totals[tag] * ratios.parts[side] / ratios.whole)
-        if off > most:
-            name = names[tag] if tag < len(names) else str(tag)
-            worst, most = f"{name} on {ratios.names[side]}", off
+    for tag, total in sorted(Counter(table["tags"].to_list()).items()):
+        for side, part in enumerate(ratios.parts):
+            off = abs(counts[tag, side] - total * part / ratios.whole)
+            if off > most:
+                name = names[tag] if tag < len(names) else str(tag)
+                worst, most = f"{name} on {ratios.names[side]}", off
     if not worst:
         return "each class is on each side by its exact share"
     return f"no class is further from its share on a side than {most:.1f} samples ({worst})"

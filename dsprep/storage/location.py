@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from typing import NamedTuple
 
@@ -46,6 +47,11 @@ def location_of(path: str) -> Location | None:
 def canonical(path: str) -> str:
     """Return the spelling of a path that is the same for all its spellings."""
     return str(parse_url(path)).rstrip("/") if is_s3(path) else os.path.realpath(path)
+
+
+def full_path(path: str) -> str:
+    """Return a path by which others are compared, without ``..`` and, on a disk, absolute."""
+    return posixpath.normpath(path if is_s3(path) else os.path.abspath(path))
 
 
 def require_disk(path: str) -> None:

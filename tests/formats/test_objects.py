@@ -344,6 +344,9 @@ def test_losses_are_reported(coco: Path, run_here: Cli, tmp_path: Path) -> None:
         *("convert", tmp_path / "tf", tmp_path / "rec2", "--to", "recordio", "--empty", "drop")
     )
     assert (dropped.code, "1 image left out: it has no objects" in dropped.out) == (0, True)
+    direct = run_here("pack", source[0], tmp_path / "rec3", *source[1:], "--to", "recordio",
+                      "--empty", "drop")  # fmt: skip
+    assert "3 objects without polygons, as recordio has no place" in direct.out
     refused = run_here("pack", source[0], tmp_path / "pb", *source[1:], "--to", "recordio-protobuf")
     assert (refused.code, "--drop objects" in refused.err) == (2, True)
     for option in ("--crowd keep", "--empty mark", "--object-masks"):

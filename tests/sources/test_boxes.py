@@ -123,7 +123,12 @@ def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
         ("image,bbox\n000.jpg,\"[1, 2, 3]\"\n", r":2: .* is no box"),
         ("image,q,r,s,t\n000.jpg,1,2,3,4\n", "give --box xywh or --box xyxy"),
         ("a,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n", "--path-column"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,1e300\n", r":2: .* is no box"),
+        ("ImageID,XMin,YMin,XMax,YMax\n000.jpg,0,0,50,50\n", r":2: .* is no box in shares"),
         ("image,EncodedPixels\n000.jpg,7 2 3\n", "start and length"),
+        ("ImageId_ClassId,EncodedPixels\nabc,1 3\n", "'abc' is no image and class"),
+        ("image,EncodedPixels,label\n" + "".join(f"000.jpg,1 3,{at}\n" for at in range(255)),
+         "has 255 classes; masks have 254 at most"),
         ("image,EncodedPixels\n000.jpg,8001 2\n", "beyond the 100x80 pixels"),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.sources import coco as module
+from dsprep.sources import json_file
 from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, write
 
 CAT, DOG = ("cat", 10, 5, 30, 15), ("dog", 10, 5, 30, 15)
@@ -139,7 +140,7 @@ def test_places_are_right_wherever_blocks_end(
     for number, text in enumerate(texts):
         file = write(tmp_path, {f"{number}.json": text}) / f"{number}.json"
         for block in (7, 64, 1000, 1 << 24):
-            monkeypatch.setattr(module, "_BLOCK", block)
+            monkeypatch.setattr(json_file, "_BLOCK", block)
             monkeypatch.setattr(module, "_NEAR", block)
             found = objects(read(root, annotations=[str(file)])[0])
             for place, path in enumerate(("a.jpg", "b.jpg", "ä.jpg")):
@@ -156,6 +157,7 @@ def test_places_are_right_wherever_blocks_end(
         ({"annotations": [box(1, 1, 9)]}, "1 annotation of categories .*: 9"),
         ({"annotations": [{"id": 1}]}, "an item of annotations lacks 'category_id'"),
         ({"images": [{"id": 1, "file_name": "a.jpg"}] * 2}, "several images have the id 1"),
+        ({"images": [{"id": 1, "file_name": "a.jpg", "width": -5}]}, "a size in pixels"),
         ({"annotations": [{"image_id": 1, "segments_info": []}]}, "is panoptic"),
         ({"annotations": [{"image_id": 1, "id": 1, "caption": "a"}]}, "has captions"),
         ({"images": [{"id": 1, "coco_url": "a", "neg_category_ids": []}]}, "is LVIS's"),

@@ -57,6 +57,16 @@ def test_devkit(tmp_path: Path) -> None:
     assert found["VOC2012/SegmentationClass/1.png"] == "unlisted"
 
 
+def test_an_image_on_two_sides_is_told(tmp_path: Path) -> None:
+    root = devkit(tmp_path) / "VOCdevkit"
+    (root / "VOC2012/ImageSets/Main/val.txt").write_text("2\n3\n")
+    catalog, findings = read(root)
+    assert sides(catalog)["VOC2012/JPEGImages/2.jpg"] == "train"
+    assert "val has images of train, which stay there, such as VOC2012/JPEGImages/2" in notes(
+        findings
+    )
+
+
 @pytest.mark.parametrize(
     ("files", "path"),
     [
