@@ -52,6 +52,11 @@ class Frame(NamedTuple):
 AS_SHOWN = Frame()  # all images as they are displayed
 _UPRIGHT = Transform()
 _GRAY = "mask written as gray PNG of the same class numbers"
+_BEYOND = (
+    "object with a box beyond the edge of its image: give --annotation-size if images are smaller "
+    "copies of what was annotated"
+)
+_SLACK = 1  # pixels by which a box may reach over the edge, as boxes do that a tool has rounded
 _TURNED = "image turned upright, because it has boxes or masks"
 
 
@@ -88,6 +93,7 @@ def make_mover(
         for name in objects:
             if (value := sample.fields.get(name)) is not None:
                 value = _measured(value, before, turn, frame)
+                effects[_BEYOND] += _count_beyond(value, before)
                 if transform is not None:
                     least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
                     value = moved(value, step, least, effects)
@@ -169,6 +175,14 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
             own = _text((each.rle.width, each.rle.height))
             raise BadSample(f"has a mask of {own} pixels for an object, but {_text(framed)} itself")
     return turned(value, turn) if frame.turn == "stored" and turn != 1 else value
+
+
+def _count_beyond(value: Objects, size: tuple[int, int]) -> int:
+    right, bottom = size[0] + _SLACK, size[1] + _SLACK
+    return sum(
+        x0 < -_SLACK or y0 < -_SLACK or x1 > right or y1 > bottom
+        for x0, y0, x1, y1 in (each.box for each in value.items)
+    )
 
 
 def _text(extent: Extent | None) -> str:

@@ -20,6 +20,7 @@ from dsprep.annotations.objects import FLAGS, PARTS, Object, Objects, extent_of,
 from dsprep.errors import OptionError
 from dsprep.formats.folder import File, Folder, Listed, side_directory
 from dsprep.formats.values import quote
+from dsprep.images.header import read_header
 from dsprep.sample import Sample
 from dsprep.schema import FACTS, Field, Schema
 from dsprep.storage.store import crc32c
@@ -57,7 +58,7 @@ class AnnotatedFolder(Folder):
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         listed, parts = super().lay_out(sample)
         field = self.written.objects
-        objects: Objects = sample.fields.get(field.name, Objects()) if field else Objects()
+        objects: Objects = sample.fields.get(field.name, Objects()) if field else _none(sample)
         side = side_directory(listed.stem)
         below = listed.stem[len(side) :]
         extension = listed.files[0].path[len(listed.stem) :]
@@ -110,6 +111,12 @@ class AnnotatedFolder(Folder):
             elif mask is not None and others and path == others[0].path:
                 fields[mask.name] = data
         return Sample(listed.key, fields, listed.id)
+
+
+def _none(sample: Sample) -> Objects:
+    """Return no objects, in the size of a sample's image."""
+    header = read_header(sample.fields[sample.image or ""])
+    return Objects(extent=(header.width, header.height))
 
 
 def _sides(samples: Iterable[Listed], directory: str = "") -> dict[str, list[Listed]]:
@@ -226,8 +233,10 @@ class Yolo(AnnotatedFolder):
         for each in samples():
             side = side_directory(each.stem.removeprefix("images/")).rstrip("/") or "train"
             last = side.rpartition("/")[2]
-            sides.setdefault(_YOLO_SIDES.get(last, last), {})[f"images/{side}"] = None
-        lines = ["path: .\n"]
+            sides.setdefault(_YOLO_SIDES.get(last.rstrip("0123456789_-"), last), {})[
+                f"images/{side}"
+            ] = None
+        lines = []  # without `path`, which is relative to a setting: paths are below this file
         for side, paths in sides.items():
             texts = [*map(_yaml, paths)]
             value = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -248,7 +257,8 @@ def _yaml(text: str, plain: bool = True) -> str:
 _PLAIN = re.compile(r"[a-zA-Z][a-zA-Z0-9_./-]*")
 _ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_YOLO_SIDES = {"valid": "val", "validation": "val", "dev": "val", "training": "train"}
+_YOLO_SIDES = dict.fromkeys(("val", "valid", "validation", "dev"), "val")
+_YOLO_SIDES |= {"train": "train", "training": "train", "test": "test"}  # also `train2017`
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.masks import IGNORED
-from dsprep.annotations.objects import SHARES, Extent, Object, Objects
+from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
@@ -46,6 +46,7 @@ _SHOWN = 3
 _MOST_CLASSES = 1 << 20  # if nothing names them
 
 _IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
+_NAMELESS = "whether the class is empty"  # likewise
 _EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
 _NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
 
@@ -106,6 +107,7 @@ def scan_of(
     counts = [stop - start for start, stop in pairwise(boxes.starts)]
     findings = [Finding("note", "", note) for note in notes]
     sizes = [64 * count for count in counts]
+    others["flags"] = any(each & APART for each in boxes.flags)
     return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
 
 
@@ -145,7 +147,9 @@ def scan_boxes(source: Source, path: str) -> Scan:
     classes = _Classes.of(cells, label, id, source, path)
     images = cells[names].unique(maintain_order=True)
     number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)
-    cells = cells.with_columns(number.alias(_IMAGE), classes.numbers.alias(_CLASS))
+    cells = cells.with_columns(
+        number.alias(_IMAGE), classes.numbers.alias(_CLASS), classes.nameless.alias(_NAMELESS)
+    )
     cells = cells.sort(_IMAGE, maintain_order=True)
     if spelling is None:
         assert runs is not None
@@ -159,6 +163,7 @@ class _Classes(NamedTuple):
     names: tuple[str, ...]  # by number
     ids: tuple[int, ...]  # by number; empty if the table has none
     numbers: pl.Series  # of each row; null for a row without an object
+    nameless: pl.Series  # whether the cell of a row's class is empty
 
     @classmethod
     def of(
@@ -175,13 +180,15 @@ class _Classes(NamedTuple):
         if target is not None:  # as RSNA has it: 0 for an image without objects
             empty = cells[target].is_in(["0", ""])
         if label is None:
-            return cls((_ONE,), (), pl.select(pl.when(~empty).then(0)).to_series())
+            numbers = pl.select(pl.when(~empty).then(0)).to_series()
+            return cls((_ONE,), (), numbers, numbers.is_null() & False)
         texts = cells[label]
         if source.no_object is not None:
             if not (texts == source.no_object).any():
                 raise OptionError(f"--no-object {source.no_object}: no row of {path} says so")
             empty |= texts == source.no_object
-        texts = pl.select(pl.when(~empty & (texts != "")).then(texts)).to_series()
+        nameless = ~empty & (texts == "")
+        texts = pl.select(pl.when(~empty & ~nameless).then(texts)).to_series()
         told = _names(str(source.class_names_file)) if source.class_names_file else {}
         given = read_classes(source.classes) if source.classes else None
         used = texts.drop_nulls().unique().to_list()
@@ -203,7 +210,7 @@ class _Classes(NamedTuple):
         numbers = texts.replace_strict(
             order, range(len(order)), default=None, return_dtype=pl.Int64
         )
-        return cls(tuple(told.get(name, name) for name in order), ids, numbers)
+        return cls(tuple(told.get(name, name) for name in order), ids, numbers, nameless)
 
 
 def _names(path: str) -> dict[str, str]:
@@ -280,6 +287,8 @@ def _scan_boxes(
     def shown(row: dict[str, str]) -> str:
         return ", ".join(str(row[name]) for name in spelling.columns)
 
+    no_class = pl.lit(~is_empty) & pl.col(_NAMELESS)
+    refuse(path, cells, no_class, lambda row: f"the box {shown(row)} has no class")
     refuse(path, cells, pl.col("kept") & ~finite, lambda row: f"{shown(row)} is no box")
     rows = cells.filter("kept")
     a, b, c, d = map(pl.col, _EDGES)
@@ -400,4 +409,4 @@ def scan_lst(source: Source, path: str) -> Scan:
     annotations = TableBoxes(starts, boxes, numbers, tuple(flags) if any(flags) else (), sizes)
     digest = hashlib.sha256(text.encode()).hexdigest()
     images = rows["path"].to_list()
-    return scan_of(annotations, images, given, (), digest, path, notes, flags=any(flags))
+    return scan_of(annotations, images, given, (), digest, path, notes)

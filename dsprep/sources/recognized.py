@@ -264,7 +264,7 @@ def _kind_of(path: str) -> str:
         kind = kinds.pop() if len(kinds) == 1 else None
     if kind is None:
         raise OptionError(
-            f"--annotations {path}: what it is is not plain: give --annotation-format "
+            f"--annotations {path}: its format is unclear: give --annotation-format "
             f"{' or '.join(_WORDS)}"
         )
     return kind

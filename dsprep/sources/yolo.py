@@ -108,7 +108,8 @@ def scan_yolo(
         zip(used, zip(looked.counts, looked.texts, strict=True), strict=True)
     )
     own = [of_image.get(path, "") for path in chosen]
-    alone = sorted(texts.keys() - set(of_image.values()) - {names_file})
+    lists = {text for text in texts if posixpath.basename(text) in NAME_LISTS}
+    alone = sorted(texts.keys() - set(of_image.values()) - lists)
     lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
     notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
     read = {*used, *lost, names_file, posixpath.relpath(config, below) if config else ""}
@@ -122,6 +123,7 @@ def scan_yolo(
         looked.digest,
         config or below,
         notes,
+        flags=False,
         keeps_unlisted=source.unlisted != "drop",
         places=[(path, texts[path]) if path else None for path in own],
         sides=[sides[path] for path in chosen] if sides else (),

@@ -75,12 +75,7 @@ def test_ultralytics_takes_labels_and_classes_of_any_name(tmp_path: Path) -> Non
     yaml = framework("yaml")
     out, _ = converted(packed(tmp_path, BOXES), "yolo")
     told = yaml.safe_load((out / "data.yaml").read_text("utf-8"))
-    assert told == {
-        "path": ".",
-        "train": "images/train",
-        "val": "images/val",
-        "names": dict(enumerate(ODD)),
-    }
+    assert told == {"train": "images/train", "val": "images/val", "names": dict(enumerate(ODD))}
     numbers = iter(range(100))
     for name, own in BOXES.items():
         labels = check_labels(out / "labels" / f"{name[:-4]}.txt", len(ODD))
@@ -88,6 +83,15 @@ def test_ultralytics_takes_labels_and_classes_of_any_name(tmp_path: Path) -> Non
         for row, (x, y, width, height) in zip(labels, own, strict=True):
             center = (x + width / 2) / 40, (y + height / 2) / 30, width / 40, height / 30
             assert row[1:] == pytest.approx(center, abs=1e-6)
+
+
+def test_sides_of_coco_are_those_that_ultralytics_needs(tmp_path: Path) -> None:
+    yaml = framework("yaml")
+    sets = {"train2017/1.jpg": [], "val2017/2.jpg": []}
+    out, _ = converted(packed(tmp_path, sets), "yolo")
+    told = yaml.safe_load((out / "data.yaml").read_text("utf-8"))
+    sides = {"train": "images/train2017", "val": "images/val2017"}
+    assert {name: path for name, path in told.items() if name != "names"} == sides
 
 
 def test_boxes_outside_do_not_make_yolo_refuse_the_image(tmp_path: Path) -> None:

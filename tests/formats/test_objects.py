@@ -355,6 +355,32 @@ def test_losses_are_reported(coco: Path, run_here: Cli, tmp_path: Path) -> None:
         assert (refused.code, "has no effect" in refused.err) == (2, True), option
 
 
+@pytest.mark.parametrize("name", ["coco", "voc", "yolo"])
+def test_shards_become_a_folder(
+    name: str, packed: Callable[..., Path], run_here: Cli, tmp_path: Path
+) -> None:
+    shards = packed("--to", "webdataset")
+    done = run_here("convert", shards, tmp_path / "out", "--to", name, "--json")
+    assert (done.code, json.loads(done.out)["samples"]) == (0, 3)
+
+
+def test_the_sixth_number_is_for_sets_that_use_it(run_here: Cli, tmp_path: Path) -> None:
+    source = tmp_path / "set"
+    source.mkdir()
+    Image.new("RGB", (40, 20)).save(source / "a.png")
+    for name, group in (("plain", 0), ("group", 1)):
+        row = f"a,x,0.25,0.75,0.25,0.75,{group}\n"
+        header = "ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf\n"
+        (tmp_path / f"{name}.csv").write_text(header + row)
+    (source / "a.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    for name, numbers in (("yolo", "5"), ("plain", "5"), ("group", "6")):
+        own = () if name == "yolo" else ("--annotations", tmp_path / f"{name}.csv")
+        done = run_here("pack", source, tmp_path / name, *own, "--to", "recordio", "-q")
+        assert done.code == 0, done.err
+        label = next((tmp_path / name).glob("*.lst")).read_text().split("\t")
+        assert label[1:3] == ["4", numbers]
+
+
 def test_the_augmented_manifest(coco: Path, run_here: Cli, tmp_path: Path) -> None:
     source = (coco / "images", "--annotations", coco / "a.json")
     given = ("--to", "augmented-manifest", "--prefix", "s3://b/c")

@@ -118,6 +118,8 @@ def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
         ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,x,4\n", r":2: 1, 2, x, 4 is no box"),
         ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,nan,4\n", r":2: .* is no box"),
         ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n000.jpg,9,2,3,4\n", r":3: .* it ends before"),
+        ("image,class,xmin,ymin,xmax,ymax\n1.jpg,a,,,,\n0.jpg,a,1,2,3,4\n1.jpg,,1,2,3,4\n",
+         r":4: the box 1, 2, 3, 4 has no class"),
         ("image,bbox\n000.jpg,\"[1, 2, 3]\"\n", r":2: .* is no box"),
         ("image,q,r,s,t\n000.jpg,1,2,3,4\n", "give --box xywh or --box xyxy"),
         ("a,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n", "--path-column"),
@@ -133,6 +135,14 @@ def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
 def test_what_is_no_box_is_refused(images: Path, tmp_path: Path, table: str, why: str) -> None:
     with pytest.raises(DsprepError, match=why):
         pack(images, tmp_path / "out", table, max_errors=0)
+
+
+def test_boxes_beyond_the_edge_are_counted(images: Path, tmp_path: Path) -> None:
+    path = tmp_path / "boxes.csv"
+    edge, beyond = "000.jpg,0,0,100.5,80\n", "001.jpg,0,0,150,80\n002.jpg,-9,0,9,9\n"
+    path.write_text("image,xmin,ymin,xmax,ymax\n" + edge + beyond)
+    report = dsprep.pack(images, tmp_path / "out", to="webdataset", annotations=[path])
+    assert [each for each in report.notes if "2 objects with a box beyond the edge" in each]
 
 
 def test_a_row_for_an_image_that_is_not_there_is_a_reject(images: Path, tmp_path: Path) -> None:

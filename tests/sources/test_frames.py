@@ -144,3 +144,24 @@ def test_packed(tmp_path: Path) -> None:
     for wrong in ("64", "0x5", "axb", "-1x5"):
         with pytest.raises(OptionError, match=f"--annotation-size {wrong}"):
             dsprep.pack(root, out, annotation_size=wrong, **options)
+
+
+@pytest.mark.parametrize("check", ["header", "none"])
+def test_a_mask_without_boxes_fits_its_image(tmp_path: Path, check: str) -> None:
+    """The image is turned upright, and the palette becomes gray, although nothing is resized."""
+    image, _, _ = painted(6)
+    mask = PillowImage.new("P", SIZE)
+    mask.putpalette([0, 0, 0, 128, 0, 0])
+    ImageDraw.Draw(mask).rectangle((*BOX[:2], BOX[2] - 1, BOX[3] - 1), 1)
+    out = io.BytesIO()
+    mask.save(out, "PNG")
+    root = write(tmp_path, {"images/a.png": image, "masks/a.png": out.getvalue()})
+    options: dict[str, Any] = {"to": "webdataset", "check": check, "workers": 1}
+    report = dsprep.pack(root / "images", tmp_path / "out", masks=root / "masks", **options)
+    assert report.samples == 1
+    with tarfile.open(tmp_path / "out" / report.shards[0].name) as tar:
+        first, second = (PillowImage.open(tar.extractfile(each) or io.BytesIO()) for each in tar)
+        assert first.convert("L").getbbox() == second.getbbox() == BOX
+    assert (first.size, second.mode) == (SIZE, "L")
+    dsprep.convert(tmp_path / "out", tmp_path / "voc", to="voc", workers=1)
+    assert PillowImage.open(tmp_path / "voc" / "SegmentationClass" / "a.png").getbbox() == BOX

@@ -161,6 +161,13 @@ def test_a_text_without_an_image_is_lost(tmp_path: Path) -> None:
     assert kinds(findings) == {"images/b": "missing"}
 
 
+def test_a_list_of_classes_beside_the_texts_is_no_text(tmp_path: Path) -> None:
+    root = ultralytics(tmp_path, "train: images/train\n" + NAMES)
+    write(root, {"labels/classes.txt": "cat\ndog\n"})
+    _, findings = read(root)
+    assert not [found for found in findings if found.kind == "missing"]
+
+
 def test_images_without_a_text_can_be_left_out(tmp_path: Path) -> None:
     files = {"images/a.jpg": None, "images/b.jpg": None, "labels/a.txt": ROW}
     catalog, findings = read(write(tmp_path, files), unlisted="drop")
