@@ -34,6 +34,7 @@ _DIGITS = 6  # after the point: of pixels, far below what anybody draws
 class AnnotatedFolder(Folder):
     """Images with annotations beside them."""
 
+    divides: ClassVar[bool] = True
     masks: ClassVar[bool] = False  # whether it has a place for masks
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
@@ -59,10 +60,10 @@ class AnnotatedFolder(Folder):
         listed, parts = super().lay_out(sample)
         field = self.written.objects
         objects: Objects = sample.fields.get(field.name, Objects()) if field else _none(sample)
-        side = side_directory(listed.stem)
-        below = listed.stem[len(side) :]
+        directory = side_directory(listed.stem)
+        side, below = _last(directory), listed.stem[len(directory) :]
         extension = listed.files[0].path[len(listed.stem) :]
-        paths = self.paths(side.rstrip("/"), below)
+        paths = self.paths(side, below)
         files = [listed.files[0]._replace(path=paths[0] + extension)]
         files += [file._replace(path=f"{paths[-1]}.png") for file in listed.files[1:]]
         effects = Counter[str]()
@@ -119,13 +120,18 @@ def _none(sample: Sample) -> Objects:
     return Objects(extent=(header.width, header.height))
 
 
-def _sides(samples: Iterable[Listed], directory: str = "") -> dict[str, list[Listed]]:
-    """Return samples by the directory of their side below another one."""
-    found: dict[str, list[Listed]] = {}
-    for each in samples:
-        path = each.files[0].path.removeprefix(directory)
-        found.setdefault(side_directory(path).rstrip("/"), []).append(each)
-    return found
+_USUAL = dict.fromkeys(("val", "valid", "validation", "dev"), "val")
+_USUAL |= {"train": "train", "training": "train", "test": "test"}
+
+
+def _usual(side: str) -> str:
+    """Return what readers of YOLO and VOC call a side: ``train`` for ``train2017``."""
+    return _USUAL.get(side.rstrip("0123456789_-"), side)
+
+
+def _last(directory: str) -> str:
+    """Return the name of a directory that ends with a slash, without those that it lies in."""
+    return directory.rstrip("/").rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -231,11 +237,8 @@ class Yolo(AnnotatedFolder):
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         sides: dict[str, dict[str, None]] = {}
         for each in samples():
-            side = side_directory(each.stem.removeprefix("images/")).rstrip("/") or "train"
-            last = side.rpartition("/")[2]
-            sides.setdefault(_YOLO_SIDES.get(last.rstrip("0123456789_-"), last), {})[
-                f"images/{side}"
-            ] = None
+            side = _last(side_directory(each.stem.removeprefix("images/"))) or "train"
+            sides.setdefault(_usual(side), {})[f"images/{side}"] = None
         lines = []  # without `path`, which is relative to a setting: paths are below this file
         for side, paths in sides.items():
             texts = [*map(_yaml, paths)]
@@ -257,8 +260,6 @@ def _yaml(text: str, plain: bool = True) -> str:
 _PLAIN = re.compile(r"[a-zA-Z][a-zA-Z0-9_./-]*")
 _ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_YOLO_SIDES = dict.fromkeys(("val", "valid", "validation", "dev"), "val")
-_YOLO_SIDES |= {"train": "train", "training": "train", "test": "test"}  # also `train2017`
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,7 @@ class Voc(AnnotatedFolder):
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         directory = "Segmentation" if self.written.objects is None else "Main"
         for each in samples():
-            side = side_directory(each.key).rstrip("/") or "train"
+            side = _usual(_last(side_directory(each.key)) or "train")
             stem = each.stem.removeprefix("JPEGImages/")
             yield f"ImageSets/{directory}/{side}.txt", f"{stem}\n"
 

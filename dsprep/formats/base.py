@@ -106,6 +106,8 @@ class Format(ABC):
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # the ends of names that other tools give
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
+    # whether each side of a tree of files has a directory, or a list, of its own
+    divides: ClassVar[bool] = False
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
     # what must differ between samples: `key`, because readers merge samples with equal keys; or

@@ -27,9 +27,10 @@ from dsprep.dataset.manifest import read_manifest, recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format
-from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed
+from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed, side_directory
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
+from dsprep.sources.names import in_order
 from dsprep.sources.prefetch import read_at
 from dsprep.sources.readers import SampleReader, facts_at, read_files
 from dsprep.sources.scan import RunAll, scan_below
@@ -358,10 +359,12 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     there = list_files(scan_below(root, None, run_all))
     files = {path: facts for path, *facts in there.table.iter_rows()}
     left = {path for path in files if os.path.basename(path) != METADATA}
-    rows, offset = [], 0
+    rows, offset, own = [], 0, list[str]()
     for index, line in enumerate(data.splitlines(keepends=True)):
         try:
-            paths = [file.path for file in Listed.from_json(line).files]
+            listed = Listed.from_json(line)
+            paths = [file.path for file in listed.files]
+            own.append(side_directory(listed.key).rstrip("/").rpartition("/")[2])
             sizes, mtimes = zip(*(files[path] for path in paths), strict=True)
         except (ValueError, KeyError):
             return None
@@ -371,10 +374,14 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     if any(map(image_kind_of, left)):
         return None
     table = pl.DataFrame(rows, schema=COLUMNS | PLACE_COLUMNS, orient="row")
+    sides = in_order(set(own)) if layout.divides and all(own) else ()
+    if sides:
+        table = table.with_columns(side=pl.Series([*map(sides.index, own)], dtype=pl.Int64))
     # The values of raw samples have the names of the fields.
     fields = tuple(replace(field, places=((field.name,),)) for field in schema.fields)
     schema = Schema(fields, schema.image, schema.label, layout.name)
     reader = FolderReader(root, listing, replace(layout, schema=schema))
     findings = [*(Finding("not-an-image", path) for path in sorted(left)), *there.findings]
     known = manifest.enforced
-    return Catalog(table, root, manifest.classes, reader, schema, schema_known=known), findings
+    told = (table, root, manifest.classes, reader, schema)
+    return Catalog(*told, schema_known=known, sides=sides), findings

@@ -122,6 +122,8 @@ def _catalog_of(
         )
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples
+    if own.annotated is not None:
+        labels = []  # the boxes in a list are those of the annotations, which say more of them
     table = own.table[rows["place"]]
     changed = {"id": has_ids and not (table["index"] == rows["index"]).all(), "label": False}
     if labels and (classes != own.classes or _differ(own, table, labels[0], has_ids)):

@@ -37,7 +37,7 @@ from dsprep.sources.archive import first_names, open_archive
 from dsprep.sources.names import expand, located, require_one_split
 from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
-from dsprep.storage.files import entries, exists, is_dir, is_file
+from dsprep.storage.files import entries, exists, is_dir, is_file, open_file
 from dsprep.storage.local import SCRATCH
 from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
 _MARK = re.compile(r"[*?[{]")
+_HEAD = 1 << 16  # bytes of a list whose first line shows its labels
 _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
 
@@ -253,7 +254,8 @@ def _require_alone(source: Source) -> None:
 
 def _annotated(source: Source, run_all: RunAll) -> Found | None:
     """Read images with the annotations or masks that a user names."""
-    if not source.annotations and source.masks is None:
+    lists_boxes = source.list_file is not None and source.kind is None and _has_boxes(source)
+    if not source.annotations and source.masks is None and not lists_boxes:
         return None
     from dsprep.sources.annotated import catalog_of, list_images
     from dsprep.sources.recognized import named_scan, recognized_scan
@@ -263,9 +265,25 @@ def _annotated(source: Source, run_all: RunAll) -> Found | None:
     scan = None
     if source.annotations:
         scan = named_scan(source, files, run_all)
-    elif source.kind is None and not source.chooses:
+    elif source.kind is None and (lists_boxes or not source.chooses):
+        # A list of boxes that was made of this folder chooses from its annotations, which say more.
         scan = recognized_scan(source, files, run_all)
-    return catalog_of(source, scan, files, run_all)
+    return None if scan is source.masks is None else catalog_of(source, scan, files, run_all)
+
+
+def _has_boxes(source: Source) -> bool:
+    """Return whether the first line of a list has boxes, for the images of a directory."""
+    from dsprep.annotations.mxnet import is_detection_label
+
+    path = source.list_file or ""
+    if not (is_dir(source.root) and is_file(path)):
+        return False
+    with open_file(path) as file:
+        cells = file.pread(_HEAD, 0).split(b"\n")[0].split(b"\t")[1:-1]
+    try:
+        return is_detection_label(tuple(map(float, cells)))
+    except ValueError:
+        return False
 
 
 def _manifest(source: Source, run_all: RunAll) -> Found | None:
