@@ -195,7 +195,10 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
     elif source.masks is not None:
         masks = find_masks(source, paths, run_all)
-        lacks = not all(map(masks.paths.__getitem__, table["annotation"]))
+        bare = sum(not masks.paths[number] for number in table["annotation"])
+        if lacks := bare > 0:
+            said = f"{format_count(bare, 'image')} without a mask in {source.masks}"
+            findings.append(Finding("note", "", said))
         fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
     fields = [replace(each, told="the files") for each in fields]
     columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]

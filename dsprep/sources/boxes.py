@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -231,6 +231,14 @@ def _one(lower: dict[str, str], asked: str | None, usual: Sequence[str], path: s
         columns = quoted_names(list(lower.values()))
         raise OptionError(f"{path}: has no column {quoted(asked)}; its columns are {columns}")
     return asked or next((lower[name] for name in usual if name in lower), None)
+
+
+def holds_boxes(columns: Iterable[str]) -> bool:
+    """Return whether columns of these names hold boxes, or runs of pixels."""
+    names = set(columns)
+    lower = {name.lower() for name in names}
+    spelled = any(set(each.columns) <= lower for each in _SPELLINGS)
+    return spelled or {*_OPEN_IMAGES.columns} <= names or "encodedpixels" in lower
 
 
 def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> _Spelling | None:

@@ -121,6 +121,11 @@ def _runs(text: str, width: int, height: int) -> Rle:
 def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
     """Find the mask of each image in a directory: by its path without extension, or its stem."""
     root = str(source.masks)
+    if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
+        raise OptionError(
+            f"--masks {root}: its pixels are numbers of objects, not of classes: give "
+            "SegmentationClass"
+        )
     known = files_below(root, run_all)
     if not known:
         raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")

@@ -30,7 +30,9 @@ _WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
 _WORDS |= {"label-studio": "Label Studio", "lst": "MXNet", "manifest": "Ground Truth"}
 _CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
 _ROBOFLOW = "_annotations.coco.json"
-_COCO = re.compile(r"(?:^|/)(?:_annotations\.coco|instances(?:_[^/]*)?)\.json$", re.IGNORECASE)
+_COCO = re.compile(
+    r"(?:^|/)(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/]*)?)\.json$", re.IGNORECASE
+)
 _XML = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
@@ -117,8 +119,25 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
         except SourceError as error:
             raise SourceError(f"{error}\nTo pack the images alone, give --from images") from None
     if source.masks is None:
+        _require_no_table(root, others)
         _require_alone(root, files)
     return None
+
+
+def _require_no_table(root: str, others: Collection[str]) -> None:
+    """Refuse images beside a table of boxes or of runs, of which they would be no classes."""
+    from dsprep.sources.boxes import holds_boxes
+
+    for name in sorted(name for name in others if name.lower().endswith((".csv", ".tsv"))):
+        if name.count("/") > 1:
+            continue
+        with open_file(path := os.path.join(root, name)) as file:
+            head = file.pread(_HEAD, 0).decode("utf-8-sig", "replace").partition("\n")[0]
+        if holds_boxes(cell.strip().strip('"') for cell in re.split(r"[,;\t]", head)):
+            raise SourceError(
+                f"{root}: has a table of boxes or masks, {name}: give --annotations {path}, or "
+                "--from images to pack the images alone"
+            )
 
 
 def _scan(

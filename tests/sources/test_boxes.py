@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import dsprep
-from dsprep.errors import DsprepError
+from dsprep.errors import DsprepError, SourceError
 from tests.images import jpeg
 
 SIZE = 100, 80
@@ -189,3 +189,17 @@ def test_labels_for_detection_in_a_list(images: Path, tmp_path: Path) -> None:
 def test_lists_that_are_refused(images: Path, tmp_path: Path, line: str, why: str) -> None:
     with pytest.raises(DsprepError, match=why):
         lst(images, tmp_path / "out", line + "\n")
+
+
+@pytest.mark.parametrize("columns", ["patientId,x,y,width,height,Target", "ImageId,EncodedPixels"])
+def test_a_table_of_boxes_beside_the_images_is_not_passed_by(
+    images: Path, tmp_path: Path, columns: str
+) -> None:
+    (tmp_path / "set" / "train").mkdir(parents=True)
+    for path in images.glob("*.jpg"):
+        (tmp_path / "set" / "train" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "set" / "train.csv").write_text(f"{columns}\n")
+    with pytest.raises(SourceError, match=r"train\.csv: give --annotations .*--from images"):
+        dsprep.pack(tmp_path / "set", tmp_path / "out", to="webdataset")
+    report = dsprep.pack(tmp_path / "set", tmp_path / "out", to="webdataset", kind="images")
+    assert report.samples == 3
