@@ -57,7 +57,7 @@ _BEYOND = (
     "copies of what was annotated"
 )
 _SLACK = 1  # pixels by which a box may reach over the edge, as boxes do that a tool has rounded
-_TURNED = "image turned upright, because it has boxes or masks"
+_TURNED = "image turned upright, as boxes and masks need"
 
 
 def make_mover(

@@ -171,7 +171,7 @@ def fitted(
             marks = " and ".join(lost).replace("_", "-")
             if not keeps_apart:
                 counts[
-                    f"object dropped, as it is {marks}, for which {place} has no mark: --crowd "
+                    f"object marked {marks} dropped, as {place} has no such mark: --crowd "
                     "keep keeps such objects"
                 ] += 1
                 continue

@@ -207,7 +207,8 @@ def _divided(
 
     if catalog.sides:
         raise OptionError(
-            f"--split {options.split}: {catalog.root} has the sides {format_some(catalog.sides)}"
+            f"--split {options.split}: {catalog.root} has the sides {format_some(catalog.sides)}: "
+            "leave --split out to keep these, or divide one side by itself"
         )
     seed = getattr(options, "seed", None)
     asked = of.SplitOptions(

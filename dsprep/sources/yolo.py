@@ -76,7 +76,13 @@ def scan_yolo(
         sides = _sides(source.root, images, config, told, notes)
     listed = list_files(scan_below(below, frozenset({"txt"}), run_all)).table
     texts = dict(listed.select("path", "size").iter_rows())
-    names, names_file = source.class_names() or told.names, ""
+    given = source.class_names()
+    if given and told.names and len(given) != len(told.names):
+        raise SourceError(
+            f"{config}: names {format_count(len(told.names), 'class')}, and {source.classes} "
+            f"{len(given)}: texts have the numbers of the former, so leave --classes out, or correct it"
+        )
+    names, names_file = given or told.names, ""
     if names is None:
         names, names_file = _listed_names(below, texts, files)
     of_image = _texts_of(images, source.root, below, texts, names_file)

@@ -130,7 +130,7 @@ def test_an_image_that_was_turned_leaves_upright_without_any_option() -> None:
     assert (written.width, written.height) == (40, 30)
     assert sample.fields["objects"].items[0].box == (2, 3, 20, 12)
     assert sample.fields["mask"] == mask
-    assert sample.effects == Counter({"image turned upright, because it has boxes or masks": 1})
+    assert sample.effects == Counter({"image turned upright, as boxes and masks need": 1})
 
 
 def test_annotations_of_another_size_are_refused_by_name() -> None:

@@ -162,8 +162,7 @@ def test_flags_that_a_format_has_no_mark_for() -> None:
     effects = Counter[str]()
     assert len(fitted(given, (), False, "x", effects).items) == 1
     assert effects == {
-        "object dropped, as it is crowd, for which x has no mark: --crowd keep keeps such "
-        "objects": 1
+        "object marked crowd dropped, as x has no such mark: --crowd keep keeps such objects": 1
     }
     effects.clear()
     assert len(fitted(given, (), True, "x", effects).items) == 2
@@ -385,7 +384,7 @@ def test_the_augmented_manifest(coco: Path, run_here: Cli, tmp_path: Path) -> No
     source = (coco / "images", "--annotations", coco / "a.json")
     given = ("--to", "augmented-manifest", "--prefix", "s3://b/c")
     done = run_here("convert", source[0], tmp_path / "out", *source[1:], *given)
-    assert "1 object dropped, as it is crowd" in done.out
+    assert "1 object marked crowd dropped" in done.out
     lines = (tmp_path / "out.manifest").read_text().splitlines()
     one, _, none = map(json.loads, lines)
     assert one["class"] == {
