@@ -80,7 +80,7 @@ def scan_yolo(
     if given and told.names and len(given) != len(told.names):
         raise SourceError(
             f"{config}: names {format_count(len(told.names), 'class')}, and {source.classes} "
-            f"{len(given)}: texts have the numbers of the former, so leave --classes out, or correct it"
+            f"{len(given)}: the texts have numbers of the former, so leave --classes out"
         )
     names, names_file = given or told.names, ""
     if names is None:
