@@ -120,10 +120,7 @@ class Format(ABC):
     limits: ClassVar[Limits] = Limits()
     # what it keeps of objects besides boxes and classes: flags, and some of `PARTS`
     object_parts: ClassVar[frozenset[str]] = frozenset()
-    has_class_ids: ClassVar[bool] = False  # whether objects have ids of classes, and no numbers
     parts: ClassVar[tuple[Place, ...]] = ()  # the parts of JSON that are fields by convention
-    # whether the listing of a tree tells objects; if not, only its annotations do
-    lists_objects: ClassVar[bool] = True
     # whether objects stay whose flag it does not keep, as ordinary ones
     keep_crowd: bool = field(default=False, kw_only=True, metadata={"recorded": True})
     schema: Schema | None = field(default=None, kw_only=True)
@@ -157,6 +154,11 @@ class Format(ABC):
     def shard_name(self, name: str, number: int, count: int) -> str:
         """Return the file name of shard ``number`` (from 0) of ``count``."""
         return f"{name}-{self.numbering.format(number, count)}{self.file_suffix}"
+
+    @property
+    def has_class_ids(self) -> bool:
+        """Whether objects have the ids of classes, as a label map has them, and no numbers."""
+        return False
 
     @property
     def file_suffix(self) -> str:
@@ -309,6 +311,10 @@ class Format(ABC):
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:
         """Return the manifest beside a tree of files that refers to them; None if it has none."""
         return None
+
+    def is_listed(self, field: Field) -> bool:
+        """Return whether the listing of a tree of files tells the values of a field."""
+        return True
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return a sample of a tree of files, its values as metadata and files have them."""

@@ -365,7 +365,6 @@ class AugmentedFolder(Folder):
 
     name: ClassVar[str] = "augmented-manifest"
     object_parts: ClassVar[frozenset[str]] = frozenset()
-    lists_objects: ClassVar[bool] = False
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
@@ -379,9 +378,11 @@ class AugmentedFolder(Folder):
         kind = "boxes" if objects else None
         return format_augmented(rows, self.prefix, objects.names if objects else classes, kind)
 
+    def is_listed(self, field: Field) -> bool:
+        return field.type != "objects"  # which the manifest tells
+
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
-        # The manifest tells the objects.
         objects = self.written.objects
         return [each for each in super()._columns if not (objects and each[0] == objects.name)]
 

@@ -133,7 +133,6 @@ class TFRecord(Format):
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     limits: ClassVar[Limits] = Limits(float_bits=32, label_bits=32)
-    has_class_ids: ClassVar[bool] = True
     preset: str = "dsprep"  # the names of the features: one of `PRESETS`
     gzip: bool = False  # whether the shard is compressed
     # whether objects have masks, made of their polygons or runs
@@ -220,6 +219,10 @@ class TFRecord(Format):
             ]
             fields += (each for each in added if used.get(each.places[0][0], "") == "")
         return self.laid_out(schema, fields), rounding_notes(schema.fields, "a TFRecord")
+
+    @property
+    def has_class_ids(self) -> bool:
+        return True
 
     def encode(self, sample: Sample) -> list[bytes]:
         if self.schema is None:

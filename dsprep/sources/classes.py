@@ -185,7 +185,9 @@ def notes_on_directories(classes: Sequence[str], root: str, table: str) -> Itera
     if splits := _called(classes, SPLITS):
         names = format_some([f"{split}/" for split in splits])
         if len(set(map(os.path.dirname, splits))) == 1:
-            advice = f"to read one split, name it as the source: dsprep pack {root}/{splits[0]}"
+            depth = splits[0].count("/") + 1
+            advice = f"to make shards of its own of each, give --sides-from {depth}; "
+            advice += f"to read one split, name it as the source: dsprep pack {root}/{splits[0]}"
             advice += "".join(f", or {root}/{split}" for split in splits[1:])
         else:
             advice = "to read one split, move it to a directory of its own, or list it with --list"
@@ -196,11 +198,17 @@ def notes_on_directories(classes: Sequence[str], root: str, table: str) -> Itera
     kinds = _called(classes, _FILE_KINDS)
     if kinds and len(set(map(os.path.dirname, kinds))) == 1:
         names = format_some([f"{kind}/" for kind in kinds])
+        are = {kind: _FILE_KINDS[kind.rpartition("/")[2].lower()] for kind in kinds}
+        masks = next((kind for kind in kinds if are[kind] == "mask"), "")
+        if masks and kinds[0] != masks:
+            advice = f"dsprep pack {root}/{kinds[0]} --masks {root}/{masks}"
+        else:
+            other = [*kinds, "masks"][1]
+            advice = f"--pair 'image={kinds[0]}/*.jpg' --pair 'mask.png={other}/*.png'"
         detail = (
             f"{names}: called like a kind of file, and part of the names of classes here; if "
             f"the classes lie in it, name {root}/{kinds[0]} as the source; if each holds a part of "
-            f"every sample, name the parts: "
-            f"--pair 'image={kinds[0]}/*.jpg' --pair 'mask.png={[*kinds, 'masks'][1]}/*.png'"
+            f"every sample, name the parts: {advice}"
         )
         yield Finding("note", "", detail)
 

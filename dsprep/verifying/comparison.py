@@ -156,7 +156,7 @@ def _match_fields(
     lacking = [
         field.name
         for field in source.fields
-        if field.name not in matched and (layout.lists_objects or field.type != "objects")
+        if field.name not in matched and layout.is_listed(field)
     ]
     shown = {name: role for name, role in roles.items() if name}
     found = Comparison(shards, catalog, pipeline, tuple(fields), names, shown, tuple(extra))

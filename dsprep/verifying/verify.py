@@ -93,7 +93,8 @@ def _verify(
     checked += [] if is_tree else ["structure"]
     understood = understand(shards, options.choice or Choice(), pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
-    if not made.layout.lists_objects and made.layout.schema and made.layout.schema.objects:
+    objects = made.layout.schema.objects if made.layout.schema else None
+    if is_tree and objects is not None and not made.layout.is_listed(objects):
         notes.append("objects not checked: only the annotations tell them, and no listing")
     comparison, columns = None, None
     if against is not None:
@@ -183,7 +184,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
         fields = tuple(
             replace(field, places=((field.name,),))
             for field in schema.fields
-            if layout.lists_objects or field.type != "objects"
+            if layout.is_listed(field)
         )
         enforced = manifest is not None and manifest.enforced
         return Understood(replace(schema, fields=fields), enforced=enforced)

@@ -125,10 +125,7 @@ def test_what_a_format_keeps_comes_back_and_the_rest_is_counted(
     for part in PARTS:
         told = [n for text, n in effects.items() if f"without {words.get(part, part)}," in text]
         assert sum(told) == has[part]
-    assert (
-        sum(n for text, n in effects.items() if text.startswith("object dropped"))
-        == (has["dropped"])
-    )
+    assert sum(n for text, n in effects.items() if "dropped" in text) == (has["dropped"])
 
 
 @given(value=objects(), letters=st.lists(st.integers(0, 255), min_size=3, max_size=9))

@@ -96,12 +96,14 @@ def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
     ("directories", "said"),
     [
         (("train/ant", "train/bee", "valid/ant"), "dsprep pack {root}/train, or {root}/valid"),
+        (("Train", "TEST"), "give --sides-from 1; to read one split"),
         (("Train", "TEST"), "dsprep pack {root}/Train, or {root}/TEST"),
         (("train",), "dsprep pack {root}/train"),
         (("a/holdout/x", "a/dev/x"), "dsprep pack {root}/a/dev, or {root}/a/holdout"),
         (("ant/train", "ant/test", "bee/train"), "or list it with --list"),
         (("images/cat", "images/dog"), "name {root}/images as the source"),
-        (("JPEGImages", "masks"), "--pair 'mask.png=masks/*.png'"),
+        (("JPEGImages", "masks"), "dsprep pack {root}/JPEGImages --masks {root}/masks"),
+        (("images", "depth"), "--pair 'mask.png=depth/*.png'"),
     ],
 )
 @pytest.mark.parametrize("parts", [False, True])
