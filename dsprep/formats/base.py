@@ -120,7 +120,6 @@ class Format(ABC):
     limits: ClassVar[Limits] = Limits()
     # what it keeps of objects besides boxes and classes: flags, and some of `PARTS`
     object_parts: ClassVar[frozenset[str]] = frozenset()
-    parts: ClassVar[tuple[Place, ...]] = ()  # the parts of JSON that are fields by convention
     # whether objects stay whose flag it does not keep, as ordinary ones
     keep_crowd: bool = field(default=False, kw_only=True, metadata={"recorded": True})
     schema: Schema | None = field(default=None, kw_only=True)
@@ -154,6 +153,11 @@ class Format(ABC):
     def shard_name(self, name: str, number: int, count: int) -> str:
         """Return the file name of shard ``number`` (from 0) of ``count``."""
         return f"{name}-{self.numbering.format(number, count)}{self.file_suffix}"
+
+    @property
+    def parts(self) -> tuple[Place, ...]:
+        """The parts of JSON that are fields by convention."""
+        return ()
 
     @property
     def has_class_ids(self) -> bool:

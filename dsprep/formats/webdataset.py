@@ -78,10 +78,13 @@ class WebDataset(Format):
     shard_index: ClassVar[str] = "dali"
     distinct: ClassVar[str] = "key"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
-    parts: ClassVar[tuple[Place, ...]] = ((_JSON, OBJECTS),)
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
+
+    @property
+    def parts(self) -> tuple[Place, ...]:
+        return ((_JSON, OBJECTS),)
 
     @staticmethod
     @lru_cache(maxsize=4096)
