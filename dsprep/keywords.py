@@ -382,7 +382,7 @@ class TransformOptions(Options):
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
     min_visible: float | None = option(
         "Annotations",
-        "Drop objects of which --crop leaves a smaller share of the area.  [default: 0.3]",
+        "Drop an object if --crop leaves less than this share of its area.  [default: 0.3]",
         rare=True,
     )
     filter: str | None = _images(
@@ -490,7 +490,7 @@ class WriteOptions(
 
     split: str | None = _split(
         "Divide the samples into sides with these shares, each with shards of its own: "
-        "train-000000.tar. All have the same classes, each of which is divided by the shares.",
+        "train-000000.tar. All have the same classes, and each class is divided by the shares.",
         metavar="NAME=SHARE[,...]",
     )
     name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")

@@ -81,7 +81,7 @@ def turned(objects: Objects, orientation: int) -> Objects:
 def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]) -> Objects:
     """Return objects after their image has been resized and cropped; count what that cost.
 
-    An object of which less than ``min_visible`` of the area is left is dropped.
+    An object is dropped if less than ``min_visible`` of its area is left.
     """
     across, down = (new / old for new, old in zip(move.scaled, move.size, strict=True))
     left, top, right, bottom = move.window

@@ -262,7 +262,7 @@ class Transform:
     # the resampling filter of `resize`; bicubic by default, and None without `resize`
     filter: str | None = None
 
-    # objects of which a crop leaves a smaller share of the area are dropped; None means 0.3
+    # an object is dropped if a crop leaves less than this share of its area; None means 0.3
     min_visible: float | None = None
 
     def __post_init__(self) -> None:
