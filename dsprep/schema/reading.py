@@ -109,7 +109,7 @@ class Reading:
                 except (ValueError, TypeError, OverflowError, LookupError) as error:
                     raise _misfit(column, value, error) from None
         if self._objects is not None and self._objects not in fields:
-            fields[self._objects] = Objects()  # an image of which nothing is said has none
+            fields[self._objects] = Objects()  # an image without a word of them has none
         if not fields.keys() >= self._required:
             lacking = ", ".join(repr(each) for each in sorted(self._required - fields.keys()))
             raise Misfit(

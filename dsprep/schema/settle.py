@@ -341,7 +341,7 @@ def settle(
             known = next((each for each in named if each and not each.places), None)
         lacks = had.count < observed.samples
         if known is not None:
-            lacks = lacks and known.type != OBJECTS  # an image of which nothing is said has none
+            lacks = lacks and known.type != OBJECTS  # an image without a word of them has none
             taken[known.name] = replace(
                 known,
                 places=known.places or (place,),

@@ -56,7 +56,7 @@ class Annotations(ABC):
 
 @dataclass(frozen=True)
 class Texts(Annotations):
-    """Annotations of which each image has a file: a place is its path below a root, and size."""
+    """Annotations in a file for each image: a place is its path below a root, and its size."""
 
     root: str
 
@@ -342,7 +342,7 @@ def plain_name(name: str) -> str:
     return posixpath.normpath(path.replace("\\", "/")).lstrip("/")
 
 
-# Files of annotations, of which each image has one
+# A file of annotations for each image
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Files of annotations: of which kind one is, by its name and by how it begins."""
+"""The kind of a file of annotations, by its name and by how it begins."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _BETWEEN = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True)
 class Spans(Annotations):
-    """Annotations of which each image has a piece of one file: a place is its offset and size."""
+    """Annotations in a piece of one file for each image: a place is its offset and size."""
 
     path: str
     state: Facts  # of the file when it was scanned
@@ -43,9 +43,9 @@ class Spans(Annotations):
 
 
 class JsonText:
-    """The text of a file of JSON, of which no more is held than the value that is read.
+    """The text of a file of JSON; no more is held in memory than the value that is read.
 
-    It is read as Latin-1, of which each byte is a character, so that places are those of bytes.
+    It is read as Latin-1, where each byte is a character, so that places are those of bytes.
     """
 
     def __init__(self, file: Any, path: str, what: str, update: Callable[[bytes], object]) -> None:

@@ -63,8 +63,8 @@ def scan_label_studio(source: Source, path: str) -> Scan:
     notes = [f"{format_count(count, what)}, not read" for what, count in sorted(left_out.items())]
     if several:
         notes.append(
-            f"{format_count(len(several), 'task')} with several annotations, of which the one "
-            f"marked as ground truth is taken, else the first: {format_some(several)}"
+            f"{format_count(len(several), 'task')} with several annotations; the one "
+            f"marked as ground truth is taken, or the first: {format_some(several)}"
         )
     if skipped:
         said = f"{format_count(len(skipped), 'task')} skipped or not annotated"

@@ -187,7 +187,7 @@ def _values(source: Source) -> dict[int, int] | None:
 
 
 def _require_numbers(masks: Masks) -> None:
-    """Refuse masks of which nothing says what their pixels mean, before anything is written."""
+    """Refuse masks if nothing says what their pixels mean, before anything is written."""
     seen: set[int] = set()
     for number in [at for at, path in enumerate(masks.paths) if path][:_LOOKED_AT]:
         data = masks.mask(number)

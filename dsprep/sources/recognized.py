@@ -125,7 +125,7 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
 
 
 def _require_no_table(root: str, others: Collection[str]) -> None:
-    """Refuse images beside a table of boxes or of runs, of which they would be no classes."""
+    """Refuse images beside a table of boxes or of runs, as their directories are no classes."""
     from dsprep.sources.boxes import holds_boxes
 
     for name in sorted(name for name in others if name.lower().endswith((".csv", ".tsv"))):
