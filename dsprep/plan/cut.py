@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -123,14 +123,14 @@ def cut_by_bytes(weights: pl.Series, capacity: int) -> list[int]:
     fits = [len(weights)]
     while fits[-1] > 0:
         stop = fits[-1]
-        fits.append(min(sums.search_sorted(sums[stop] - capacity, "left"), stop - 1))
+        fits.append(min(bisect_left(sums, sums[stop] - capacity, 0, stop), stop - 1))
     # For equal shares, a sample that has a shard for itself counts as a full shard.
     shares = sums
     if (weights > capacity).any():
         shares = _sums(weights.clip(upper_bound=capacity))
 
     def limits(start: int, left: int) -> tuple[int, int]:
-        fullest = sums.search_sorted(sums[start] + capacity, "right") - 1
+        fullest = bisect_right(sums, sums[start] + capacity) - 1
         return max(fits[left - 1], start + 1), max(fullest, start + 1)
 
     return _cut_evenly(shares, len(fits) - 1, limits)
@@ -157,7 +157,7 @@ def _cut_evenly(
     for left in range(count, 1, -1):
         start = cuts[-1]
         ideal = sums[start] + (total - sums[start]) / left
-        cut = sums.search_sorted(math.ceil(ideal), "left")
+        cut = bisect_left(sums, ideal)
         if cut > 0 and ideal - sums[cut - 1] < sums[cut] - ideal:
             cut -= 1
         lowest, highest = limits(start, left)
