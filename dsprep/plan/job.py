@@ -165,7 +165,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
         classified=catalog.has_classes,
-        annotated=catalog.annotated is not None,
+        annotated=catalog.sizes is not None,
         objects=settled.schema.objects is not None,
         image_files=not reader.reads_samples or catalog.annotated is not None,
         format=job.layout.name,

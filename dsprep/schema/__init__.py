@@ -28,6 +28,7 @@ from dsprep.schema.settle import (
     select,
     settle,
     shown,
+    type_of,
 )
 
 # fmt: off
@@ -35,4 +36,5 @@ __all__ = [
     "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_TEXT",
     "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES",
     "Table", "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
+    "type_of",
 ]

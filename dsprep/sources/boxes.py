@@ -115,11 +115,12 @@ def scan_boxes(source: Source, path: str) -> Scan:
     """Read a table of boxes, or of runs of pixels."""
     import polars as pl
 
-    from dsprep.sources.table import LABEL_COLUMNS, PATH_COLUMNS, parse_cells
-    from dsprep.text import read_text
+    from dsprep.sources.cells import parse_cells
+    from dsprep.sources.table import LABEL_COLUMNS, PATH_COLUMNS
+    from dsprep.text import read_data
 
-    text = read_text(path)
-    cells, lines = parse_cells(text, path)
+    data = read_data(path)
+    cells, lines, *_ = parse_cells(data, path)
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
             raise SourceError(f"{path}: {wrong[0]!r:.60} is no image and class: 0002cc93b.jpg_1")
@@ -143,7 +144,7 @@ def scan_boxes(source: Source, path: str) -> Scan:
             f"--box-columns with four of {quoted_names(cells.columns)}"
         )
     cells = cells.with_columns(lines)
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
     classes = _Classes.of(cells, label, id, source, path)
     images = cells[names].unique(maintain_order=True)
     number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)

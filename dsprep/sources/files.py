@@ -21,7 +21,7 @@ from dsprep.sample import OTHER_IMAGES
 from dsprep.sources.archive import Archive, ZipReader, is_archive, open_archive
 from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
 from dsprep.storage.files import exists, is_dir
-from dsprep.text import decode_text, read_text
+from dsprep.text import read_data
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -148,10 +148,10 @@ def images_of(archive: Archive, source: Source) -> Files:
     return files
 
 
-def read_text_beside(root: str, path: str, archive: Archive | None = None) -> str:
+def read_beside(root: str, path: str, archive: Archive | None = None) -> bytes:
     """Read a list or a table that goes with a source: from the disk, or from its archive."""
     if exists(path) or (archive is None and (is_dir(root) or not is_archive(root))):
-        return read_text(path)
+        return read_data(path)
     archive = archive or open_archive(root)
     wanted = posixpath.normpath(path)
     exact = {wanted, posixpath.join(archive.below, wanted)}
@@ -168,7 +168,7 @@ def read_text_beside(root: str, path: str, archive: Archive | None = None) -> st
     (data,) = archive.reader.members([archive.place(found[-1])])
     if not isinstance(data, bytes):
         raise SourceError(f"{archive.path}: {path}: {data}")
-    return decode_text(data, path)
+    return data
 
 
 def files_of(archive: Archive, extensions: frozenset[str]) -> Files:

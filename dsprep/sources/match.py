@@ -195,7 +195,11 @@ def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def find_spelled(
-    named: pl.DataFrame, paths: pl.Series, spellings: Iterable[pl.DataFrame], source: str
+    named: pl.DataFrame,
+    paths: pl.Series,
+    spellings: Iterable[pl.DataFrame],
+    source: str,
+    root: str = "",
 ) -> pl.Series:
     """Find the path that each name means: the name itself, or by the first spelling that has it."""
     # Names that mean no path get null.
@@ -213,12 +217,27 @@ def find_spelled(
                 source,
                 hits.with_columns(other=pl.col("path").last().over("name")),
                 pl.col("name").is_duplicated(),
-                lambda row: f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}",
+                lambda row: (
+                    f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}"
+                    f"{_which(row['path'], row['other'], root)}"
+                ),
             )
         found.append(hits.select("name", "path"))
         left = left.join(hits, on="name", how="anti", maintain_order="left")
     joined = named.join(pl.concat(found), on="name", how="left", maintain_order="left")
     return joined.select(pl.when(is_path).then("name").otherwise("path").alias("path")).to_series()
+
+
+def _which(one: str, other: str, root: str) -> str:
+    """Return what a message adds on the choice between two paths."""
+    tops = [path.rpartition("/")[0] for path in (one, other)]
+    if not root or tops[0] == tops[1]:
+        return ": write its extension into the table" if root else ""
+    named = (os.path.join(root, top) for top in sorted(tops, reverse=True))
+    return (
+        f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
+        "names images of several directories, write these into it"
+    )
 
 
 def settle_duplicates(
