@@ -20,7 +20,7 @@ from dsprep.sources.files import FILES, Files
 from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
 from dsprep.text import refuse
-from dsprep.units import format_count, quoted
+from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -261,9 +261,12 @@ def settle_duplicates(
         return (rows.filter(~is_again) if duplicates == "first" else rows), findings
     example = again.row(0, named=True)
     differs = any(example[name] != example[f"first {name}"] for name in labels)
+    rest = format_some([str(row) for row in again[at][1:]])
+    more = f", the next in {word} {rest}" if rest else ""
     raise SourceError(
         f"{source}{f':{example[at]}' if at == 'line' else ''}: {quoted(example['path'])} stands in "
         f"{word} {example[f'first {at}']} already{', with another label' if differs else ''} "
-        f"({format_count(again.height, 'row')} like this): give --duplicates first to use only the "
-        "first row of each image, or --duplicates keep to make a sample of each row" + advice
+        f"({format_count(again.height, 'row')} like this{more}): give --duplicates first to use "
+        "only the first row of each image, or --duplicates keep to make a sample of each row"
+        + advice
     )

@@ -112,7 +112,7 @@ def read_table(
     catalog, findings = choose(rows, files, source, classes, paths="file", advice=advice)
     said = [f"{os.path.basename(path)}: {cells.kind}, {format_count(len(lines), 'row')}; {how}"]
     if left := [name for name in texts.columns if name not in (paths, *names, *source.fields)]:
-        said.append(f"not used: {format_some(left)}; --fields {','.join(left[:3])} keeps them")
+        said.append(f"not used, unless --fields names them: {format_some(left)}")
     notes = ["; ".join(said)]
     if source.fields:
         catalog, kinds = _with_fields(catalog, cells, source.fields, path)
@@ -137,7 +137,8 @@ def _with_fields(
     catalog: Catalog, cells: Cells, names: Sequence[str], source: str
 ) -> tuple[Catalog, str]:
     """Add columns of a table to the samples of a catalog, as fields with types."""
-    fields, columns, said = [Field(IMAGE, "image", places=((IMAGE,),))], list[list[Any]](), []
+    fields = [Field(IMAGE, "image", places=((IMAGE,),), told="the files")]
+    columns, said = list[list[Any]](), list[str]()
     for name in names:
         if name in (IMAGE, LABEL):
             raise OptionError(

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import dsprep
-from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.described import kind_of_cells
 from tests.images import jpeg
@@ -248,6 +248,27 @@ def test_fields_do_not_go_with_whole_samples(images: Path) -> None:
             images / "shards", images / "out", to="tfrecord", labels=images / "t.csv",
             fields=("x",),
         )  # fmt: skip
+
+
+def test_a_list_has_no_fields(images: Path) -> None:
+    (images / "t.csv").write_text(as_csv())
+    with pytest.raises(OptionError, match="--fields has no effect: a list holds"):
+        dsprep.split(
+            images / "images", out=images / "lists", ratios={"a": 0.5, "b": 0.5},
+            labels=images / "t.csv", fields=("count",),
+        )  # fmt: skip
+
+
+def test_another_value_is_another_data_set(images: Path) -> None:
+    for count in (7, 6):
+        (images / "t.csv").write_text(as_csv().replace("7", str(count)))
+        given = {"labels": images / "t.csv", "fields": ("count",), "to": "webdataset"}
+        if count == 6:
+            with pytest.raises(DestinationError, match="another command wrote"):
+                dsprep.pack(images / "images", images / "out", **given)
+        else:
+            dsprep.pack(images / "images", images / "out", **given)
+            dsprep.pack(images / "images", images / "out", **given)  # is done already
 
 
 @pytest.mark.parametrize(
