@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats.arrow import arrow
-from dsprep.formats.parquet import first_line
 from dsprep.sources.annotation_files import CVAT_ADVICE
 from dsprep.units import format_count, quoted, quoted_names
 
@@ -48,7 +46,7 @@ class Cells(NamedTuple):
     kind: str  # how the table is written, for reports
     # the values of the columns of a table that has types; empty for CSV
     values: dict[str, list[Any]]
-    is_ended: bool = True  # whether the last line has a line break
+    is_ended: bool = True  # whether the last line of CSV has a line break
 
 
 def parse_cells(
@@ -72,12 +70,10 @@ def parse_cells(
         kind, parsed = "JSON Lines", _parse_json_lines(text, source)
     else:
         separator = _separator(text, columns)
-        kind, parsed = (
-            f"CSV with {_DELIMITERS[separator]}",
-            _parse_csv(text, separator, source, columns),
-        )
+        kind = f"CSV with {_DELIMITERS[separator]}"
+        parsed = _parse_csv(text, separator, source, columns)
     cells = _filled(*parsed, f"{kind} in {encoding}", source)
-    return cells._replace(is_ended=text.endswith("\n"))
+    return cells._replace(is_ended=is_lines or text.endswith("\n"))
 
 
 def refuse_annotations(text: str, source: str, is_lines: bool = False) -> None:
@@ -147,7 +143,7 @@ def _is_json_lines(text: str, source: str) -> bool:
         is_object = first.startswith("{") and isinstance(json.loads(first), dict)
     except (ValueError, RecursionError):
         is_object = False
-    return is_object and (bool(rest.strip()) or source.endswith(("l", ".ndjson")))
+    return is_object and (bool(rest.strip()) or source.endswith((".jsonl", ".ndjson")))
 
 
 def _parse_json_lines(text: str, source: str) -> tuple[pl.DataFrame, pl.Series, dict[str, Any]]:
@@ -171,6 +167,9 @@ def _parse_json_lines(text: str, source: str) -> tuple[pl.DataFrame, pl.Series, 
 
 
 def _parse_parquet(data: bytes, source: str) -> tuple[pl.DataFrame, pl.Series, dict[str, Any], str]:
+    from dsprep.formats.arrow import arrow
+    from dsprep.formats.parquet import first_line
+
     # Not by polars: damaged lengths make it abort the process.
     plain = (str, int, float, list, dict, type(None))
     try:

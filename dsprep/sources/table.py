@@ -89,7 +89,8 @@ def read_table(
     if names:
         label, classes = _labels(texts.select(names), lines, known, source)
         labels, how = [label], _how(names, label, classes, source.choice.label_type)
-    if not cells.is_ended and classes and len(names) == 1 and source.label_separator is None:
+    is_last = texts.columns[-1:] == [*names]
+    if is_last and not cells.is_ended and classes and source.label_separator is None:
         _refuse_cut_label(texts[names[0]], lines, path)
     has_names = known.classes is None and classes is not None
     require_effect("", {"--class-order": known.order}, named=has_names)
@@ -139,7 +140,7 @@ def _with_fields(
     """Add columns of a table to the samples of a catalog, as fields with types."""
     fields = [Field(IMAGE, "image", places=((IMAGE,),), told="the files")]
     columns, said = list[list[Any]](), list[str]()
-    for name in names:
+    for name in dict.fromkeys(names):
         if name in (IMAGE, LABEL):
             raise OptionError(
                 f"--fields {name}: the {name} of a sample is called so; rename this column of "
@@ -163,7 +164,7 @@ def _with_fields(
     changed = replace(
         catalog,
         table=table.with_columns(labels),
-        reader=FieldsReader(catalog.reader, names=tuple(names)),
+        reader=FieldsReader(catalog.reader, names=tuple(dict.fromkeys(names))),
         schema=Schema(tuple(fields), IMAGE, format="folder"),
         schema_known=True,
         annotated=Annotated(None, digest, range(len(values)), values),
