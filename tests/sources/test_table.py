@@ -475,9 +475,9 @@ def test_missing_unlisted_and_duplicates(images: Path) -> None:
 def test_rows_that_repeat_an_image_are_asked_about(images: Path) -> None:
     text = "id,label\n1,a\n2,b\n./1.jpg,b\n1,a\n"
     assert refusal(images, text) == (
-        "train.csv:4: './1.jpg' stands in line 2 already, with another label (2 rows like this): "
-        "give --duplicates first to use only the first row of each image, or --duplicates keep to "
-        "make a sample of each row"
+        "train.csv:4: './1.jpg' stands in line 2 already, with another label (2 rows like this, "
+        "the next in line 5): give --duplicates first to use only the first row of each image, or "
+        "--duplicates keep to make a sample of each row"
     )
     boxes = "id,xmin,xmax,label\n1,0,5,a\n1,2,9,a\n"
     assert refusal(images, boxes).endswith(
