@@ -385,6 +385,13 @@ class WriteOptions(
         "Write the schema of SOURCE to FILE, as JSON, also with --dry-run.", metavar="FILE"
     )
     overwrite: bool = _run("Replace what is at DEST.", default=False)
+    part: str | None = _run(
+        "Write part I (from 0) of N only, with other processes that write the others: on one "
+        "machine or many, to a directory that all share or to S3. The last to end writes the "
+        "manifest. auto takes I and N from Slurm, AWS Batch, Kubernetes or SageMaker.",
+        metavar="I/N|auto[/N]",
+        rare=True,
+    )
 
 
 class PackOptions(ImageOptions, WriteOptions):

@@ -204,6 +204,12 @@ shard append: --keep-fields needs made
 
 convert: TABLES SIZES --path-column --classes --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
+pack, convert, shard: --part excludes --overwrite
+    parts add to what other parts write; remove what is there first, or leave one of them out
+pack, convert, shard: --part excludes tree
+    a folder gets its name when it is whole; write shards, or leave it out
+convert: --part excludes stream
+    a stream has no parts; leave it out
 convert: --overwrite excludes stdout
     stdout is not replaced; leave it out
 
