@@ -310,11 +310,11 @@ def require_effect(command: str, given: Given, **facts: Any) -> None:
             continue
         for option in rule.options:
             if given.get(option) is not None and not rule.holds({**given, **facts}):
-                shown = _shown(option, given[option])
-                raise OptionError(f"{shown} has no effect: {rule.why_not.format_map(facts)}")
+                why_not = rule.why_not.format_map(facts)
+                raise OptionError(f"{shown(option, given[option])} has no effect: {why_not}")
 
 
-def _shown(option: str, value: Any) -> str:
+def shown(option: str, value: Any) -> str:
     """An option as it was given."""
     if value is False:
         return option.replace("--", "--no-", 1)

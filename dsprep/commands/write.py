@@ -305,7 +305,7 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
                 state = RunState(target, identity, list(plan.files()), progress)
                 begin(plan, state)
                 if not noted:
-                    target.write(target.notes + PLAN, save_plan(plan))
+                    target.write(target.notes + PLAN, save_plan(plan, part.of))
             Run(plan, state, most, part).carry_out(pool, progress)
             state.done |= target.receipts()
             if missing := [shard for shard in plan.shards if shard.name not in state.done]:

@@ -7,24 +7,30 @@ and the tables as Parquet, in a zip file.
 from __future__ import annotations
 
 import json
+import shlex
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from io import BytesIO
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import polars as pl
 
+from dsprep.declared import options_in
 from dsprep.errors import DestinationError
+from dsprep.keywords import PackOptions
+from dsprep.options import option_name, shown
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 
-_JSON = "plan.json"
+_JSON, _FACTS = "plan.json", "facts.json"
 _OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
 _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
@@ -36,15 +42,16 @@ _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def save_plan(plan: Plan) -> bytes:
-    """Return a plan, and what was asked for, as the bytes of a file."""
+def save_plan(plan: Plan, parts: int) -> bytes:
+    """Return the plan of a run in parts, and what was asked for, as the bytes of a file."""
     file, tables = BytesIO(), list[pl.DataFrame]()
     nothing: dict[str, Any] = dict.fromkeys(_OWN)
     job = replace(plan.job, **nothing)
     with ZipFile(file, "w") as saved:
-        saved.writestr(
-            _JSON, json.dumps(_plain([replace(plan, job=job), _asked(plan.job)], tables))
-        )
+        plain = _plain([replace(plan, job=job), _asked(plan.job)], tables)
+        saved.writestr(_JSON, json.dumps(plain))
+        facts = [shard.name for shard in plan.shards], parts, _command(plan.job)
+        saved.writestr(_FACTS, json.dumps(facts))
         for number, table in enumerate(tables):
             with saved.open(f"{number}.parquet", "w") as member:
                 table.write_parquet(member, compression="zstd")
@@ -53,19 +60,13 @@ def save_plan(plan: Plan) -> bytes:
 
 def load_plan(data: bytes, job: Job, place: str) -> Plan:
     """Read a plan that another part has saved, for the job of this one."""
-    try:
-        with ZipFile(BytesIO(data)) as saved:
-
-            def table(number: int) -> pl.DataFrame:
-                return pl.read_parquet(saved.read(f"{number}.parquet"))
-
-            plan, asked = _value(json.loads(saved.read(_JSON)), table)
-    except (BadZipFile, ValueError, LookupError, TypeError, AttributeError, ImportError) as error:
-        raise DestinationError(
-            f"{place}: is no plan of this version of dsprep ({error}); use one version for all "
-            "parts, or delete it"
-        ) from None
-    assert isinstance(plan, Plan)
+    with _opened(data, place) as saved:
+        plan, asked = _value(
+            json.loads(saved.read(_JSON)),
+            lambda number: pl.read_parquet(saved.read(f"{number}.parquet")),
+        )
+        if not (isinstance(plan, Plan) and isinstance(asked, dict)):
+            raise ValueError(f"{type(plan)}")
     own = _asked(job)
     if other := sorted(name for name in {*asked, *own} if asked.get(name) != own.get(name)):
         raise DestinationError(
@@ -76,10 +77,46 @@ def load_plan(data: bytes, job: Job, place: str) -> Plan:
     return replace(plan, job=replace(plan.job, **kept))
 
 
+def plan_facts(data: bytes, place: str) -> tuple[list[str], int, str]:
+    """Return the names of the shards, the number of parts, and the command of a saved plan."""
+    with _opened(data, place) as saved:
+        names, parts, command = json.loads(saved.read(_FACTS))
+        return list(map(str, names)), int(parts), str(command)
+
+
+@contextmanager
+def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
+    try:
+        with ZipFile(BytesIO(data)) as saved:
+            yield saved
+    except (
+        *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, ImportError),
+        *(RecursionError, pl.exceptions.PolarsError),
+    ) as error:
+        raise DestinationError(
+            f"{place}: is no plan of this version of dsprep ({error}); use one version for all "
+            "parts, or delete it"
+        ) from None
+
+
 def _asked(job: Job) -> dict[str, str]:
     """Return what all parts of a run must be given."""
     given = {name: str(value) for name, value in job.given.items() if name not in _FREE}
     return {"command": job.command, **given}
+
+
+def _command(job: Job) -> str:
+    """Return the command line of a run in parts, without its part."""
+    sources, places = job.given["--sources"], (job.given["--dest"],)
+    paths = (sources,) if isinstance(sources, str | Path) else sources
+    words = ["dsprep", job.command, *map(str, (*paths, *places))]
+    declared = options_in(PackOptions).values()
+    defaults = {option_name(each.name): each.default for each in declared}
+    for option, value in job.given.items():
+        if option not in ("--sources", *_FREE) and value != defaults.get(option):
+            name, _, text = shown(option, value).partition(" ")
+            words += [name, text] if text else [name]
+    return shlex.join(words)
 
 
 def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:
