@@ -7,6 +7,7 @@ and the tables as Parquet, in a zip file.
 from __future__ import annotations
 
 import json
+import platform
 import shlex
 from array import array
 from base64 import b64decode, b64encode
@@ -25,12 +26,13 @@ import polars as pl
 
 from dsprep.declared import options_in
 from dsprep.errors import DestinationError
+from dsprep.images.probe import probe, versions
 from dsprep.keywords import PackOptions
 from dsprep.options import option_name, shown
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 
-_JSON, _FACTS = "plan.json", "facts.json"
+_JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
 _OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
 _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
@@ -52,6 +54,7 @@ def save_plan(plan: Plan, parts: int) -> bytes:
         saved.writestr(_JSON, json.dumps(plain))
         facts = [shard.name for shard in plan.shards], parts, _command(plan.job)
         saved.writestr(_FACTS, json.dumps(facts))
+        saved.writestr(_PROBE, json.dumps(_probe(plan.job)))
         for number, table in enumerate(tables):
             with saved.open(f"{number}.parquet", "w") as member:
                 table.write_parquet(member, compression="zstd")
@@ -65,6 +68,7 @@ def load_plan(data: bytes, job: Job, place: str) -> Plan:
             json.loads(saved.read(_JSON)),
             lambda number: pl.read_parquet(saved.read(f"{number}.parquet")),
         )
+        there, told = json.loads(saved.read(_PROBE))
         if not (isinstance(plan, Plan) and isinstance(asked, dict)):
             raise ValueError(f"{type(plan)}")
     own = _asked(job)
@@ -73,8 +77,21 @@ def load_plan(data: bytes, job: Job, place: str) -> Plan:
             f"{job.destination}: another command began a run in parts there (other "
             f"{', '.join(other)}); give one command for all parts, or remove what is there"
         )
+    here, own_versions = _probe(plan.job)
+    if here != there:
+        raise DestinationError(
+            f"{job.destination}: images would not be the same here as on the machine that made the "
+            f"plan: {platform.node()} has {own_versions}; the other has {told}: use the same "
+            "libraries for all parts"
+        )
     kept: dict[str, Any] = {name: getattr(job, name) for name in _OWN}
     return replace(plan, job=replace(plan.job, **kept))
+
+
+def _probe(job: Job) -> tuple[str, str]:
+    """Return what shows whether another machine makes the same images, and the versions here."""
+    transform = job.images.transform
+    return ("", "") if transform is None else (probe(transform), versions(transform))
 
 
 def plan_facts(data: bytes, place: str) -> tuple[list[str], int, str]:

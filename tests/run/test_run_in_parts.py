@@ -18,6 +18,7 @@ import pytest
 import dsprep.run.part as part_module
 from dsprep.errors import OptionError
 from dsprep.run.part import Part, parse_part
+from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.foreign.sets import SETS
 from tests.run.conftest import Machine, files
@@ -171,6 +172,28 @@ class TestParts:
             done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
             assert done.code == 5
             assert "is no plan of this version of dsprep" in done.err
+
+    def test_make_the_same_images(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = ("--resize", 12, "--part")
+        write(run_here, twelve, tmp_path / "wds", *options, "0/3")
+        monkeypatch.setattr("dsprep.plan.saved.probe", lambda transform: "other")
+        done = write(run_here, twelve, tmp_path / "wds", *options, "1/3")
+        assert done.code == 5
+        assert "images would not be the same here" in done.err
+        assert "Pillow" in done.err
+        assert len(list((tmp_path / "wds").glob("*.tar"))) == 2
+
+    def test_are_not_done_twice_at_once(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        lock = ScratchLock(tmp_path / "wds/.dsprep/part-1", "a test")
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        lock.remove()
+        assert done.code == 5
+        assert "part 1/3: another dsprep run is writing there" in done.err
 
     def test_leave_nothing_if_the_source_is_refused(
         self, run_here: RunHere, tmp_path: Path
