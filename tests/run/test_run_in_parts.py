@@ -245,6 +245,30 @@ class TestOnS3:
         on_ceph("alone")("pack", twelve, tmp_path / "alone", *options)
         assert ceph.contents("wds/") == files(tmp_path / "alone")
 
+    def test_a_killed_part_is_written_again(
+        self,
+        command: Path,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        machine = on_ceph("node")
+        env = {**os.environ, **ceph.env, **machine.env}
+
+        def part(number: int) -> Sequence[str]:
+            where = (str(twelve), f"{ceph.url}/wds/", "--part", f"{number}/3")
+            return [str(command), "pack", *where, "--to", "webdataset", *map(str, SHARDS)]
+
+        live = [subprocess.Popen(part(each), env=env, start_new_session=True) for each in range(3)]
+        time.sleep(1.5)
+        os.killpg(live[1].pid, signal.SIGKILL)
+        assert [process.wait() for process in live][0::2] == [0, 0]
+        assert subprocess.run(part(1), env=env, check=False).returncode == 0
+        machine("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+        assert machine.left() == []
+
 
 class TestNumbers:
     @pytest.mark.parametrize(
