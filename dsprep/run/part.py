@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from dsprep.errors import OptionError
+from dsprep.storage.local import read_whole
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ def _from_environment(text: str, count: int | None) -> Part:
         return _slurm(text, count)
     for path in filter(Path.is_file, _SAGEMAKER):
         try:
-            config = json.loads(path.read_bytes())
+            config = json.loads(read_whole(path))
             hosts = sorted(config["hosts"])
             return part(str(path), str(hosts.index(config["current_host"])), str(len(hosts)))
         except (OSError, ValueError, LookupError, TypeError):
