@@ -286,6 +286,14 @@ class ClassOptions(Options):
         "natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
         choices=("name", "natural"),
     )
+    keep_classes: AnyPath | None = _source(
+        "Take only samples of the classes that FILE names, and number these from 0 in their "
+        "order: a line each, a name, an id, or both as in n01440764 tench.",
+        metavar="FILE",
+    )
+    keep_numbers: bool = _rare_source(
+        "With --keep-classes, let classes keep their numbers.", default=False
+    )
 
 
 class FieldOptions(Options):

@@ -101,7 +101,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
     "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
-    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values",
+    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values "
+    "--keep-classes --keep-numbers",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -122,6 +123,8 @@ _RULES = """
     it tells how a table of boxes is read; give the table with --annotations
 --mask-classes --mask-colors --mask-values needs --masks
     it tells what the pixels of masks mean; give --masks DIR
+--keep-numbers needs --keep-classes
+    it says how the classes are numbered that are kept; give --keep-classes FILE
 --label-separator needs --labels
     it tells how labels are written in a table; give --labels FILE
 lst append: --label-column excludes --label

@@ -182,8 +182,13 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
             from dsprep.sources.infer import with_schema
 
             if catalog.settled is UNSETTLED:
-                every = source.needs_names
+                every = source.needs_names or source.keep_classes is not None
                 catalog, notes = with_schema(catalog, source.choice, every, run_all)
+                findings = [*findings, *notes]
+            if source.keep_classes is not None:
+                from dsprep.sources.subset import keep_classes
+
+                catalog, notes = keep_classes(catalog, source)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
         raise SourceError(

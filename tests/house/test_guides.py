@@ -64,6 +64,7 @@ def write_imagenet(root: Path) -> None:
     kit, numbers = (synsets[2], synsets[0], synsets[1]), (1, 3, 2, 2, 3, 1)
     boxes = [f"{name},{kit[i - 1]} 1 2 30 40 " for name, i in zip(validation, numbers, strict=True)]
     write_lines(root / "synsets.txt", kit)
+    write_lines(root / "imagenet100.txt", (synsets[2], synsets[0]))
     write_lines(root / "ILSVRC2012_validation_ground_truth.txt", map(str, numbers))
     write_lines(root / "LOC_val_solution.csv", ("ImageId,PredictionString", *boxes))
     write_lines(
