@@ -25,7 +25,7 @@ LAYERS = [
     "schema",
     "moving rows",
     "formats",
-    "catalog keywords text",
+    "catalog declared keywords text",
     "dataset",
     "lists",
     "sources",
