@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, field, option
+from dsprep.errors import OptionError
 from dsprep.formats import CONCATENATIVE
 
 if TYPE_CHECKING:
@@ -218,6 +219,10 @@ class SelectionOptions(Options):
     rename: Mapping[str, str] | None = _fields(
         "Write the field OLD under the name NEW; repeatable.", metavar="OLD=NEW"
     )
+    cast: Mapping[str, str] | None = _rare_fields(
+        "Give a field another type, such as tokens=list<int> for the text '[101, 7]'; repeatable.",
+        metavar="FIELD=TYPE",
+    )
 
 
 class KeepOptions(Options):
@@ -320,10 +325,25 @@ class FormatOptions(Options):
     )
     key: str = _rare_samples(
         "How samples get their keys: path makes a key from the path, and keeps the keys of "
-        "shards; index numbers the samples.",
+        "shards; index numbers the samples; with --latest, the column that identifies a record.  "
+        "[default: path]",
         default="path",
-        choices=("path", "index"),
+        metavar="path|index|COLUMN",
     )
+    latest: str | None = _rare_samples(
+        "Keep only the newest row of each record in Parquet, by this column of times; none if its "
+        "is_deleted is true. For the offline store of a Feature Store.",
+        metavar="COLUMN",
+    )
+
+    def __post_init__(self) -> None:
+        is_column = self.key not in ("path", "index")
+        if is_column and self.latest is None:
+            raise OptionError(
+                f"--key {self.key}: choose path or index; the column of a record goes with --latest"
+            )
+        if self.latest is not None and not is_column:
+            raise OptionError(f"--latest {self.latest}: give --key with the column of the record")
 
 
 class SizeOptions(Options):

@@ -25,6 +25,7 @@ FACTS = {
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
+    "columns": "Whether the source is columns whose rows are samples: Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
@@ -149,6 +150,8 @@ split: --root needs is_list
     it tells how these are written: give --annotations PATH, or leave it out
 --annotation-size --boxes-frame --unlisted --voc-origin needs annotated
     SOURCE has no annotations that it could be about; leave it out
+--latest needs columns
+    SOURCE is not Parquet, whose columns tell records and times; leave it out
 --duplicates needs rows
     no list and no table names the samples; give --list or --labels, or leave it out
 --class-order excludes --classes
@@ -205,7 +208,7 @@ pack, convert: --keep-fields needs changes
 shard append: --keep-fields needs made
     DATASET was made without a transform, so that images stay as they are; leave it out
 
-convert: TABLES SIZES --path-column --classes --prefix NOT_STREAMED excludes stream
+convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
 convert: --overwrite excludes stdout
     stdout is not replaced; leave it out

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
+from dsprep.formats.parquet import Parquet
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
@@ -79,6 +80,7 @@ class Job:
             "annotation_size": images.frame.size,
             "boxes_frame": images.frame.turn,
             "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
+            "versions": self.source.versions and [*self.source.versions],
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "copies": self.copies,
         }
@@ -169,6 +171,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         objects=settled.schema.objects is not None,
         image_files=not reader.reads_samples or catalog.annotated is not None,
         format=job.layout.name,
+        columns=reader.reads_samples and reader.table.name == Parquet.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
     limit = job.layout.limits.classes
@@ -191,7 +194,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     # The files of a tree are laid out by the schema.
     same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
-    changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
+    changed = bool(choice.rename or choice.cast or choice.label_type or choice.schema or in_json)
     # Boxes and masks of raw samples would not move with the images.
     moving = any(each.type in ("objects", "mask") for each in schema.fields)
     changed = changed or (moving and job.images.transform is not None)

@@ -73,9 +73,9 @@ class IndexedRows:
     damage: list[str] = field(default_factory=list)  # row groups that cannot be read, and why
 
 
-# The path of a file, the columns to read, that of the labels if they are wanted, and whether rows
-# without an image are samples.
-_Task: TypeAlias = tuple[str, Columns, str | None, bool]
+# The path of a file, the columns to read, that of the labels if they are wanted, whether rows
+# without an image are samples, and the rows that are wanted if not all are.
+_Task: TypeAlias = tuple[str, Columns, str | None, bool, "Sequence[int] | None"]
 
 
 def open_or_refuse(path: str) -> Any:
@@ -121,10 +121,13 @@ def index_rows(task: _Task) -> IndexedRows:
 
 
 def _index(indexed: IndexedRows, batch: Any, start: int, task: _Task) -> None:
-    _, columns, label, no_image = task
+    _, columns, label, no_image, only = task
+    rows: Sequence[int] = range(start, start + len(batch))
+    if only is not None:
+        rows = only[bisect_left(only, start) : bisect_left(only, start + len(batch))]
+        batch = batch.take(arrow().array([row - start for row in rows], "int64"))
     image, count = columns.image, len(batch)
     present = {name: _present(batch.column(name)) for name in batch.schema.names}
-    rows: Sequence[int] = range(start, start + count)
     kept = present.get(image or "")
     if kept is not None and kept.false_count and not no_image:
         indexed.without_image += kept.false_count

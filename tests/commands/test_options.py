@@ -39,7 +39,7 @@ ALWAYS = {
     # what is written
     *("--to", "--key", "--check", "--on-error", "--output", "--materialize"),
     # fields: names that no sample has are said when samples have been looked at
-    *("--only", "--drop", "--rename", "--image-field", "--label-field", "--label-type"),
+    *("--only", "--drop", "--rename", "--cast", "--image-field", "--label-field", "--label-type"),
     *("--schema", "--schema-out", "--no-image"),
     # images
     *("--resize", "--crop", "--encode", "--color"),
