@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import label_lists, number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
-from dsprep.sources.versions import newest_rows, rows_of_files
+from dsprep.sources.versions import newest_rows
 from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
@@ -66,11 +67,14 @@ def read_parquet(
         label = None
     label_column = label.places[0][0] if label else None
 
-    newest = None
-    only: Sequence[Sequence[int] | None] = [None] * len(paths)
+    newest, only = None, list[Sequence[int] | None]([None] * len(paths))
     if versions is not None:
-        newest, more = newest_rows(paths, *versions)
-        only, notes = rows_of_files(newest, len(paths)), [*notes, *more]
+        newest, more = newest_rows(paths, *versions, run_all)
+        notes += more
+        chosen = [array("q") for _ in paths]
+        for file, row in newest.select("file", "row").iter_rows():
+            chosen[file].append(row)
+        only = [*chosen]
     tasks = [
         (path, columns, label_column, choice.no_image, rows)
         for path, rows in zip(paths, only, strict=True)

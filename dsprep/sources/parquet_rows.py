@@ -11,14 +11,14 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, compress
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from dsprep.errors import BadSample, SourceError, source_errors
+from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.formats.arrow import (
     Cell,
     Columns,
@@ -36,6 +36,7 @@ from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.storage.files import facts, open_file
+from dsprep.units import quoted_names
 
 _HEAD = 16  # bytes that show the kind of an image
 _HEADERS = 4096  # more than Arrow's file takes beside its messages
@@ -172,6 +173,25 @@ def _present(column: Any) -> Any:
         return data.is_valid()
     named = arrow().compute.not_equal(paths, "").fill_null(False)
     return arrow().compute.or_(data.is_valid(), named)
+
+
+def read_columns(task: tuple[str, Mapping[str, str], Sequence[str]]) -> Any:
+    """Read the columns of a file that options name, and some others if it has them, in a worker."""
+    path, named, others = task
+    with open_or_refuse(path) as file:
+        there = file.schema_arrow.names
+        for option, name in named.items():
+            if name not in there:
+                have = quoted_names(there)
+                raise OptionError(f"{option} {name}: {path} has no such column, but {have}")
+        names = [name for name in dict.fromkeys((*named.values(), *others)) if name in there]
+        try:
+            return file.read(columns=names, use_threads=False)
+        except (arrow().ArrowException, OSError) as error:
+            raise SourceError(
+                f"{path}: is damaged ({first_line(error)}), and so it is not known which rows are "
+                "the newest: download it again"
+            ) from None
 
 
 # Reading

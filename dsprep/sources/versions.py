@@ -7,16 +7,15 @@ which was written last. So AWS's own query for Athena has it.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats.arrow import arrow
-from dsprep.formats.parquet import first_line
-from dsprep.sources.parquet_rows import open_or_refuse
+from dsprep.sources.parquet_rows import read_columns
+from dsprep.sources.scan import RunAll
 from dsprep.storage.files import common_path
 from dsprep.units import format_count, quoted, quoted_names
 
@@ -25,13 +24,18 @@ _DELETED = "is_deleted"
 _SHOWN = 3  # times that a message names
 
 
-def newest_rows(paths: Sequence[str], key: str, time: str) -> tuple[pl.DataFrame, list[str]]:
+def newest_rows(
+    paths: Sequence[str], key: str, time: str, run_all: RunAll = map
+) -> tuple[pl.DataFrame, list[str]]:
     """Return ``file``, ``row`` and ``key`` of the newest row of each record, with notes.
 
     ``key`` is the column that says which record a row is of, ``time`` that of event times. A record
     whose newest row says that it is deleted has none.
     """
-    rows = pl.concat(_columns(paths, key, time), how="diagonal_relaxed")
+    tasks = [(path, {"--key": key, "--latest": time}, (*_TIES, _DELETED)) for path in paths]
+    found = enumerate(run_all(read_columns, tasks))
+    columns = [_with_places(number, read, key, time) for number, read in found]
+    rows = pl.concat(columns, how="diagonal_relaxed")
     where = paths[0] if len(paths) == 1 else common_path(paths)
     for file, row in rows.filter(pl.col("key").is_null()).select("file", "row").head(1).rows():
         count = format_count(rows["key"].null_count(), "row")
@@ -56,28 +60,12 @@ def newest_rows(paths: Sequence[str], key: str, time: str) -> tuple[pl.DataFrame
     return kept.select("file", "row", "key"), notes
 
 
-def _columns(paths: Sequence[str], key: str, time: str) -> Iterator[pl.DataFrame]:
-    """Read the columns of each file that tell versions, without the others."""
-    for number, path in enumerate(paths):
-        with open_or_refuse(path) as file:
-            there = file.schema_arrow.names
-            for option, name in (("--key", key), ("--latest", time)):
-                if name not in there:
-                    have = quoted_names(there)
-                    raise OptionError(f"{option} {name}: {path} has no such column, but {have}")
-            others = [name for name in (*_TIES, _DELETED) if name in there]
-            try:
-                read = file.read(columns=[*{key, time, *others}], use_threads=False)
-                rows = pl.DataFrame(pl.from_arrow(read))
-            except (arrow().ArrowException, OSError, pl.exceptions.PolarsError) as error:
-                raise SourceError(
-                    f"{path}: is damaged ({first_line(error)}), and so it is not known which rows "
-                    "are the newest: download it again"
-                ) from None
-        place = {"file": pl.lit(number), "row": pl.int_range(pl.len())}
-        yield rows.select(
-            **place, key=pl.col(key), time=pl.col(time), **{x: pl.col(x) for x in others}
-        )
+def _with_places(number: int, read: Any, key: str, time: str) -> pl.DataFrame:
+    """Return the columns of a file under their meanings, with its number and those of its rows."""
+    rows = pl.DataFrame(pl.from_arrow(read))
+    told = {"key": pl.col(key), "time": pl.col(time)}
+    told |= {name: pl.col(name) for name in (*_TIES, _DELETED) if name in rows.columns}
+    return rows.select(file=pl.lit(number), row=pl.int_range(pl.len()), **told)
 
 
 def times(column: pl.Series, name: str, where: str) -> pl.Series:
@@ -108,11 +96,3 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         return None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-
-
-def rows_of_files(kept: pl.DataFrame, files: int) -> list[array[int]]:
-    """Return the numbers of the rows of each file, in ascending order."""
-    found = [array("q") for _ in range(files)]
-    for (file,), part in kept.group_by("file"):
-        found[int(str(file))] = array("q", part["row"].sort())
-    return found
