@@ -337,7 +337,7 @@ def test_local_runs_know_nothing_of_s3(
     assert "botocore" not in done.err
 
 
-def test_a_feature_store(ceph: Bucket, tmp_path: Path, run_here: Callable[..., Finished]) -> None:
+def test_a_feature_store(ceph: Bucket, tmp_path: Path, run_cli: RunCli) -> None:
     feature_store(tmp_path)
     local = tmp_path / "reviews-1714550400"
     for path, data in contents(local).items():
@@ -346,7 +346,7 @@ def test_a_feature_store(ceph: Bucket, tmp_path: Path, run_here: Callable[..., F
     for number, source in enumerate(
         (local, f"{ceph.url}/{local.name}", f"{ceph.url}/{local.name}/data")
     ):
-        done = run_here("pack", source, tmp_path / str(number), *options, "-j1")
+        done = run_cli("pack", source, tmp_path / str(number), *options, "-j1")
         assert done.code == 0, done.err
         assert "keeps 3 records of 8 rows; left out: 4 older versions, 1 deleted" in done.out
     assert contents(tmp_path / "0") == contents(tmp_path / "1") == contents(tmp_path / "2")
