@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, field, option
-from dsprep.errors import OptionError
 from dsprep.formats import CONCATENATIVE
 
 if TYPE_CHECKING:
@@ -335,15 +334,6 @@ class FormatOptions(Options):
         "is_deleted is true. For the offline store of a Feature Store.",
         metavar="COLUMN",
     )
-
-    def __post_init__(self) -> None:
-        is_column = self.key not in ("path", "index")
-        if is_column and self.latest is None:
-            raise OptionError(
-                f"--key {self.key}: choose path or index; the column of a record goes with --latest"
-            )
-        if self.latest is not None and not is_column:
-            raise OptionError(f"--latest {self.latest}: give --key with the column of the record")
 
 
 class SizeOptions(Options):

@@ -73,6 +73,10 @@ class Rule(NamedTuple):
     facts: Sequence[str]  # the facts that it needs
 
 
+def _names_records(known: Given) -> bool:
+    return known.get("--key", "path") not in ("path", "index")
+
+
 def _changes_images(known: Given) -> bool:
     options = ("--resize", "--crop", "--encode", "--color")
     return any(known.get(name) not in (None, "keep") for name in options)
@@ -91,6 +95,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
+    "records": (_names_records, []),
+    "keys": (lambda known: "--latest" in known or not _names_records(known), []),
     # whether images may become JPEG or WebP
     "lossy": (lambda known: known.get("--encode") != "png" and _changes_images(known), []),
     # remote files are refused first
@@ -150,6 +156,10 @@ split: --root needs is_list
     it tells how these are written: give --annotations PATH, or leave it out
 --annotation-size --boxes-frame --unlisted --voc-origin needs annotated
     SOURCE has no annotations that it could be about; leave it out
+--latest needs records
+    it orders the rows of a record; give --key with the column that identifies a record
+--key needs keys
+    keys come from path or index, or with --latest from a column; choose one of them
 --latest needs columns
     SOURCE is not Parquet, whose columns tell records and times; leave it out
 --duplicates needs rows

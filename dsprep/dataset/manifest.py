@@ -266,6 +266,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             return Recorded(FORMATS[manifest.format](), known=False)
         fields = options.get("fields", {})
         only, drop = (tuple(map(str, fields.get(name, ()))) for name in ("only", "drop"))
+        rename, cast = (dict(fields.get(name, {})) for name in ("rename", "cast"))
         versions = options.get("versions")
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
@@ -274,12 +275,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             int(options["max_pixels"]),
             str(options["key"]),
             frozenset(map(str, options.get("keep_fields", ()))),
-            Choice(
-                only=only,
-                drop=drop,
-                rename=dict(fields.get("rename", {})),
-                cast=dict(fields.get("cast", {})),
-            ),
+            Choice(only=only, drop=drop, rename=rename, cast=cast),
             versions and (str(versions[0]), str(versions[1])),
         )
         # What was converted to the right type, or left out, is not what was recorded.

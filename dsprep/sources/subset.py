@@ -18,7 +18,7 @@ from dsprep.lists.store import read_classes
 from dsprep.sources.match import with_label
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text
-from dsprep.units import format_count, format_some, quoted, quoted_names
+from dsprep.units import format_count, quoted, quoted_names
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -35,7 +35,8 @@ def keep_classes(catalog: Catalog, source: Source) -> tuple[Catalog, list[Findin
         raise SourceError(f"{where}: {_why_not(catalog)}; leave out --keep-classes {path}")
     numbers = catalog.table["cls"]
     known = dict(enumerate(classes)) if classes else {at: str(at) for at in numbers.unique().sort()}
-    kept = find_classes(_read_lines(path), known, path, where, named=bool(classes))
+    there = where if classes else f"{where} (which has numbers only; --classes FILE names them)"
+    kept = find_classes(_read_lines(path), known, path, there)
     table = catalog.table.filter(numbers.is_in(kept))
     if table.is_empty():
         raise SourceError(
@@ -92,7 +93,7 @@ def _read_lines(path: str) -> list[str]:
 
 
 def find_classes(
-    lines: Sequence[str], known: Mapping[int, str], path: str, where: str, *, named: bool
+    lines: Sequence[str], known: Mapping[int, str], path: str, where: str
 ) -> list[int]:
     """Return the numbers of the classes that the lines of a file name, in ascending order.
 
@@ -113,7 +114,7 @@ def find_classes(
     unknown = [name for name, number in zip(named_by, best, strict=True) if number is None]
     if unknown:
         have = [name for name in known.values() if name]
-        raise SourceError(f"{path}: {_unknown(unknown, len(lines), have, where, named)}")
+        raise SourceError(f"{path}: {_unknown(unknown, len(lines), have, where)}")
     return sorted({number for number in best if number is not None})
 
 
@@ -123,16 +124,8 @@ def _forms(line: str) -> tuple[str, str, str]:
     return line, first, rest[0] if rest else ""
 
 
-def _unknown(
-    unknown: Sequence[str], count: int, have: Sequence[str], where: str, named: bool
-) -> str:
+def _unknown(unknown: Sequence[str], count: int, have: Sequence[str], where: str) -> str:
     """Say which classes of a file a source does not have."""
-    if not named:
-        numbers = format_some([*have])
-        return (
-            f"{quoted_names(unknown, _SHOWN)}: {where} has no names of classes, only the numbers "
-            f"{numbers}: name these in the file, or give names to the numbers with --classes FILE"
-        )
     if len(unknown) == count:
         return (
             f"no line names a class of {where}, {quoted(unknown[0])} for one; classes there are "

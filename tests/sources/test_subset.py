@@ -222,7 +222,7 @@ def test_numbers_without_names(root: Path, tmp_path: Path) -> None:
     listed = {"list_file": str(tmp_path / "a.lst")}
     names, _ = kept(root, "9\n7\n", **listed)
     assert names == ["7", "9"]  # their numbers become their names
-    with pytest.raises(SourceError, match="no names of classes, only the numbers 3, 7, 9: name"):
+    with pytest.raises(SourceError, match="which has numbers only; --classes FILE names them"):
         kept(root, "n01443537\n", **listed)
 
 

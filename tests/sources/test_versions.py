@@ -240,9 +240,12 @@ def test_without_partitions_a_directory_is_read_as_before(tmp_path: Path) -> Non
 def test_without_effect(run_here: RunHere, tmp_path: Path) -> None:
     path = store(tmp_path / "x.parquet", ("a", 1, "v"))
     for options, problem in (
-        (("--latest", "t"), "give --key with the column of the record"),
-        (("--latest", "t", "--key", "index"), "give --key with the column of the record"),
-        (("--key", "id"), "--key id: choose path or index"),
+        (("--latest", "t"), "give --key with the column that identifies a record"),
+        (
+            ("--latest", "t", "--key", "index"),
+            "give --key with the column that identifies a record",
+        ),
+        (("--key", "id"), "keys come from path or index, or with --latest"),
     ):
         done = run_here("pack", path, tmp_path / "o", "--to", "tfrecord", "--no-image", *options)
         assert done.code == 2
