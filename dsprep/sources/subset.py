@@ -72,7 +72,7 @@ def _why_not(catalog: Catalog) -> str:
         return "its samples have no labels"
     if label.type == "class":
         return f"some samples have no class in {label.name!r}"
-    return f"its label {label.name!r} is {label.kind.what}, not one class"
+    return f"its label {label.name!r} has the type {label.type}, not class"
 
 
 def _read_lines(path: str) -> list[str]:

@@ -230,8 +230,8 @@ def test_labels_that_are_no_class(root: Path, tmp_path: Path, run_here: RunHere)
     rows = [f"{name}/000.jpg" for name in SYNSETS]
     tags = ("n01443537 x", "x", "y x", "n01443537")
     for labels, told, problem in (
-        (tags, ("--label-separator", " "), "is a list in which each item is a 32-bit float, not"),
-        ((0.5, 1.5, 2.5, 3.5), (), "is a 32-bit float, not one class"),
+        (tags, ("--label-separator", " "), "has the type list<float32>, not class"),
+        ((0.5, 1.5, 2.5, 3.5), (), "has the type float32, not class"),
     ):
         table = "".join(f"{row},{label}\n" for row, label in zip(rows, labels, strict=True))
         (tmp_path / "t.csv").write_text("path,label\n" + table)
