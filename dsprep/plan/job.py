@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
-from dsprep.schema import Schema, Settled
+from dsprep.schema import Schema, Settled, idle_names
 from dsprep.sources.reading import Source
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
@@ -157,7 +157,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         size = ShardSize()
     if job.layout.is_tree:
         size = ShardSize(target=_UNIT)
-    idle = idle_keep_fields(job.images.keep_fields, settled.schema)
+    idle = idle_names("--keep-fields", sorted(job.images.keep_fields), settled.schema)
     notes = (*job.notes, *_lacking_image(job, settled), *idle)
     job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
     require_effect(
@@ -230,13 +230,6 @@ def no_image_error(where: str, schema: Schema) -> SourceError:
         f"{where}: its samples have no image; fields are {format_some(list(schema.by_name))}: give "
         "--image-field NAME, or --no-image to accept samples without an image"
     )
-
-
-def idle_keep_fields(names: Iterable[str], schema: Schema) -> list[str]:
-    """Return a note on fields to keep that no sample has."""
-    unknown = [name for name in sorted(names) if not schema.named(name)]
-    which = "this field" if len(unknown) == 1 else "these"
-    return [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
 
 
 def _lacking_image(job: Job, settled: Settled) -> list[str]:

@@ -506,22 +506,23 @@ def _keys_to_name(seen: Mapping[Place, Seen], label: str) -> str:
     return "".join(f"; {name} has {format_some(list(keys))}" for name, keys in own.items())
 
 
+def idle_names(option: str, names: Iterable[str], schema: Schema) -> list[str]:
+    """Return a note on the names of an option that no field has; none if all have one."""
+    unknown = [name for name in names if not schema.named(name)]
+    which = "this field" if len(unknown) == 1 else "these"
+    return [f"{option} {','.join(unknown)}: no sample has {which}"] if unknown else []
+
+
 def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     """Leave fields out and rename others."""
     schema = settled.schema
     there = format_some(list(schema.by_name))
-    idle = []
-    options = {"--only": choice.only, "--drop": choice.drop, "--rename": tuple(choice.rename)}
-    for option, names in options.items():
-        # Whatever has a role may be kept by it: a list may tell the labels later.
-        roles = (IMAGE, LABEL) if option == "--only" else ()
-        if unknown := [name for name in names if not (name in roles or schema.named(name))]:
-            which = "this field" if len(unknown) == 1 else "these"
-            if option == "--only":
-                raise OptionError(
-                    f"--only {','.join(unknown)}: no sample has {which}; fields are {there}"
-                )
-            idle.append(f"{option} {','.join(unknown)}: no sample has {which}")
+    # Whatever has a role may be kept by it: a list may tell the labels later.
+    named = [name for name in choice.only if name not in (IMAGE, LABEL)]
+    for problem in idle_names("--only", named, schema):
+        raise OptionError(f"{problem}; fields are {there}")
+    idle = idle_names("--drop", choice.drop, schema)
+    idle += idle_names("--rename", choice.rename, schema)
     dropped, only = (
         {found.name for name in names if (found := schema.named(name))}
         for names in (choice.drop, choice.only)

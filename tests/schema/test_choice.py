@@ -212,3 +212,16 @@ def test_types_that_a_field_cannot_get(
     done = run_here("convert", path, tmp_path / "o", "--to", "webdataset", "--cast", cast)
     assert done.code == 2
     assert re.search(problem, done.err)
+
+
+def test_a_stream_gives_another_type(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "a.parquet", {"x": ["[101, 7]", "[1]"]})
+    dsprep.convert(path, tmp_path / "a.tfrecord", no_image=True)
+    with (tmp_path / "a.tfrecord").open("rb") as source:
+        cast = {"x": "list<int>"}
+        made = dsprep.convert_stream(
+            source, source="tfrecord", to="tfrecord", no_image=True, cast=cast
+        ).read()
+    (tmp_path / "b.tfrecord").write_bytes(made)
+    dsprep.convert(tmp_path / "b.tfrecord", tmp_path / "b.parquet", no_image=True)
+    assert pl.read_parquet(tmp_path / "b.parquet")["x"].to_list() == [[101, 7], [1]]
