@@ -63,6 +63,7 @@ def newest_rows(
 def _with_places(number: int, read: Any, key: str, time: str) -> pl.DataFrame:
     """Return the columns of a file under their meanings, with its number and those of its rows."""
     rows = pl.DataFrame(pl.from_arrow(read))
+    rows = rows.with_columns(pl.col(pl.Categorical, pl.Binary).cast(pl.String))
     told = {"key": pl.col(key), "time": pl.col(time)}
     told |= {name: pl.col(name) for name in (*_TIES, _DELETED) if name in rows.columns}
     return rows.select(file=pl.lit(number), row=pl.int_range(pl.len()), **told)

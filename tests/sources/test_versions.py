@@ -164,6 +164,20 @@ def test_newest_is_what_a_scan_in_order_finds(
     assert catalog.keys().to_list() == [rows[at][0] for at in expected]
 
 
+def test_columns_of_other_writers(tmp_path: Path) -> None:
+    """Spark's timestamps of 96 bits, categories of pandas, bytes that no one calls text."""
+    call, later = datetime(2024, 5, 1, 10), datetime(2024, 5, 1, 11)
+    keys, at = ["a", "a", "b"], ["2024-05-01T10:00:00Z"] * 3
+    old = {"id": pa.array(keys).dictionary_encode(), "t": pa.array(at).dictionary_encode()}
+    new = {"id": pa.array([b"a", b"b", b"b"]), "t": pa.array([each.encode() for each in at])}
+    for name, columns, calls in (("1", old, [later, call, later]), ("2", new, [call, call, later])):
+        table = {**columns, "v": [name + x for x in "123"], "api_invocation_time": calls}
+        is_old = name == "1"
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table(table), path, use_deprecated_int96_timestamps=is_old)
+    assert kept(str(tmp_path / "1.parquet"), str(tmp_path / "2.parquet")) == ["11", "23"]
+
+
 def test_times_of_an_empty_column() -> None:
     assert times(pl.Series("t", [None, None]), "t", "x").null_count() == 2
 
