@@ -25,6 +25,7 @@ FACTS = {
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
+    "columns": "Whether the source is columns whose rows are samples: Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
@@ -72,6 +73,10 @@ class Rule(NamedTuple):
     facts: Sequence[str]  # the facts that it needs
 
 
+def _names_records(known: Given) -> bool:
+    return known.get("--key", "path") not in ("path", "index")
+
+
 def _changes_images(known: Given) -> bool:
     options = ("--resize", "--crop", "--encode", "--color")
     return any(known.get(name) not in (None, "keep") for name in options)
@@ -90,6 +95,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
+    "records": (_names_records, []),
+    "keys": (lambda known: "--latest" in known or not _names_records(known), []),
     # whether images may become JPEG or WebP
     "lossy": (lambda known: known.get("--encode") != "png" and _changes_images(known), []),
     # remote files are refused first
@@ -101,7 +108,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
     "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
-    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values",
+    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values "
+    "--keep-classes --keep-numbers",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -122,6 +130,8 @@ _RULES = """
     it tells how a table of boxes is read; give the table with --annotations
 --mask-classes --mask-colors --mask-values needs --masks
     it tells what the pixels of masks mean; give --masks DIR
+--keep-numbers needs --keep-classes
+    it says how the classes are numbered that are kept; give --keep-classes FILE
 --label-separator needs --labels
     it tells how labels are written in a table; give --labels FILE
 lst append: --label-column excludes --label
@@ -146,6 +156,12 @@ split: --root needs is_list
     it tells how these are written: give --annotations PATH, or leave it out
 --annotation-size --boxes-frame --unlisted --voc-origin needs annotated
     SOURCE has no annotations that it could be about; leave it out
+--latest needs records
+    it orders the rows of a record; give --key with the column that identifies a record
+--key needs keys
+    keys come from path or index, or with --latest from a column; choose one of them
+--latest needs columns
+    SOURCE is not Parquet, whose columns tell records and times; leave it out
 --duplicates needs rows
     no list and no table names the samples; give --list or --labels, or leave it out
 --class-order excludes --classes
@@ -202,7 +218,7 @@ pack, convert: --keep-fields needs changes
 shard append: --keep-fields needs made
     DATASET was made without a transform, so that images stay as they are; leave it out
 
-convert: TABLES SIZES --path-column --classes --prefix NOT_STREAMED excludes stream
+convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
 pack, convert, shard: --part excludes --overwrite
     parts add to what other parts write; remove what is there first, or leave one of them out

@@ -191,7 +191,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     from dsprep.sources.reading import make_source
 
     shown = [each.name for kind in source_options for each in shown_in(kind)]
-    given = {name: options.pop(name) for name in shown}
+    given = {name: options.pop(name) for name in shown if name in options}
     return make_source(root, others=others, needs_names=True, **given)
 
 

@@ -61,7 +61,10 @@ _DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "shard ap
 
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = frozenset(
-    ("--features", "--metadata", "--only", "--drop", "--rename", "--label-type", "--schema")
+    (
+        *("--features", "--metadata", "--only", "--drop", "--rename", "--cast"),
+        *("--label-type", "--schema"),
+    )
 )
 _CHANGES_OF_SHARDS = _CHANGES | {"--label-field", "--image-field"}
 
@@ -165,7 +168,11 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
     if options.to and options.format and options.to != options.format:
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
     given = options.given
-    source = source_with(options, **options.values_of(of.ClassOptions))
+    more = options.values_of(of.ClassOptions)
+    key, versions = options.key, None
+    if options.latest is not None:
+        key, versions = "path", (options.key, options.latest)
+    source = source_with(options, **more, versions=versions)
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
     is_gzip = (destination.single or "").endswith(".gz")
@@ -195,7 +202,7 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         Images(),
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
-        options.key,
+        key,
         divide=None if options.split is None else partial(_divided, options),
     )
 

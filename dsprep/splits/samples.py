@@ -115,6 +115,11 @@ def read_samples(
     text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
     gives, given = parse_assignment(text, options.assign, column, options.path_column, shared)
     names_own = gives != "side" and not source.chooses  # then --classes names those of the file
+    if names_own and source.keep_classes is not None:
+        raise OptionError(
+            f"--keep-classes {source.keep_classes}: {options.assign} gives the classes: leave it "
+            "out here, and give it to pack, together with the list that this writes"
+        )
     samples = _read(source.replace(classes=None) if names_own else source, options, pool)
     values = assigned_values(given, samples.rows["path"], options.assign, options.skip_unmatched)
     if gives == "side":
