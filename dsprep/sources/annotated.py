@@ -22,6 +22,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
+from dsprep.options import require_effect
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
@@ -148,6 +149,8 @@ class Scan(NamedTuple):
     places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
     sides: Sequence[str] = ()  # the side of each image; empty if there are none
     read: Collection[str] = ()  # the files below the root that were read
+    in_shares: bool = False  # whether boxes are shares of the size of images
+    boxes_alone: bool = False  # whether no object has polygons or a mask
 
 
 def list_images(source: Source, run_all: RunAll) -> Files:
@@ -190,6 +193,8 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         fields.append(replace(objects, flags=scan.flags))
     masks: Masks | TableMasks | None = None
     if scan is not None and scan.masks is not None:
+        are_runs = isinstance(scan.masks, TableMasks)
+        require_effect("", source.given, own_masks=True, own_runs=are_runs)
         masks = scan.masks.of(numbers)
         lacks = isinstance(masks, Masks) and "" in masks.paths
         fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
@@ -218,7 +223,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         *(table, source.root, None, reader, Schema(tuple(fields), "image", format="folder")),
         schema_known=True,
         sides=sides,
-        annotated=Annotated(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
+        annotated=Annotated(
+            *(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
+            in_shares=scan is not None and scan.in_shares,
+            boxes_alone=scan is not None and scan.boxes_alone,
+        ),
     )
     return catalog, sorted(findings, key=lambda found: found.path)
 

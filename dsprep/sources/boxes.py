@@ -107,7 +107,8 @@ def scan_of(
     counts = [stop - start for start, stop in pairwise(boxes.starts)]
     findings = [Finding("note", "", note) for note in notes]
     sizes = [64 * count for count in counts]
-    others["flags"] = any(each & APART for each in boxes.flags)
+    others |= {"flags": any(each & APART for each in boxes.flags), "boxes_alone": True}
+    others["in_shares"] = all(extent == SHARES for extent in boxes.extents)
     return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
 
 
@@ -180,6 +181,12 @@ class _Classes(NamedTuple):
         if target is not None:  # as RSNA has it: 0 for an image without objects
             empty = cells[target].is_in(["0", ""])
         if label is None:
+            for option in ("--no-object", "--class-names", "--classes"):
+                if option in source.given:
+                    raise OptionError(
+                        f"{option} has no effect: {path} has no column of classes: name it with "
+                        "--label-column, or leave the option out"
+                    )
             numbers = pl.select(pl.when(~empty).then(0)).to_series()
             return cls((_ONE,), (), numbers, numbers.is_null() & False)
         texts = cells[label]

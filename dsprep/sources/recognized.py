@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated import Scan
 from dsprep.sources.annotation_files import kind_of_file
@@ -53,7 +54,7 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
         names = " and ".join(sorted(_WORDS[kind] for kind in kinds))
         raise OptionError(f"--annotations: are of {names}: give those of one of them")
     (kind,) = kinds
-    _require_voc(source, kind)
+    _require_effect(source, kind)
     if kind == "coco":
         named = [found for path in source.annotations for found in _json_files(path)]
         return _scan_coco(source, files, named)
@@ -144,7 +145,7 @@ def _scan(
     source: Source, files: Files, kind: str, others: Collection[str], run_all: RunAll
 ) -> Scan:
     """Scan the annotations of a kind that a folder has."""
-    _require_voc(source, kind)
+    _require_effect(source, kind)
     root = source.root
     if kind == "coco":
         named = [os.path.join(root, path) for path in others if _COCO.search(path)]
@@ -161,11 +162,9 @@ def _scan(
     return scan_yolo(source, files, own[0] if own else None, root, run_all)
 
 
-def _require_voc(source: Source, kind: str) -> None:
-    if source.voc_origin is not None and kind != "voc":
-        raise OptionError(
-            f"--voc-origin {source.voc_origin} has no effect: annotations are {_WORDS[kind]}'s"
-        )
+def _require_effect(source: Source, kind: str) -> None:
+    """Refuse options that are for annotations of other kinds."""
+    require_effect("", source.given, annotations=_WORDS[kind])
 
 
 def _others(files: Files) -> frozenset[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
 _NUMBER = 20  # bytes that a number of pixels takes, at most
 _MOST_YAML = 1 << 20  # bytes
-_ROTATED, _EQUAL, _FILLED = "rotated", "equal", "filled"
+_ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class YoloTexts(Texts):
         numbers = {each.number for each in objects.items}
         facts = {_EQUAL: count_rows(data) - len(objects.items)}
         facts |= {_ROTATED: may_be_rotated(objects), _FILLED: bool(objects.items)}
-        corners = sum(len(each.keypoints) + sum(map(len, each.polygons)) for each in objects.items)
+        facts[_POLYGONS] = corners = sum(len(own) for e in objects.items for own in e.polygons)
+        corners += sum(len(each.keypoints) for each in objects.items)
         return len(objects.items), corners * _NUMBER, numbers, facts
 
 
@@ -134,6 +135,8 @@ def scan_yolo(
         places=[(path, texts[path]) if path else None for path in own],
         sides=[sides[path] for path in chosen] if sides else (),
         read=read if below == source.root else (),
+        in_shares=True,
+        boxes_alone=not looked.facts.get(_POLYGONS),
     )
 
 

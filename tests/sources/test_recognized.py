@@ -30,6 +30,7 @@ COCO: Content = {
     "annotations/instances_train2017.json": coco(["a.jpg"], [box(1, 1)]),
     "annotations/instances_val2017.json": coco(["b.jpg"]),
 }
+BOXES, RUNS = "image,x,y,width,height\na.jpg,1,2,3,4\n", "ImageId,EncodedPixels\na.jpg,1 3\n"
 VOC: Content = {
     "JPEGImages/1.jpg": None,
     "Annotations/1.xml": voc(voc_object("cat", (1, 2, 3, 4))),
@@ -119,7 +120,7 @@ def test_classes_stay_classes(tmp_path: Path) -> None:
         (["images"], {}, "--annotation-format coco or csv"),
         (["data.yaml", "annotations"], {}, "are of COCO and YOLO"),
         (["labels", "labels"], {}, "give one path"),
-        (["labels"], {"voc_origin": 1}, "annotations are YOLO's"),
+        (["labels"], {"voc_origin": 1}, "annotations of YOLO"),
     ],
 )
 def test_named_wrongly(tmp_path: Path, paths: list[str], options: Any, why: str) -> None:
@@ -191,3 +192,29 @@ def test_label_studios_export_as_coco(tmp_path: Path) -> None:
         )
     catalog, _ = read(root / "i", annotations=[str(root / "result.json")])
     assert [each.id for each in objects(catalog)["a.jpg"].items] == [0]
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "why"),
+    [
+        (COCO, {"box": "xywh", "box_columns": ("a",)}, "--box xywh .* annotations of COCO"),
+        (COCO, {"no_object": "x"}, "--no-object x .* annotations of COCO"),
+        (COCO, {"class_names_file": "x"}, "--class-names x .* annotations of COCO"),
+        (COCO, {"label_columns": ("x",)}, "--label-column x .* annotations of COCO"),
+        (COCO, {"voc_origin": 0}, "--voc-origin 0 .* annotations of COCO"),
+        (COCO, {"box_columns": ("a",)}, "--box-columns a .* give --box xywh"),
+        (VOC, {"path_column": "x"}, "--path-column x .* annotations of Pascal VOC"),
+        ({"a.jpg": None, "a.csv": BOXES}, {"no_object": "x"}, "--no-object .* no column of cl"),
+        ({"a.jpg": None, "a.csv": BOXES}, {"classes": "x"}, "--classes .* no column of classes"),
+        ({"a.jpg": None, "a.csv": RUNS}, {"masks": "x"}, "--masks x .* the table has the masks"),
+    ],
+)
+def test_options_for_other_annotations(
+    tmp_path: Path, files: Content, options: dict[str, Any], why: str
+) -> None:
+    root = write(tmp_path, files)
+    names = (name for name in files if name.endswith((".json", ".csv", "xml")))
+    named = root / next(names)
+    named = named.parent if named.suffix == ".xml" else named
+    with pytest.raises(OptionError, match=why):
+        read(root, annotations=[str(named)], **options)
