@@ -56,6 +56,7 @@ _BEYOND = (
     "object with a box beyond the edge of its image: give --annotation-size if images are smaller "
     "copies of what was annotated"
 )
+_FLAT = "object with a box of no width or no height, which trainers refuse or leave out"
 _SLACK = 1  # pixels by which a box may reach over the edge, as boxes do that a tool has rounded
 _TURNED = "image turned upright, as boxes and masks need"
 
@@ -94,6 +95,9 @@ def make_mover(
             if (value := sample.fields.get(name)) is not None:
                 value = _measured(value, before, turn, frame)
                 effects[_BEYOND] += _count_beyond(value, before)
+                effects[_FLAT] += sum(
+                    x0 >= x1 or y0 >= y1 for x0, y0, x1, y1 in (each.box for each in value.items)
+                )
                 if transform is not None:
                     least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
                     value = moved(value, step, least, effects)
@@ -159,8 +163,8 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
         if stored == size or extent not in (size, stored):
             raise BadSample(
                 f"its annotations are for an image of {_text(extent)} pixels, and it has "
-                f"{_text(size)}: give --annotation-size {_text(extent)} if images are smaller "
-                "copies of what was annotated"
+                f"{_text(size)}: give --annotation-size listed if images are smaller copies of "
+                "what was annotated"
             )
         if frame.turn is None:
             raise BadSample(

@@ -12,11 +12,11 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from xml.sax.saxutils import escape
 
 from dsprep.annotations.geometry import area_of
-from dsprep.annotations.objects import FLAGS, PARTS, Object, Objects, extent_of, to_objects
+from dsprep.annotations.objects import FLAGS, PARTS, Object, Objects, extent_of, numbers, to_objects
 from dsprep.errors import OptionError
 from dsprep.formats.folder import File, Folder, Listed, side_directory
 from dsprep.formats.values import quote
@@ -25,6 +25,9 @@ from dsprep.sample import Sample
 from dsprep.schema import FACTS, Field, Schema
 from dsprep.storage.store import crc32c
 from dsprep.units import format_some
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _ROUNDED = 1e-6  # of an image's size: what rounding adds to a box
 _DIGITS = 6  # after the point: of pixels, far below what anybody draws
@@ -103,7 +106,12 @@ class AnnotatedFolder(Folder):
         field, told = self.written.objects, json.loads(f"{{{listed.fields}}}")
         fields: dict[str, Any] = {}
         if field is not None and (objects := to_objects(told.get(field.name))) is not None:
-            fields[field.name] = objects._replace(extent=(told["width"], told["height"]))
+            extent = numbers([told.get("width"), told.get("height")])
+            if min(extent) <= 0:
+                raise ValueError(f"the size of {listed.key} is {extent}")
+            fields[field.name] = objects._replace(extent=(extent[0], extent[1]))
+        if not listed.files:
+            raise ValueError(f"{listed.key} has no files")
         image, *others = listed.files
         mask = self._mask_of(self.written)
         for path, data in files.items():
@@ -233,6 +241,15 @@ class Yolo(AnnotatedFolder):
             center = (x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0
             lines.append(f"{each.number} {' '.join(f'{share:.8g}' for share in center)}\n")
         return "".join(lines).encode()
+
+    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+        directories = rows["path"].str.extract(r"^(.*/)").fill_null("").unique()
+        sides = {_usual(_last(side_directory(each)) or "train") for each in directories}
+        if lacks := [side for side in ("train", "val") if side not in sides]:
+            yield (
+                f"data.yaml names no {' and no '.join(lacks)}, which ultralytics needs: no image "
+                "lies in a directory of this name"
+            )
 
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         sides: dict[str, dict[str, None]] = {}

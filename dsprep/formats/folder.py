@@ -405,7 +405,7 @@ class FolderWriter:
             try:
                 descriptor = os.open(file.path, _FLAGS, 0o666, dir_fd=self._tree)
             except FileExistsError:
-                raise _taken(sample, file.path) from None
+                raise _taken(sample, file.path, self._holder_of(file.path)) from None
             with open(descriptor, "wb", buffering=0) as opened:
                 left = memoryview(data)
                 while left:
@@ -422,6 +422,11 @@ class FolderWriter:
     def close(self) -> None:
         os.close(self._tree)
 
+    def _holder_of(self, path: str) -> str:
+        """Return the key of the sample of this unit that has a file; empty if none has it."""
+        units = map(Listed.from_json, self._lines)
+        return next((u.key for u in units if path in (file.path for file in u.files)), "")
+
     def _make(self, directory: str, sample: Sample) -> None:
         if directory in self._directories:
             return
@@ -433,10 +438,11 @@ class FolderWriter:
         self._directories.add(directory)
 
 
-def _taken(sample: Sample, path: str) -> SourceError:
+def _taken(sample: Sample, path: str, holder: str = "") -> SourceError:
+    other = f"the sample {holder}" if holder else "another sample"
     return SourceError(
-        f"{sample.path or sample.key}: another sample has the file {path} already, and a folder "
-        "holds one of a name; rename one of them, or give --key index to name files by number"
+        f"{sample.path or sample.key}: {other} has the file {path} already, and a folder holds one "
+        "of a name; rename one of them, or give --key index to name files by number"
     )
 
 

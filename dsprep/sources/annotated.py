@@ -302,10 +302,11 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
             f"{format_some(ambiguous)}: give the directory that its paths start from as SOURCE"
         )
     if twice:
-        said = (f"{scan.names[taken[path]]!r} and {scan.names[at]!r} {path}" for at, path in twice)
+        pairs = ((path, scan.names[taken[path]], scan.names[at]) for at, path in twice)
+        said = (f"{path}: {one!r} and {two!r}" if one != two else path for path, one, two in pairs)
         raise SourceError(
-            f"{scan.where}: {format_count(len(twice), 'image')} would be named twice: "
-            f"{some_lines(said, len(twice))}"
+            f"{scan.where}: {format_count(len(twice), 'image')} named by several entries: merge "
+            f"these, or correct the names: {some_lines(said, len(twice))}"
         )
     return [taken.get(path, _NONE) for path in paths], missing
 

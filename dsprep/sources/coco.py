@@ -341,3 +341,5 @@ def _items(
                 held.at += 1
             if held.expect(",}") == ",":
                 held.at += 1
+        held.at += 1
+        held.end()

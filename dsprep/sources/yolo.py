@@ -99,10 +99,12 @@ def scan_yolo(
     used = sorted({of_image[path] for path in chosen if path in of_image})
     annotations = YoloTexts(below, None if names is None else len(names), told.pose)
     looked = look_at(annotations, [(path, texts[path]) for path in used], run_all)
-    if looked.facts.get(_ROTATED) and looked.facts[_ROTATED] == looked.facts[_FILLED]:
+    rotated = looked.facts.get(_ROTATED, 0)
+    if told.task == "obb" or (told.task == "" and rotated and rotated == looked.facts[_FILLED]):
+        says = f"{config} says task: obb" if told.task else "each row has four corners"
         raise SourceError(
-            f"{below}: each row has the four corners of a rotated box (OBB), and rotated boxes are "
-            "not read: write boxes of 4 numbers, or polygons with other numbers of corners"
+            f"{below}: {says}, as rotated boxes (OBB) have, which are not read: if these are "
+            f"polygons, write the line task: segment into {config or 'a file data.yaml there'}"
         )
     if names is None:
         names = tuple(map(str, range(max(looked.classes, default=-1) + 1)))

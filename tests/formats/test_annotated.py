@@ -147,5 +147,37 @@ def test_torchvision_reads_xml_with_classes_of_any_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", ["a_1.jpg", "val/a/1.jpg"])
 def test_names_that_would_be_one_in_voc_are_an_error(tmp_path: Path, other: str) -> None:
     shards = packed(tmp_path, {"a/1.jpg": [], other: []})
-    with pytest.raises(DsprepError, match=r"another sample has the file \w+/a_1\.\w+ already"):
+    with pytest.raises(DsprepError, match=r"the sample \S*1 has the file \w+/a_1\.\w+ already"):
         converted(shards, "voc")
+
+
+def test_ultralytics_needs_a_side_to_validate_with(tmp_path: Path) -> None:
+    needed = "data.yaml names no val, which ultralytics needs"
+    _, notes = converted(packed(tmp_path, {"train/1.jpg": []}), "yolo")
+    assert any(needed in note for note in notes), notes
+    _, notes = converted(packed(tmp_path / "two", {"train/1.jpg": [], "valid/2.jpg": []}), "yolo")
+    assert not any("data.yaml" in note for note in notes), notes
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('\\"width\\":40', '\\"width\\":0'),
+        ('\\"width\\":40', '\\"width\\":NaN'),
+        ('\\"width\\":40', '\\"width\\":\\"x\\"'),
+        ('\\"width\\":40,', ""),
+        ('\\"class\\":1', '\\"class\\":1e3'),
+        ('\\"class\\":1', '\\"class\\":1000'),
+        ('\\"class\\":1', '\\"more\\": {\\"a\\": NaN},\\"class\\":1'),
+    ],
+)
+def test_a_listing_that_lies_makes_rejects(tmp_path: Path, old: str, new: str) -> None:
+    boxes = {"train/1.jpg": [[1, 1, 2, 2]], "train/2.jpg": [[5, 5, 1, 1]]}
+    out, _ = converted(packed(tmp_path, boxes), "coco")
+    listing = Path(f"{out}.files.jsonl")
+    lines = listing.read_text("utf-8").splitlines(keepends=True)
+    assert old in lines[0], lines[0]
+    listing.write_text("".join([lines[0].replace(old, new), *lines[1:]]), "utf-8")
+    for target in ("webdataset", "yolo"):
+        report = dsprep.convert(str(out), str(tmp_path / target), to=target, workers=1)
+        assert (report.samples, len(report.rejects)) == (1, 1)
