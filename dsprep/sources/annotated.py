@@ -57,7 +57,10 @@ class Annotations(ABC):
 
 @dataclass(frozen=True)
 class Texts(Annotations):
-    """Annotations in a file for each image: a place is its path below a root, and its size."""
+    """Annotations in a file for each image: a place is its path below a root, and its size.
+
+    Or, if the file lies in an archive, its content.
+    """
 
     root: str
 
@@ -72,14 +75,16 @@ class Texts(Annotations):
         The bytes, at most, are those besides the boxes; more is what else is there, and how often.
         """
 
-    def data(self, place: tuple[str, int]) -> bytes:
+    def data(self, place: tuple[str, int | bytes]) -> bytes:
         path, size = place
+        if isinstance(size, bytes):
+            return size
         found = read_sized(f"{self.root.rstrip('/')}/{path}", size)
         if found is None:
             raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
         return found
 
-    def opened(self) -> AbstractContextManager[Callable[[tuple[str, int]], Objects]]:
+    def opened(self) -> AbstractContextManager[Callable[[tuple[str, int | bytes]], Objects]]:
         return nullcontext(lambda place: self.parse(self.data(place)))
 
 
@@ -162,7 +167,7 @@ def list_images(source: Source, run_all: RunAll) -> Files:
 
     if is_dir(source.root):
         return list_files(scan_below(source.root, source.suffixes, run_all))
-    return images_of(open_archive(source.root), source).below_top()
+    return images_of(open_archive(source.root), source)
 
 
 def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> Found:
@@ -375,7 +380,9 @@ class Looked:
 _AT_ONCE = 512  # files that a worker looks at in a call
 
 
-def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunAll) -> Looked:
+def look_at(
+    annotations: Texts, places: Sequence[tuple[str, int | bytes]], run_all: RunAll
+) -> Looked:
     """Read the files of annotations; refuse them if any is damaged."""
     starts = range(0, len(places), _AT_ONCE)
     tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
@@ -396,7 +403,7 @@ def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunA
     return found
 
 
-def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> Looked:
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Looked:
     """Read some files of annotations, in a worker."""
     annotations, places = task
     digest, found = sha256(), Looked()
@@ -408,7 +415,7 @@ def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> Looked:
             why = error.strerror if isinstance(error, OSError) else error
             found.problems.append(f"{path}: {why}")
             continue
-        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), size))
+        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), len(data)))
         digest.update(data)
         found.counts.append(count)
         found.texts.append(told)

@@ -18,6 +18,11 @@ _BY_MARK = {"[": "label-studio", "{": "coco", "<": "voc"}
 _HEAD = 4096  # bytes that show what a file is
 
 
+def kind_of_name(path: str) -> str | None:
+    """Return the kind of a file of annotations that its name tells."""
+    return _BY_NAME.get(os.path.splitext(path)[1].lower())
+
+
 def kind_of_file(path: str) -> str | None:
     """Return the kind of a file of annotations, as ``--annotation-format`` names it.
 
@@ -26,7 +31,7 @@ def kind_of_file(path: str) -> str | None:
     Raises:
         SourceError: If it is known, and not read.
     """
-    if (kind := _BY_NAME.get(os.path.splitext(path)[1].lower())) is not None:
+    if (kind := kind_of_name(path)) is not None:
         return kind
     with open_file(path) as file:
         data = file.pread(_HEAD, 0)

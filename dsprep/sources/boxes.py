@@ -25,6 +25,7 @@ from dsprep.units import quoted, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.sources.archive import Archive
     from dsprep.sources.reading import Source
 
 _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
@@ -112,14 +113,15 @@ def scan_of(
     return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
 
 
-def scan_boxes(source: Source, path: str) -> Scan:
-    """Read a table of boxes, or of runs of pixels."""
+def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Scan:
+    """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
     import polars as pl
 
+    from dsprep.sources.files import read_text_beside
     from dsprep.sources.table import LABEL_COLUMNS, PATH_COLUMNS, parse_cells
     from dsprep.text import read_text
 
-    text = read_text(path)
+    text = read_text(path) if archive is None else read_text_beside(source.root, path, archive)
     cells, lines = parse_cells(text, path)
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():

@@ -258,10 +258,10 @@ def _annotated(source: Source, run_all: RunAll) -> Found | None:
     if not source.annotations and source.masks is None and not lists_boxes:
         return None
     from dsprep.sources.annotated import catalog_of, list_images
-    from dsprep.sources.recognized import named_scan, recognized_scan
+    from dsprep.sources.recognized import below_top, named_scan, recognized_scan
 
     _require_alone(source)
-    files = list_images(source, run_all)
+    files = below_top(list_images(source, run_all), source.annotations)
     scan = None
     if source.annotations:
         scan = named_scan(source, files, run_all)
@@ -480,10 +480,11 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
         files = list_files(scans)
     if files is not None and source.kind is None and not source.chooses:
         from dsprep.sources.annotated import catalog_of
-        from dsprep.sources.recognized import recognized_scan
+        from dsprep.sources.recognized import below_top, recognized_scan
 
-        if scan := recognized_scan(source, files, run_all):
-            return catalog_of(source, scan, files, run_all)
+        below = below_top(files)
+        if scan := recognized_scan(source, below, run_all):
+            return catalog_of(source, scan, below, run_all)
     return read_tree(source, files, run_all)
 
 

@@ -44,11 +44,8 @@ class VocTexts(Texts):
 def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
     """Find the XML files of images below a directory, the classes and the sides."""
     from dsprep.sources.classes import number_classes
-    from dsprep.sources.files import list_files
-    from dsprep.sources.scan import scan_below
 
-    texts = list_files(scan_below(below, frozenset({"xml"}), run_all)).table.sort("path")
-    places = list(texts.select("path", "size").iter_rows())
+    places = files.listed(below, "xml", run_all)
     if not places:
         raise SourceError(f"{below}: there is no XML file")
     annotations = VocTexts(below, {}, 0)
@@ -72,7 +69,8 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
     called = [_name(path, known) for path, _ in places]
     lists = [found.path for found in files.findings if found.path.endswith(_LISTS)]
     is_whole = below == source.root
-    sides = _sides(source.root, lists, called, known, notes) if is_whole else []
+    texts = {path: files.text(source.root, posixpath.join(source.root, path)) for path in lists}
+    sides = _sides(texts, called, known, notes) if is_whole else []
     return Scan(
         replace(annotations, numbers={name: at for at, name in enumerate(names)}, origin=origin),
         called,
@@ -102,15 +100,12 @@ def _name(path: str, known: Collection[str]) -> str:
 
 
 def _sides(
-    root: str,
-    lists: Sequence[str],
+    lists: Mapping[str, str | None],
     called: Sequence[str],
     known: Collection[str],
     notes: list[Finding],
 ) -> Sequence[str]:
     """Return the side of each image by the lists of ``ImageSets/Main``; empty without lists."""
-    from dsprep.text import read_text
-
     sides: dict[str, str] = {}
     twice: dict[tuple[str, str, str], str] = {}
     lost: dict[str, str] = {}  # images that lists name and that are not there, with their list
@@ -118,7 +113,7 @@ def _sides(
     annotated = frozenset(called)
     for path in sorted(lists, key=lambda path: (path.rpartition("ImageSets")[0], path)):
         top, side = path.rpartition("ImageSets")[0], posixpath.basename(path)[: -len(".txt")]
-        for line in filter(None, map(str.strip, read_text(posixpath.join(root, path)).split("\n"))):
+        for line in filter(None, map(str.strip, (lists[path] or "").split("\n"))):
             tried = [f"{top}{beside}/{line}" for beside in _BESIDE]
             name = next((name for name in tried if name in known), tried[0])
             if (other := sides.setdefault(name, side)) != side:

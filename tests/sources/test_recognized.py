@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,21 @@ import dsprep
 from dsprep.annotations.geometry import measured_on
 from dsprep.annotations.objects import SHARES, to_json
 from dsprep.errors import OptionError, SourceError
-from tests.sources.boxes import ROW, box, boxes, coco, image, objects, read, voc, voc_object, write
+from dsprep.images.transform import Transform
+from tests.sources.boxes import (
+    ROW,
+    box,
+    boxes,
+    coco,
+    image,
+    kinds,
+    notes,
+    objects,
+    read,
+    voc,
+    voc_object,
+    write,
+)
 
 SHARES_OF_MANY = "".join(f"0 .1 .2 .{at} .7 .9 .3\n" for at in range(10, 50))
 Content = dict[str, str | bytes | None]
@@ -87,15 +103,99 @@ def test_what_does_not_fit_together(tmp_path: Path, files: Content, why: str) ->
     assert len(read(root, kind="images")[0])
 
 
-@pytest.mark.parametrize("files", [YOLO, COCO, VOC])
-def test_an_archive(tmp_path: Path, files: Content) -> None:
+ROBOFLOW: Content = {
+    "README.roboflow.txt": "1 2 3 4 5",
+    "data.yaml": "train: ../train/images\nval: ../valid/images\nnames: [cat]\n",
+    "train/images/a.jpg": None,
+    "train/labels/a.txt": ROW,
+}
+BESIDE: Content = {f"train/1.{end}": VOC[f"{of}/1.{end}"] for of, end in
+                   (("JPEGImages", "jpg"), ("Annotations", "xml"))}  # fmt: skip
+
+
+def archived(tmp_path: Path, files: Content, kind: str, top: str = "") -> Path:
+    """Put files into a zip or a tar, with what a Mac adds."""
+    root = write(tmp_path / "files", files | {"__MACOSX/labels/._a.txt": "\0\5\x16"})
+    path = tmp_path / f"set.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in sorted(files | {"__MACOSX/labels/._a.txt": ""}):
+                archive.write(root / name, top + name)
+    else:
+        with tarfile.open(path, f"w:{kind[4:]}") as tar:
+            for name in sorted(files, reverse=True):
+                tar.add(root / name, top + name)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+@pytest.mark.parametrize("files", [YOLO, COCO, VOC, ROBOFLOW, BESIDE])
+def test_an_archive(tmp_path: Path, files: Content, kind: str) -> None:
+    if files is BESIDE and kind != "zip":
+        return  # a shard of WebDataset, whose samples have a field xml
     root = write(tmp_path / "set", files)
-    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
-        for name in files:
-            archive.write(root / name, f"set/{name}")
-    with pytest.raises(SourceError, match=r"not read in an archive: unpack it; or give --from"):
-        read(tmp_path / "set.zip")
-    assert len(read(tmp_path / "set.zip", kind="images")[0])
+    expected, told = read(root)
+    for top in ("", "set/"):
+        found, findings = read(archived(tmp_path, files, kind, top))
+        assert list(boxes(found).values()) == list(boxes(expected).values())
+        assert found.settled.schema == expected.settled.schema
+        assert found.sides == expected.sides
+        assert notes(findings).replace(f"set.{kind}", "set") == notes(told)
+        assert len(kinds(findings)) - ("__MACOSX/" in kinds(findings)) == len(kinds(told))
+    assert len(read(tmp_path / f"set.{kind}", kind="images")[0])
+
+
+def test_an_archive_is_packed_as_its_directory(tmp_path: Path) -> None:
+    for files, options in (
+        (COCO, {}),
+        (YOLO, {"transform": Transform(crop=(8, 8))}),
+        (VOC, {"seed": 3}),
+    ):
+        path, root = archived(tmp_path, files, "zip"), tmp_path / "files"
+        for source, workers in ((path, 1), (root, 2)):
+            out = tmp_path / str(workers)
+            given: dict[str, Any] = {"to": "webdataset", "overwrite": True, **options}
+            dsprep.pack(str(source), str(out), workers=workers, **given)
+        made = {each.name: each.read_bytes() for each in (tmp_path / "1").glob("*.tar")}
+        assert made == {each.name: each.read_bytes() for each in (tmp_path / "2").glob("*.tar")}
+        shutil.rmtree(root)
+        shutil.rmtree(tmp_path / "1")
+        shutil.rmtree(tmp_path / "2")
+
+
+def test_annotations_that_are_named_in_an_archive(tmp_path: Path) -> None:
+    files: Content = {"train/a.jpg": None, "train.csv": "image,x,y,width,height\na,10,5,20,10\n"}
+    path = archived(tmp_path, files, "zip")
+    with pytest.raises(SourceError, match=r"set.zip: has a table of .*: give --annotations train"):
+        read(path)
+    catalog, _ = read(path, annotations=["train.csv"])
+    assert boxes(catalog) == {"train/a.jpg": [("object", 10, 5, 30, 15)]}
+    path = archived(tmp_path, COCO, "zip", "set/")
+    catalog, _ = read(path, annotations=["annotations/instances_train2017.json"])
+    assert list(boxes(catalog).values()) == [[("cat", 10, 5, 30, 15)]]
+    with pytest.raises(SourceError, match="neither on the disk nor in .*set.zip"):
+        read(path, annotations=["instances.json"])
+    with pytest.raises(SourceError, match="unpack"):
+        read(archived(tmp_path, YOLO, "zip"), annotations=["data.yaml"])
+
+
+def test_damaged_annotations_in_an_archive(tmp_path: Path) -> None:
+    path = archived(tmp_path, YOLO, "zip")
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo("labels/train/a.txt")
+    data = bytearray(path.read_bytes())
+    data[member.header_offset + 30 + len(member.filename)] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=r"set.zip: labels/train/a.txt: "):
+        read(path)
+    data = bytearray(archived(tmp_path, YOLO, "zip").read_bytes())
+    at = data.index(b"PK\1\2", data.index(b"PK\1\2labels"[:4]))
+    while data[at + 46 : at + 64] != b"labels/train/a.txt":
+        at = data.index(b"PK\1\2", at + 1)
+    data[at + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=r"labels/train/a.txt: cannot be read: encrypted"):
+        read(path)
 
 
 def test_classes_stay_classes(tmp_path: Path) -> None:
