@@ -261,7 +261,7 @@ def _annotated(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.recognized import below_top, named_scan, recognized_scan
 
     _require_alone(source)
-    files = below_top(list_images(source, run_all), source.annotations)
+    files = below_top(source, list_images(source, run_all))
     scan = None
     if source.annotations:
         scan = named_scan(source, files, run_all)
@@ -482,7 +482,7 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
         from dsprep.sources.annotated import catalog_of
         from dsprep.sources.recognized import below_top, recognized_scan
 
-        below = below_top(files)
+        below = below_top(source, files)
         if scan := recognized_scan(source, below, run_all):
             return catalog_of(source, scan, below, run_all)
     return read_tree(source, files, run_all)

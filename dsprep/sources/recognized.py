@@ -37,6 +37,7 @@ _COCO = re.compile(
 _XML = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
 _TABLE = re.compile(r"\.[ct]sv$", re.IGNORECASE)
+_OBJECTS = ("instances", "person_keypoints")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
 _ROW = re.compile(rb"\s*\d+(?:\.0*)?(?:[ \t]+-?\d[\d.eE+-]*){4,}[ \t]*(?:\r?\n|$)")
 _SIDE = re.compile(rf"(?:{'|'.join(SPLITS)})\d*", re.IGNORECASE)
@@ -133,20 +134,28 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
     return None
 
 
-def below_top(files: Files, named: Iterable[str] = ()) -> Files:
-    """Return the files in the one directory of an archive, unless annotations lie beside it.
+def below_top(source: Source, files: Files) -> Files:
+    """Return the files in the one directory of an archive, unless annotations lie beside it."""
+    from dsprep.sources.yolo import NAME_LISTS
 
-    ``named`` are those that a user names.
-    """
+    if not files.top:
+        return files
     outside = [path for path in _others(files) if not path.startswith(f"{files.top}/")]
-    ends = tuple(f"/{posixpath.normpath(path)}" for path in named)
+    ends = tuple(f"/{_within(source, path)}" for path in source.annotations)
     kinds = _COCO, _XML, _LABEL, _TABLE
-    if not files.top or any(
-        path in _CONFIGS or f"/{path}".endswith(ends) or any(kind.search(path) for kind in kinds)
+    if any(
+        path in (*_CONFIGS, *NAME_LISTS)
+        or f"/{path}".endswith(ends)
+        or any(kind.search(path) for kind in kinds)
         for path in outside
     ):
         return files
     return files.below_top()
+
+
+def _within(source: Source, path: str) -> str:
+    """Return what a user calls a path in an archive, with or without that of the archive."""
+    return posixpath.normpath(path).removeprefix(f"{source.root.rstrip('/')}/")
 
 
 def _inside(source: Source, files: Files) -> dict[str, str]:
@@ -156,7 +165,7 @@ def _inside(source: Source, files: Files) -> dict[str, str]:
     named = [path for path in source.annotations if not exists(path)]
     found: dict[str, str] = {}
     for path in named:
-        wanted = posixpath.normpath(path)
+        wanted = _within(source, path)
         own = [each for each in sorted(_others(files)) if f"/{each}".endswith(f"/{wanted}")]
         if len(own) > 1 and wanted not in own:
             raise SourceError(f"{path}: may be {' or '.join(own[:2])} of {source.root}")
@@ -198,8 +207,9 @@ def _scan(
         wanted = [path for path in others if _TEXTS[kind].search(path)]
         files = files._replace(texts=files.contents(wanted))
     if kind == "coco":
-        named = [os.path.join(root, path) for path in others if _COCO.search(path)]
-        return _scan_coco(source, files, sorted(named))
+        named = sorted(os.path.join(root, path) for path in others if _COCO.search(path))
+        _require_one_kind(root, named)
+        return _scan_coco(source, files, named)
     if kind == "voc":
         from dsprep.sources.voc import scan_voc
 
@@ -214,6 +224,17 @@ def _scan(
     return scan_yolo(source, files, own[0] if own else None, root, run_all)
 
 
+def _require_one_kind(root: str, named: Sequence[str]) -> None:
+    """Refuse COCO's own annotations, which have the persons of an image in two files."""
+    parts = {kind: [p for p in named if f"{kind}_" in posixpath.basename(p)] for kind in _OBJECTS}
+    if all(parts.values()):
+        given = (" ".join(f"--annotations {path}" for path in paths) for paths in parts.values())
+        raise SourceError(
+            f"{root}: has files of instances and of person_keypoints for the same images: give "
+            f"those to take: {', or '.join(given)}"
+        )
+
+
 def _require_effect(source: Source, kind: str) -> None:
     """Refuse options that are for annotations of other kinds."""
     require_effect("", source.given, annotations=_WORDS[kind])
@@ -221,9 +242,10 @@ def _require_effect(source: Source, kind: str) -> None:
 
 def _others(files: Files) -> frozenset[str]:
     """Return the files of a listing that are not images."""
-    named = {found.path for found in files.findings if found.kind == "not-an-image"}
+    found = [each for each in files.findings if each.kind == "not-an-image"]
     if files.others is None:
-        return frozenset(named)
+        return frozenset(each.path for each in found)
+    named = {each.path for each in found if each.detail}  # those that cannot be read
     hidden = {found.path for found in files.findings if found.kind == "hidden"}
     tops = tuple(path for path in hidden if path.endswith("/"))
     own = (path for path in files.others["path"].to_list() if not path.startswith(tops))

@@ -109,6 +109,7 @@ ROBOFLOW: Content = {
     "train/images/a.jpg": None,
     "train/labels/a.txt": ROW,
 }
+DARKNET: Content = {"obj.names": "cat\n", "obj/a.jpg": None, "obj/a.txt": ROW, "train.txt": "obj/a"}
 BESIDE: Content = {f"train/1.{end}": VOC[f"{of}/1.{end}"] for of, end in
                    (("JPEGImages", "jpg"), ("Annotations", "xml"))}  # fmt: skip
 
@@ -129,10 +130,10 @@ def archived(tmp_path: Path, files: Content, kind: str, top: str = "") -> Path:
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
-@pytest.mark.parametrize("files", [YOLO, COCO, VOC, ROBOFLOW, BESIDE])
+@pytest.mark.parametrize("files", [YOLO, COCO, VOC, ROBOFLOW, DARKNET, BESIDE])
 def test_an_archive(tmp_path: Path, files: Content, kind: str) -> None:
-    if files is BESIDE and kind != "zip":
-        return  # a shard of WebDataset, whose samples have a field xml
+    if files in (BESIDE, DARKNET) and kind != "zip":
+        return  # a shard of WebDataset, whose samples have a field xml or txt
     root = write(tmp_path / "set", files)
     expected, told = read(root)
     for top in ("", "set/"):
@@ -171,8 +172,9 @@ def test_annotations_that_are_named_in_an_archive(tmp_path: Path) -> None:
     catalog, _ = read(path, annotations=["train.csv"])
     assert boxes(catalog) == {"train/a.jpg": [("object", 10, 5, 30, 15)]}
     path = archived(tmp_path, COCO, "zip", "set/")
-    catalog, _ = read(path, annotations=["annotations/instances_train2017.json"])
-    assert list(boxes(catalog).values()) == [[("cat", 10, 5, 30, 15)]]
+    for top in ("", f"{path}/"):
+        catalog, _ = read(path, annotations=[f"{top}annotations/instances_train2017.json"])
+        assert list(boxes(catalog).values()) == [[("cat", 10, 5, 30, 15)]]
     with pytest.raises(SourceError, match="neither on the disk nor in .*set.zip"):
         read(path, annotations=["instances.json"])
     with pytest.raises(SourceError, match="unpack"):
@@ -273,6 +275,16 @@ def test_one_file_of_coco_without_a_side(tmp_path: Path) -> None:
     catalog, _ = read(write(tmp_path, files))
     assert boxes(catalog) == {"images/a.jpg": [("cat", 10, 5, 30, 15)]}
     assert catalog.sides == ()
+
+
+def test_files_of_coco_itself(tmp_path: Path) -> None:
+    files = COCO | {"annotations/person_keypoints_val2017.json": coco(["b.jpg"])}
+    with pytest.raises(SourceError) as refused:
+        read(write(tmp_path, files))
+    one = "--annotations {0}instances_train2017.json --annotations {0}instances_val2017.json, or "
+    said = one + "--annotations {0}person_keypoints_val2017.json"
+    given = said.format(f"{tmp_path}/annotations/")
+    assert f"give those to take: {given}" in str(refused.value)
 
 
 def test_cvat_is_refused_by_name(tmp_path: Path) -> None:
