@@ -11,7 +11,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from xml.sax.saxutils import escape
 
@@ -39,6 +39,7 @@ class AnnotatedFolder(Folder):
 
     divides: ClassVar[bool] = True
     masks: ClassVar[bool] = False  # whether it has a place for masks
+    side: str = field(default="", kw_only=True)  # that of the samples, if the source tells it
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         if schema.objects is None and not (self.masks and self._mask_of(schema)):
@@ -61,10 +62,13 @@ class AnnotatedFolder(Folder):
 
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         listed, parts = super().lay_out(sample)
-        field = self.written.objects
-        objects: Objects = sample.fields.get(field.name, Objects()) if field else _none(sample)
+        column = self.written.objects
+        objects: Objects = sample.fields.get(column.name, Objects()) if column else _none(sample)
         directory = side_directory(listed.stem)
         side, below = _last(directory), listed.stem[len(directory) :]
+        if self.side and _usual(self.side) != _usual(side):
+            side, below = self.side, listed.stem
+            listed = listed._replace(side=side)
         extension = listed.files[0].path[len(listed.stem) :]
         paths = self.paths(side, below)
         files = [listed.files[0]._replace(path=paths[0] + extension)]
@@ -244,7 +248,10 @@ class Yolo(AnnotatedFolder):
 
     def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
         directories = rows["path"].str.extract(r"^(.*/)").fill_null("").unique()
-        sides = {_usual(_last(side_directory(each)) or "train") for each in directories}
+        own: Iterable[str] = [_last(side_directory(each)) for each in directories]
+        if "side" in rows.columns:
+            own = rows["side"].unique()
+        sides = {_usual(each or "train") for each in own}
         if lacks := [side for side in ("train", "val") if side not in sides]:
             yield (
                 f"data.yaml names no {' and no '.join(lacks)}, which ultralytics needs: no image "
@@ -254,7 +261,7 @@ class Yolo(AnnotatedFolder):
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         sides: dict[str, dict[str, None]] = {}
         for each in samples():
-            side = _last(side_directory(each.stem.removeprefix("images/"))) or "train"
+            side = each.stem.split("/")[1]
             sides.setdefault(_usual(side), {})[f"images/{side}"] = None
         lines = []  # without `path`, which is relative to a setting: paths are below this file
         for side, paths in sides.items():
@@ -319,7 +326,7 @@ class Voc(AnnotatedFolder):
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         directory = "Segmentation" if self.written.objects is None else "Main"
         for each in samples():
-            side = _usual(_last(side_directory(each.key)) or "train")
+            side = _usual(each.own_side or "train")
             stem = each.stem.removeprefix("JPEGImages/")
             yield f"ImageSets/{directory}/{side}.txt", f"{stem}\n"
 

@@ -80,6 +80,12 @@ class Listed(NamedTuple):
     fields: str = ""  # what its metadata says besides, as the inside of an object of JSON
     # the fields that are further images, and how their paths end
     references: tuple[tuple[str, str], ...] = ()
+    side: str = ""  # that of a split, if the key does not tell it
+
+    @property
+    def own_side(self) -> str:
+        """The side that it is told to be, or that a directory in its key is called like."""
+        return self.side or side_directory(self.key).rstrip("/").rpartition("/")[2]
 
     def to_json(self) -> bytes:
         """Return the line, its line break included."""
@@ -93,6 +99,7 @@ class Listed(NamedTuple):
             "wanted": self.wanted,
             "fields": self.fields or None,
             "references": dict(self.references) or None,
+            "side": self.side or None,
         }
         present = {name: value for name, value in values.items() if value is not None}
         # What is no Unicode in a key becomes the escape that JSON has for it.
@@ -117,6 +124,7 @@ class Listed(NamedTuple):
                 values.get("wanted"),
                 values.get("fields", ""),
                 tuple(values.get("references", {}).items()),
+                values.get("side", ""),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no line of a listing: {error}") from None

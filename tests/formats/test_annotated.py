@@ -181,3 +181,26 @@ def test_a_listing_that_lies_makes_rejects(tmp_path: Path, old: str, new: str) -
     for target in ("webdataset", "yolo"):
         report = dsprep.convert(str(out), str(tmp_path / target), to=target, workers=1)
         assert (report.samples, len(report.rejects)) == (1, 1)
+
+
+@pytest.mark.parametrize("to", ["coco", "voc", "yolo"])
+def test_sides_that_no_directory_is_called_like(tmp_path: Path, to: str) -> None:
+    boxes: dict[str, list[Any]] = {"a/1.jpg": [[1, 1, 2, 2]], "train/2.jpg": [], "b/3.jpg": []}
+    shards = packed(tmp_path, boxes)
+    options: dict[str, Any] = {"to": to, "workers": 2, "split": "train=0.34,val=0.66"}
+    report = dsprep.convert(shards, tmp_path / to, **options)
+    assert report.sides == {"train": 1, "val": 2}
+    assert not [note for note in report.notes if "ultralytics" in note]
+    back = dsprep.pack(tmp_path / to, tmp_path / "back", to="webdataset", workers=1)
+    assert back.sides == report.sides
+    if to == "yolo":
+        told = framework("yaml").safe_load((tmp_path / to / "data.yaml").read_text("utf-8"))
+        assert [told["train"], told["val"]] == ["images/train", "images/val"]
+    # Without what dsprep writes beside it, the folder says the same.
+    copy = tmp_path / "copy"
+    (tmp_path / to).rename(copy)
+    again = dsprep.pack(copy, tmp_path / "again", to="webdataset", workers=1)
+    assert again.sides == report.sides
+    folds = dsprep.convert(shards, tmp_path / "folds", **options | {"split": "a=0.5,b=0.5"})
+    back = dsprep.pack(tmp_path / "folds", tmp_path / "ab", to="webdataset", workers=1)
+    assert back.sides == folds.sides == {"a": 2, "b": 1}

@@ -374,6 +374,13 @@ def test_options_that_boxes_alone_or_shares_have_no_use_for(run_here: Cli, tmp_p
     text.write_text("0 0.5 0.5 0.5 0.9 0.1 0.1\n")
     done = run_here("pack", source, tmp_path / "x", "--to", "tfrecord", "--object-masks")
     assert (done.code, "whole box" in done.out) == (0, False), done.err
+    text.unlink()
+    listed = {"id": 1, "file_name": "a.png", "width": 40, "height": 20}
+    own = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}
+    values = {"images": [listed], "annotations": [own], "categories": [{"id": 1, "name": "a"}]}
+    (source / "instances_a.json").write_text(json.dumps(values))
+    done = run_here("pack", source, tmp_path / "y", "--to", "tfrecord", "--object-masks")
+    assert "1 object with its whole box as mask, as it has no polygon" in done.out
 
 
 @pytest.mark.parametrize("name", ["coco", "voc", "yolo"])
