@@ -134,12 +134,12 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
     return None
 
 
-def below_top(source: Source, files: Files) -> Files:
-    """Return the files in the one directory of an archive, unless annotations lie beside it."""
+def below_top(source: Source, files: Files) -> tuple[Source, Files]:
+    """Return the one directory of an archive and its files, unless annotations lie beside it."""
     from dsprep.sources.yolo import NAME_LISTS
 
     if not files.top:
-        return files
+        return source, files
     outside = [path for path in _others(files) if not path.startswith(f"{files.top}/")]
     ends = tuple(f"/{_within(source, path)}" for path in source.annotations)
     kinds = _COCO, _XML, _LABEL, _TABLE
@@ -149,8 +149,8 @@ def below_top(source: Source, files: Files) -> Files:
         or any(kind.search(path) for kind in kinds)
         for path in outside
     ):
-        return files
-    return files.below_top()
+        return source, files
+    return source.replace(root=f"{source.root.rstrip('/')}/{files.top}"), files.below_top()
 
 
 def _within(source: Source, path: str) -> str:

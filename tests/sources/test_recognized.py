@@ -141,7 +141,7 @@ def test_an_archive(tmp_path: Path, files: Content, kind: str) -> None:
         assert list(boxes(found).values()) == list(boxes(expected).values())
         assert found.settled.schema == expected.settled.schema
         assert found.sides == expected.sides
-        assert notes(findings).replace(f"set.{kind}", "set") == notes(told)
+        assert notes(findings).replace(f"set.{kind}/{top}", "set/") == notes(told)
         assert len(kinds(findings)) - ("__MACOSX/" in kinds(findings)) == len(kinds(told))
     assert len(read(tmp_path / f"set.{kind}", kind="images")[0])
 
@@ -172,7 +172,7 @@ def test_annotations_that_are_named_in_an_archive(tmp_path: Path) -> None:
     catalog, _ = read(path, annotations=["train.csv"])
     assert boxes(catalog) == {"train/a.jpg": [("object", 10, 5, 30, 15)]}
     path = archived(tmp_path, COCO, "zip", "set/")
-    for top in ("", f"{path}/"):
+    for top in ("", f"{path}/set/"):
         catalog, _ = read(path, annotations=[f"{top}annotations/instances_train2017.json"])
         assert list(boxes(catalog).values()) == [[("cat", 10, 5, 30, 15)]]
     with pytest.raises(SourceError, match="neither on the disk nor in .*set.zip"):
