@@ -73,8 +73,8 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
     first, *others = source.annotations
     if inside and kind != "csv":
         raise SourceError(
-            f"{first}: annotations of {_WORDS[kind]} that lie in an archive are read if they are "
-            f"found without --annotations, or else unpacked: unpack {source.root}"
+            f"--annotations {first}: those of {_WORDS[kind]} cannot be named in an archive: leave "
+            f"this out if {source.root} has a whole set, or unpack it"
         )
     if others:
         raise OptionError(f"--annotations {others[0]}: give one path for {_WORDS[kind]}")
