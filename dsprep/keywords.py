@@ -41,7 +41,7 @@ class AnnotationOptions(Options):
         "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
         "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file, "
         "Label Studio's JSON, a manifest of Ground Truth, an MXNet .lst. Repeat it for several "
-        "files of COCO. Whole folders of the first three are recognized without it.",
+        "files of COCO. Whole folders or archives of the first three are recognized without it.",
         default=(),
         metavar="PATH",
     )

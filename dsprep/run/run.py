@@ -118,7 +118,11 @@ class Run:
                 for piece, there in ((piece, self._places.get(piece.name)) for piece in own)
             ]
             rows, source = self._plan.rows(unit.start, unit.stop), self._plan.catalog.root
-            return ShardTask(target, name, self._pipeline, rows, whole, source, place, parts)
+            pipeline, catalog = self._pipeline, self._plan.catalog
+            if catalog.sides:
+                side = catalog.sides[catalog.table["side"][unit.start]]
+                pipeline = replace(pipeline, layout=pipeline.layout.with_options(side=side))
+            return ShardTask(target, name, pipeline, rows, whole, source, place, parts)
 
         tasks = map(task, missing)
         for position, written in pool.run(write_shard, tasks, self._report, state.hold.check):

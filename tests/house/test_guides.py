@@ -178,6 +178,7 @@ def write_boxes(root: Path) -> None:
             file.write(f"{at % 2} {share.replace('  ', ' ')}\n")
     yaml = ("path: .", "train: images/train", "val: images/val", "names:", "  0: cat", "  1: dog")
     write_lines(root / "yolo/data.yaml", yaml)
+    shutil.make_archive(str(root / "yolo"), "zip", root / "yolo")
 
 
 def write_scheduler(root: Path) -> None:
