@@ -41,7 +41,7 @@ class AnnotationOptions(Options):
         "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
         "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file, "
         "Label Studio's JSON, a manifest of Ground Truth, an MXNet .lst. Repeat it for several "
-        "files of COCO. Whole folders of the first three are recognized without it.",
+        "files of COCO. Whole folders or archives of the first three are recognized without it.",
         default=(),
         metavar="PATH",
     )
@@ -403,6 +403,13 @@ class WriteOptions(
         "Write the schema of SOURCE to FILE, as JSON, also with --dry-run.", metavar="FILE"
     )
     overwrite: bool = _run("Replace what is at DEST.", default=False)
+    part: str | None = _run(
+        "Write part I (from 0) of N only, with other processes that write the others: on one "
+        "machine or many, to a directory that all share or to S3. The last to end writes the "
+        "manifest. auto takes I and N from Slurm, AWS Batch, Kubernetes or SageMaker.",
+        metavar="I/N|auto[/N]",
+        rare=True,
+    )
 
 
 class PackOptions(ImageOptions, WriteOptions):

@@ -31,6 +31,13 @@ FACTS = {
     "tfrecords": "Whether the source is TFRecord shards.",
     "classified": "Whether samples of the source have labels or objects.",
     "annotated": "Whether the source has annotations beside its images.",
+    "annotations": "What these are those of: COCO, YOLO, tables, and so on.",
+    "own_masks": "Whether they have masks.",
+    "own_runs": "Whether these are runs of pixels, in a table.",
+    "shares": "Whether their boxes are shares of the size of images.",
+    "boxes_alone": "Whether their objects have neither polygons nor masks.",
+    "marked": "Whether the format keeps all marks of objects, such as crowd.",
+    "copied": "Whether samples stay as they are in the shards of the source.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
     "carried": "Whether shards have the names that they have in the source.",
@@ -92,6 +99,12 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
         ["format", "tfrecords"],
     ),
     "suffix": (lambda known: not known["gzip"] or known["--compression"] == "gzip", ["gzip"]),
+    "tables": (lambda known: known["annotations"] == "tables", ["annotations"]),
+    "voc": (lambda known: known["annotations"] == "Pascal VOC", ["annotations"]),
+    "columns": (
+        lambda known: known["annotations"] in ("tables", "Label Studio") or "--labels" in known,
+        ["annotations"],
+    ),
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
@@ -128,6 +141,18 @@ _RULES = """
     it names a column of a table; give the table with --labels
 --box --box-columns --no-object --class-names needs --annotations
     it tells how a table of boxes is read; give the table with --annotations
+--box-columns needs --box
+    it names the columns of --box: give --box xywh or --box xyxy, too
+--box --box-columns --no-object --class-names needs tables
+    it tells how a table of boxes is read, and these are annotations of {annotations}; leave it out
+--path-column --label-column needs columns
+    it names a column of a table, and these are annotations of {annotations}; leave it out
+--voc-origin needs voc
+    these are annotations of {annotations}; leave it out
+--masks excludes own_runs
+    the table has the masks, as runs of pixels; leave it out
+--mask-classes --mask-colors --mask-values excludes own_masks
+    the annotations tell what the pixels of masks mean; leave it out
 --mask-classes --mask-colors --mask-values needs --masks
     it tells what the pixels of masks mean; give --masks DIR
 --keep-numbers needs --keep-classes
@@ -189,8 +214,16 @@ pack, convert, shard: --metadata needs webdataset
     it goes with recordio, not with {format}
 --object-masks needs tfrecord
     it goes with tfrecord, not with {format}
---crowd --empty --object-masks needs objects
+--crowd --empty --object-masks --annotation-size --boxes-frame needs objects
     the samples of SOURCE have no objects; leave it out
+--annotation-size excludes shares
+    the boxes of SOURCE are shares of the size of their images, large or small; leave it out
+--object-masks excludes boxes_alone
+    the objects of SOURCE have boxes, and neither polygons nor masks; leave it out
+--crowd excludes marked
+    {format} keeps the marks crowd, difficult and group-of; leave it out
+--crowd --empty --object-masks excludes copied
+    samples of SOURCE are {format} already, and stay as they are; leave it out
 --prefix needs augmented
     it goes with augmented-manifest, not with {format}
 
@@ -220,6 +253,12 @@ shard append: --keep-fields needs made
 
 convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
+pack, convert, shard: --part excludes --overwrite
+    parts add to what other parts write; remove what is there first, or leave one of them out
+pack, convert, shard: --part excludes tree
+    a folder gets its name when it is whole; write shards, or leave it out
+convert: --part excludes stream
+    a stream has no parts; leave it out
 convert: --overwrite excludes stdout
     stdout is not replaced; leave it out
 
@@ -320,11 +359,11 @@ def require_effect(command: str, given: Given, **facts: Any) -> None:
             continue
         for option in rule.options:
             if given.get(option) is not None and not rule.holds({**given, **facts}):
-                shown = _shown(option, given[option])
-                raise OptionError(f"{shown} has no effect: {rule.why_not.format_map(facts)}")
+                why_not = rule.why_not.format_map(facts)
+                raise OptionError(f"{shown(option, given[option])} has no effect: {why_not}")
 
 
-def _shown(option: str, value: Any) -> str:
+def shown(option: str, value: Any) -> str:
     """An option as it was given."""
     if value is False:
         return option.replace("--", "--no-", 1)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dsprep.annotations.objects import APART
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
@@ -160,6 +161,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     idle = idle_names("--keep-fields", sorted(job.images.keep_fields), settled.schema)
     notes = (*job.notes, *_lacking_image(job, settled), *idle)
     job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
+    annotated = catalog.annotated
     require_effect(
         job.command,
         job.given,
@@ -167,9 +169,13 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
         classified=catalog.has_classes,
-        annotated=catalog.annotated is not None,
+        annotated=annotated is not None,
         objects=settled.schema.objects is not None,
-        image_files=not reader.reads_samples or catalog.annotated is not None,
+        shares=annotated is not None and annotated.in_shares,
+        boxes_alone=annotated is not None and annotated.boxes_alone,
+        marked=job.layout.kept_parts() >= APART,
+        copied=job.raw,
+        image_files=not reader.reads_samples or annotated is not None,
         format=job.layout.name,
         columns=reader.reads_samples and reader.table.name == Parquet.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,

@@ -262,16 +262,16 @@ def _annotated(source: Source, run_all: RunAll) -> Found | None:
     if not source.annotations and source.masks is None and not lists_boxes:
         return None
     from dsprep.sources.annotated import catalog_of, list_images
-    from dsprep.sources.recognized import named_scan, recognized_scan
+    from dsprep.sources.recognized import below_top, named_scan, recognized_scan
 
     _require_alone(source)
-    files = list_images(source, run_all)
+    below, files = below_top(source, list_images(source, run_all))
     scan = None
     if source.annotations:
-        scan = named_scan(source, files, run_all)
+        scan = named_scan(below, files, run_all)
     elif source.kind is None and (lists_boxes or not source.chooses):
         # A list of boxes that was made of this folder chooses from its annotations, which say more.
-        scan = recognized_scan(source, files, run_all)
+        scan = recognized_scan(below, files, run_all)
     return None if scan is source.masks is None else catalog_of(source, scan, files, run_all)
 
 
@@ -496,10 +496,11 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
         files = list_files(scans)
     if files is not None and source.kind is None and not source.chooses:
         from dsprep.sources.annotated import catalog_of
-        from dsprep.sources.recognized import recognized_scan
+        from dsprep.sources.recognized import below_top, recognized_scan
 
-        if scan := recognized_scan(source, files, run_all):
-            return catalog_of(source, scan, files, run_all)
+        below, own = below_top(source, files)
+        if scan := recognized_scan(below, own, run_all):
+            return catalog_of(source, scan, own, run_all)
     return read_tree(source, files, run_all)
 
 

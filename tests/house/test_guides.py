@@ -178,6 +178,22 @@ def write_boxes(root: Path) -> None:
             file.write(f"{at % 2} {share.replace('  ', ' ')}\n")
     yaml = ("path: .", "train: images/train", "val: images/val", "names:", "  0: cat", "  1: dog")
     write_lines(root / "yolo/data.yaml", yaml)
+    shutil.make_archive(str(root / "yolo"), "zip", root / "yolo")
+
+
+def write_scheduler(root: Path) -> None:
+    """Write a stand-in of Slurm, which runs the tasks of an array one after another."""
+    write_data_set(root)
+    (root / "bin").mkdir()
+    (root / "bin/sbatch").write_text("""#!/bin/bash
+range=$(sed -n 's/^#SBATCH --array=//p' "$1")
+export SLURM_ARRAY_TASK_MIN=${range%-*} SLURM_ARRAY_TASK_MAX=${range#*-} SLURM_ARRAY_TASK_STEP=1
+export SLURM_ARRAY_TASK_COUNT=$((SLURM_ARRAY_TASK_MAX - SLURM_ARRAY_TASK_MIN + 1))
+for task in $(seq $SLURM_ARRAY_TASK_MIN $SLURM_ARRAY_TASK_MAX); do
+    SLURM_ARRAY_TASK_ID=$task bash "$1" || exit
+done
+""")
+    (root / "bin/sbatch").chmod(0o755)
 
 
 def write_segments(root: Path) -> None:
@@ -262,6 +278,7 @@ DOWNLOADS = {
     "start.md": write_beginnings,
     "detection.md": write_boxes,
     "masks.md": write_segments,
+    "several-machines.md": write_scheduler,
     "sagemaker.md": write_sagemaker,
 }
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
@@ -283,12 +300,13 @@ def test_guide(
         ceph: Bucket = request.getfixturevalue("ceph")
         ceph.s3.create_bucket(Bucket=ON_S3[guide.name])
         monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
-    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", f"{command.parent}:{tmp_path}/bin", prepend=os.pathsep)
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
     lacking: set[str] = set()
-    for kind, block in re.findall(
-        r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
-    ):
+    text = guide.read_text("utf-8")
+    for name, script in re.findall(r"^```bash (\S+)\n(.*?)^```", text, re.M | re.S):
+        (tmp_path / name).write_text(script)
+    for kind, block in re.findall(r"^```(sh|python)\n(.*?)^```", text, re.M | re.S):
         if kind == "python":
             if names := lacks(block):
                 lacking |= names
