@@ -93,7 +93,8 @@ def make_mover(
         for name in objects:
             if (value := sample.fields.get(name)) is not None:
                 value = _measured(value, before, turn, frame)
-                effects[_BEYOND] += _count_beyond(value, before)
+                if beyond := _count_beyond(value, before):
+                    effects[_BEYOND] += beyond
                 if transform is not None:
                     least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
                     value = moved(value, step, least, effects)
@@ -179,9 +180,9 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
 
 def _count_beyond(value: Objects, size: tuple[int, int]) -> int:
     right, bottom = size[0] + _SLACK, size[1] + _SLACK
+    boxes = [each.box for each in value.items]
     return sum(
-        x0 < -_SLACK or y0 < -_SLACK or x1 > right or y1 > bottom
-        for x0, y0, x1, y1 in (each.box for each in value.items)
+        [x0 < -_SLACK or y0 < -_SLACK or x1 > right or y1 > bottom for x0, y0, x1, y1 in boxes]
     )
 
 
