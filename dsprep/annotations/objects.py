@@ -76,7 +76,7 @@ class ObjectCounts(NamedTuple):
 
 
 def to_objects(value: Any) -> Objects | None:
-    """Make a value of a raw one: JSON as :func:`to_json` returns it, or its text.
+    """Make a value of a raw one: what :func:`to_json` returns, or the list that this text says.
 
     Raises:
         ValueError: If it is something else.
@@ -93,16 +93,31 @@ def to_objects(value: Any) -> Objects | None:
 
 
 def has_form(value: Any) -> bool:
-    """Return whether a value is objects as :func:`to_json` returns them."""
+    """Return whether a value is a list of objects as :func:`to_json` writes it."""
     return isinstance(value, list | tuple) and all(
         isinstance(each, dict) and {"box", "class"} <= each.keys() for each in value
     )
 
 
-def to_json(objects: Objects) -> list[dict[str, Any]]:
-    """Return objects as JSON has them: a list, without what is not known."""
+def to_json(objects: Objects) -> str:
+    """Return objects as the text of JSON: a list, without what is not known."""
     extent_of_pixels(objects)
-    return [_values(each) for each in objects.items]
+    return f"[{','.join(map(_text, objects.items))}]"
+
+
+def _text(each: Object) -> str:
+    box, number, flags, polygons, rle, keypoints, id, area, more = each
+    if flags or polygons or rle or keypoints or more:
+        return _encode(_values(each))
+    # Most have a box alone, which takes half the time this way.
+    x0, y0, x1, y1 = box
+    text = f'{{"box":[{x0!r},{y0!r},{x1!r},{y1!r}],"class":{number}'
+    text += "" if id is None else f',"id":{id}'
+    text += "" if area is None else f',"area":{area!r}'
+    return text + "}"
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def content_of_objects(objects: Objects, exact: bool) -> bytes:

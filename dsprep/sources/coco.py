@@ -19,7 +19,7 @@ from dsprep.annotations.coco import parse
 from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated import Annotations, Scan
+from dsprep.sources.annotated import Annotations, Scan, by_rows
 from dsprep.sources.json_file import JsonText
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import facts, open_file
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _NEAR = 1 << 12  # bytes between two annotations that are read over
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
 _LONGEST_FLAG = 40  # bytes
-_SOME = 1 << 16  # annotations whose places are copied at once
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
 # An annotation as COCO's tools write it, whose ids are all that the scan needs: 5 times as fast as
 # parsing it. What this does not match is parsed, and workers parse all of them.
@@ -238,9 +237,6 @@ def scan_coco(
         sizes, on="number", how="left", maintain_order="left"
     ).fill_null(0)  # fmt: skip
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
-    spans = array("q")
-    for part in table.select(pl.concat_list("offset", "size")).iter_slices(_SOME):
-        spans.extend(part.to_series().explode().to_list())
     sides = [files[at].side for at in read.places[::3]]
     return Scan(
         CocoAnnotations(paths, states, numbers),
@@ -252,7 +248,7 @@ def scan_coco(
         digest.sha.hexdigest(),
         where,
         findings,
-        places=_Places(read.places, starts, spans),
+        places=_Places(read.places, starts, by_rows(table.select("offset", "size"), "q")),
         flags=digest.flags,
         sides=sides if all(sides) else (),
     )
