@@ -17,6 +17,7 @@ from dsprep.annotations.objects import (
     is_id,
     keypoints,
     numbers,
+    plain,
     polygon,
     rle,
 )
@@ -66,5 +67,7 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         keypoints(points) if points else (),
         values["id"] if is_id(values.get("id")) else None,
         numbers([area])[0] if type(area) in (int, float) else None,
-        {} if values.keys() <= _KNOWN else {k: v for k, v in values.items() if k not in _KNOWN},
+        {}
+        if values.keys() <= _KNOWN
+        else plain({name: value for name, value in values.items() if name not in _KNOWN}),
     )
