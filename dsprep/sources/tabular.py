@@ -424,13 +424,10 @@ def _sparse(
         )
     shape = items("shape")
     ends, values, keys = items("indptr"), found["data"], found.get("indices", found["data"])
-    is_right = len(shape) == 2 and len(ends) == shape[0] + 1 and shape[1] > 0 and ends[0] == 0
-    is_right = (
-        is_right
-        and values.shape == keys.shape == (ends[-1],)
-        and (keys.type, values.type == "text") == ("int", False)
-    )
-    if not is_right or any(start > stop for start, stop in pairwise(ends)):
+    fits = len(shape) == 2 and len(ends) == shape[0] + 1 and shape[1] > 0 and ends[0] == 0
+    fits = fits and values.shape == keys.shape == (ends[-1],) and keys.type == "int"
+    fits = fits and values.type != "text" and all(start <= stop for start, stop in pairwise(ends))
+    if not fits:
         raise SourceError(f"{path}: is damaged: indptr, indices and data do not fit together")
     offsets = array("q", ends[:-1])
     stored = array("q", (stop - start for start, stop in pairwise(ends)))
