@@ -356,7 +356,8 @@ class Transform:
             if turn == 1 and self._is_bilinear(image, kind, size):
                 made = bilinear.resize_jpeg(data, size, window, self.quality)
                 if made is not None:
-                    return Encoded(kind, made, window[2] - window[0], window[3] - window[1])
+                    edges = window[2] - window[0], window[3] - window[1]
+                    return Encoded(kind, made, *edges, before=upright)
             pixels = self._pixels(image, kind, size, window)
             if turn != 1:
                 from PIL.Image import Transpose
