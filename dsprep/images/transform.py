@@ -432,6 +432,15 @@ def decoded(data: bytes, what: str, max_pixels: int) -> ImageFile:
     return image
 
 
+def loses_bits(data: bytes) -> bool:
+    """Return whether Pillow decodes the colors of an image, which have 16 bits, to 8."""
+    header = read_header(data)
+    with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
+        image = open_image(data, header, header.width * header.height)
+        modes = " ".join(str(tile[3]) for tile in image.tile)
+    return not image.mode.startswith("I") and (";16" in modes or "65535" in modes)
+
+
 def orientation_in(data: bytes) -> int:
     """Return the EXIF orientation of an image, 1 to 8; 1 is upright."""
     header = read_header(data)
