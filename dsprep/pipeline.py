@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
-from dsprep.annotations.objects import fitted
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
@@ -165,8 +164,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
         """Leave out of objects what the format does not hold, and count that."""
         if objects is not None and (value := sample.fields.get(objects.name)) is not None:
             counts = sample.effects = sample.effects or Counter()
-            place = layout.kept_parts(), layout.keep_crowd, layout.name
-            sample.fields[objects.name] = fitted(value, *place, counts)
+            sample.fields[objects.name] = layout.fitted(value, counts)
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
         key = sample.key
