@@ -19,6 +19,7 @@ from dsprep.findings import effect_notes
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
 from dsprep.keywords import called_with
+from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
 from dsprep.plan.cut import ShardSize, seconds
@@ -400,7 +401,10 @@ def _job_of_append(
         source,
         destination,
         made.layout,
-        Images(made.transform, base.options.get("check"), made.max_pixels, keep_fields),
+        Images(
+            *(made.transform, base.options.get("check"), made.max_pixels, keep_fields),
+            frame=Frame(*made.frame),
+        ),
         size,
         base.name,
         made.key,

@@ -253,6 +253,8 @@ class Recorded:
     key: str = "path"  # `path` or `index`: where keys came from
     # the fields that do not depend on the geometry of images
     keep_fields: frozenset[str] = frozenset()
+    # `--annotation-size` and `--boxes-frame`: which picture of images was annotated
+    frame: tuple[str | None, str | None] = (None, None)
     # which fields were kept: `only`, `drop` and `rename`; empty if all were
     fields: Choice = Choice()
     known: bool = True  # whether this was recorded; if not, it is what is most likely
@@ -279,6 +281,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             int(options["max_pixels"]),
             str(options["key"]),
             frozenset(map(str, options.get("keep_fields", ()))),
+            (options.get("annotation_size"), options.get("boxes_frame")),
             Choice(only=only, drop=drop, rename=dict(fields.get("rename", {}))),
         )
         # What was converted to the right type, or left out, is not what was recorded.

@@ -423,6 +423,17 @@ class Transform:
         return _resample(pixels, size, window, extent, self.filter)
 
 
+@dataclass(frozen=True)
+class Geometry(Transform):
+    """What a transform does to sizes; the bytes of images stay."""
+
+    def apply(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
+        upright = upright_size(data)
+        left, top, right, bottom = self.move(upright)[1]
+        kind = read_header(data).kind
+        return Encoded(kind, data, right - left, bottom - top, before=upright)
+
+
 def decoded(data: bytes, what: str, max_pixels: int) -> ImageFile:
     """Decode an image; a BadSample says which, ``its mask``, cannot be."""
     header = read_header(data)
