@@ -20,9 +20,9 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
-from dsprep.sources.json_file import JsonText
-from dsprep.sources.prefetch import OpenFiles, read_at
-from dsprep.storage.files import facts, open_file
+from dsprep.sources.json_file import JsonText, Update
+from dsprep.sources.prefetch import OpenFiles, Pieces, read_at
+from dsprep.storage.files import open_file
 from dsprep.storage.store import Facts
 from dsprep.units import format_count, format_some, quoted_names
 
@@ -77,7 +77,7 @@ class CocoAnnotations(Annotations):
     """Annotations in files of COCO's."""
 
     files: tuple[str, ...]
-    states: tuple[Facts, ...]  # of each file when it was scanned
+    states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
     classes: Mapping[Any, int]  # numbers by category ids
 
     @contextmanager
@@ -204,11 +204,11 @@ def scan_coco(
 
     digest = _Digest()
     paths = tuple(file.path for file in files)
-    states = tuple(map(facts, paths))
+    copies = [*map(Pieces, paths)]
     read = _Read(known)
     for at, file in enumerate(files):
         for section, offset, size, item in _items(
-            file.path, digest, partial(_fast, read.spans, at)
+            file.path, (digest.update, copies[at].add), partial(_fast, read.spans, at)
         ):
             try:
                 if section == "annotations":
@@ -242,8 +242,13 @@ def scan_coco(
     ).fill_null(0)  # fmt: skip
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
     sides = [files[at].side for at in read.places[::3]]
+    annotations = CocoAnnotations(
+        tuple(each.path for each in copies), tuple(each.state for each in copies), numbers
+    )
+    for each in copies:
+        each.belong_to(annotations)
     return Scan(
-        CocoAnnotations(paths, states, numbers),
+        annotations,
         read.names,
         of_image["len"].to_list(),
         (of_image["size"] * digest.growth).to_list(),
@@ -312,7 +317,7 @@ def _fast(spans: Mapping[str, array[int]], file: int, text: str, at: int, start:
 
 
 def _items(
-    path: str, digest: _Digest, fast: Callable[[str, int, int], int]
+    path: str, updates: Sequence[Update], fast: Callable[[str, int, int], int]
 ) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file: its name, and where each item lies.
 
@@ -320,7 +325,7 @@ def _items(
     file it is told, and returns where it stopped.
     """
     with open_file(path) as file:
-        held = JsonText(file, path, "JSON of COCO's", digest.update)
+        held = JsonText(file, path, "JSON of COCO's", *updates)
         held.take("{")
         while held.expect('"}') != "}":
             *_, name = held.value()
