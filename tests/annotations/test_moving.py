@@ -122,6 +122,16 @@ def test_the_paint_stays_in_its_box(
         assert items[0].area == pytest.approx(sum(map(area_of, items[0].polygons)), rel=1e-6)
 
 
+def test_areas_are_pixels_where_boxes_are_shares() -> None:
+    image, _ = painted((40, 30), (10, 3, 20, 15), 1)
+    objects = Objects((Object((0.25, 0.1, 0.5, 0.5), 0, area=90.0),), SHARES)
+    sample = Sample("k", {"image": image, "objects": objects}, image="image")
+    moved(sample, None)
+    assert sample.fields["objects"].items[0].area == 90
+    moved(sample, Transform(resize=(20, 30)))
+    assert sample.fields["objects"].items[0].area == 45
+
+
 def test_an_image_that_was_turned_leaves_upright_without_any_option() -> None:
     image, mask = painted((40, 30), (2, 3, 20, 12), 6)
     objects = Objects((Object((2, 3, 20, 12), 0),))
