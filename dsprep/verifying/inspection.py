@@ -321,19 +321,27 @@ def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[
             sample = Sample(key, {}, id, path)
         else:
             try:
-                if objects is not None:
-                    pipeline.layout.listed_label(sample)  # a LeftOut says that it is not written
-                digest = digest_of(sample)
-            except LeftOut:
-                reason = LEFT_OUT
-            except BadSample as error:
-                reason = str(error)
+                if objects is not None and is_left_out(sample, pipeline.layout):
+                    reason = LEFT_OUT
+                else:
+                    digest = digest_of(sample)
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
         name = name_of(sample, pipeline.layout)
         digested.append((name, digest, reason, sample.key, "", None))
     report(0, sum(rows.sizes))
     return digested
+
+
+def is_left_out(sample: Sample, layout: Format) -> bool:
+    """Return whether a sample with objects is not written, as the user wanted."""
+    try:
+        layout.listed_label(sample)
+    except LeftOut:
+        return True
+    except BadSample:  # it is a reject, or what shards hold without objects is unknown
+        pass
+    return False
 
 
 def digester(columns: Columns, layout: Format) -> Callable[[Sample], bytes]:

@@ -325,3 +325,43 @@ def test_what_was_annotated_at_another_size_is_compared(images: Path) -> None:
         dsprep.pack(str(images), str(out), transform=transform, overwrite=True, **how, **source)
         report = checked(out, against=against(images))
         assert report.problems == []
+
+
+# Without a manifest
+
+
+@pytest.fixture
+def odd_boxes(images: Path) -> Any:
+    """Annotations with a box that is empty and one that is inverted, which no check refuses."""
+    values = json.loads((images.parent / "a.json").read_text())
+    values["annotations"][0]["bbox"] = [5, 5, 0, 4]
+    (images.parent / "a.json").write_text(json.dumps(values))
+    return {"annotations": [str(images.parent / "a.json")]}
+
+
+@pytest.mark.usefixtures("lasting")
+@pytest.mark.parametrize("format", ["webdataset", "parquet", "tfrecord", "recordio"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_shards_without_a_manifest_are_checked_as_well(
+    images: Path, odd_boxes: dict[str, Any], format: str, bare: bool
+) -> None:
+    out = images.parent / "out"
+    how = {"empty": "mark"} if format == "recordio" else {}
+    done = dsprep.pack(str(images), str(out), format=format, workers=1, **odd_boxes, **how)
+    assert done.rejects == []
+    for each in out.iterdir():
+        is_shard = each.suffix in (".tar", ".parquet", ".tfrecord", ".rec")
+        if each.name == "manifest.json" or (bare and not is_shard):
+            each.unlink()
+    # Only the files beside them tell which class has which id in TFRecords.
+    report = checked(out, decode=True, against=None if bare else against(images))
+    assert not report.manifest
+    assert report.objects is not None
+    assert (report.objects.objects, report.objects.samples, report.objects.without) == (4, 3, 1)
+    assert [*report.objects.per_class.values()] == [3, 1]
+    has_names = format == "parquet" or (format == "tfrecord" and not bare)
+    assert ([*report.objects.per_class] == ["cat", "dog"]) is has_names
+    (problem,) = messages(report)
+    assert problem.startswith("0: the box of object 1 is empty: ")
+    (outside,) = (note for note in report.notes if "outside" in note)
+    assert outside.startswith("1 object reaches outside of the image: 30 20 45 25 in 3")
