@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,8 @@ import pytest
 
 import dsprep
 from dsprep.images.transform import Transform
+from tests.attack.trees import contents
+from tests.conftest import Finished, Running
 from tests.images import jpeg
 
 FORMATS = ("webdataset", "tfrecord", "recordio", "parquet", "coco", "voc", "yolo")
@@ -88,3 +95,45 @@ def test_what_is_appended_is_added(images: Path, tmp_path: Path) -> None:
     assert again.objects is not None
     assert again.objects.objects == 2 * first.objects.objects
     assert again.objects.without == 2 * first.objects.without
+
+
+def args_of(images: Path, shards: Path, format: str) -> tuple[object, ...]:
+    """A command that writes several shards, or a folder, with objects that move."""
+    moves = ("--resize", "40", "--crop", "40x30", "--encode", "png")
+    if format in ("coco", "yolo"):
+        return ("convert", shards, "--to", format, *moves)
+    named = ("--annotations", images.parent / "a.json", "--to", format, *moves)
+    return ("pack", images, *named, "--samples-per-shard", "3", "--empty", "mark")[
+        : None if format == "recordio" else -2
+    ]
+
+
+@pytest.mark.parametrize(
+    "format", ["webdataset", "tfrecord", "recordio", "parquet", "coco", "yolo"]
+)
+def test_the_same_bytes_for_any_workers_and_after_a_kill(
+    images: Path,
+    tmp_path: Path,
+    run_here: Callable[..., Finished],
+    start_cli: Callable[..., Running],
+    format: str,
+) -> None:
+    shards = tmp_path / "shards"
+    source_of = {"format": "webdataset", "samples_per_shard": 4, "workers": 1} | source(images)
+    dsprep.pack(str(images), str(shards), **source_of)
+    args, found = args_of(images, shards, format), []
+    for workers in (1, 2, 3):
+        out = tmp_path / str(workers) / "out"
+        assert run_here(*args, out, f"-j{workers}").code in (0, 3)
+        found.append(contents(out.parent))
+    assert found[0] == found[1] == found[2]
+    out = tmp_path / "killed" / "out"
+    running = start_cli(*args, out, "-j2")
+    while running.process.poll() is None and not [*out.parent.rglob("receipts/*.json")]:
+        time.sleep(0.001)
+    for process in running.family():
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    running.process.wait()
+    assert run_here(*args, out, "-j1").code in (0, 3)
+    assert contents(out.parent) == found[0]
