@@ -136,7 +136,8 @@ def _moved_image(data: bytes, name: str, step: Move, turn: int, effects: Counter
         return data
     if loses_bits(data):
         raise BadSample(f"its {name} has colors of 16 bits, which cannot be resized: {remedy}")
-    effects[f"image {name!r} moved by the nearest pixels as PNG, as it may be a mask"] += 1
+    how = "by nearest neighbor and written as PNG, in case it is a mask"
+    effects[f"image {name!r} changed {how}"] += 1
     with pillow(f"cannot write its {name} as PNG", step.size[0] * step.size[1]):
         return png_of(moved_mask(image, step))
 

@@ -167,7 +167,7 @@ def test_a_further_image_that_may_be_a_mask_moves_as_one(
     how = ("--resize", "24", "--crop", "20", "--encode", "jpeg", "-j1")
     done = run_here("convert", sources / args[0], *args[1:], tmp_path / "out", "--to", to, *how)
     assert (done.code, done.err) == (0, "")
-    assert "3 images 'mask' moved by the nearest pixels as PNG, as it may be a mask" in done.out
+    assert "3 images 'mask' changed by nearest neighbor and written as PNG, in case" in done.out
     out = tmp_path / "out"
     if to == "parquet":
         out = tmp_path / "again"
