@@ -51,7 +51,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     masks = {"masks": str(root / "masks"), "mask_classes": str(root / "classes.txt")}
     for format, suffix in SUFFIX.items():
         with_masks = {} if format == "recordio" else masks
-        made_of = {"crowd": "keep", "format": format, "workers": 1} | source | with_masks
+        made_of = {"format": format, "workers": 1} | source | with_masks
         dsprep.pack(str(root / "in"), str(root / "made" / f"x.{suffix}"), **made_of)
         data = (root / "made" / f"x.{suffix}").read_bytes()
         write(root, {f"plain/x.{suffix}": data})
@@ -81,7 +81,7 @@ def test_a_stream_has_the_samples_of_the_file(
     shards: Path, tmp_path: Path, source: str, to: str, transform: Transform | None
 ) -> None:
     shard = shards / f"x.{SUFFIX[source]}"
-    options: dict[str, Any] = {"transform": transform, "crowd": "keep"}
+    options: dict[str, Any] = {"transform": transform}
     if to == "recordio" and source != "recordio":
         options["drop"] = ["mask"]
     notes = list[str]()

@@ -267,7 +267,7 @@ def turned(tmp_path: Path) -> dict[str, Any]:
     [
         ("webdataset", {}),
         ("parquet", {}),
-        ("tfrecord", {"crowd": "keep"}),
+        ("tfrecord", {}),
         ("recordio", {"empty": "drop"}),
         ("recordio", {"empty": "mark"}),
         ("coco", {}),
