@@ -16,7 +16,7 @@ from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, us
 from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
 from dsprep.images.header import sniff
-from dsprep.images.transform import Encoded, Transform, decoded, orientation_in
+from dsprep.images.transform import Encoded, Transform, decoded, loses_bits, orientation_in, pillow
 from dsprep.sample import Sample
 from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
@@ -71,14 +71,11 @@ def make_mover(
     """Return what moves the fields of samples with their images; None if there are none to move.
 
     Those of ``kept`` stay as they are. Of further images, those that are JPEG get the same
-    transform; others may be masks that nobody declared, and are not touched.
+    transform; others may be masks that nobody declared, and are moved as masks are.
     """
     objects = [each.name for each in schema.fields if each.type == "objects"]
     masks = {each.name: len(each.names) for each in schema.fields if each.type == "mask"}
-    images = (each.name for each in schema.fields if each.type == "image")
-    others = [
-        name for name in images if transform is not None and name not in (schema.image, *kept)
-    ]
+    others = further_images(schema, kept) if transform is not None else []
     if not (objects or masks or others):
         return None
 
@@ -93,6 +90,10 @@ def make_mover(
         step = Move(before, scaled, window)
         for name in objects:
             if (value := sample.fields.get(name)) is not None:
+                if name in kept:
+                    is_measured = value.extent not in (None, SHARES)
+                    sample.fields[name] = value if is_measured else measured_on(value, before)
+                    continue
                 value = _measured(value, before, turn, frame)
                 _count_odd(value, before, effects)
                 if transform is not None:
@@ -101,24 +102,63 @@ def make_mover(
                 sample.fields[name] = value
         for name in others:
             other = sample.fields.get(name)
-            if transform is not None and other is not None and sniff(other) == "jpg":
-                sample.fields[name] = transform.apply(other, max_pixels).data
+            if transform is not None and other is not None:
+                if sniff(other) == "jpg":
+                    sample.fields[name] = transform.apply(other, max_pixels).data
+                elif transform.moves:
+                    sample.fields[name] = _moved_image(other, name, step, turn, effects)
         for name, classes in masks.items():
             if (mask := sample.fields.get(name)) is not None:
-                sample.fields[name] = _moved_mask(mask, step, classes, effects)
+                own = None if name in kept else step
+                sample.fields[name] = _moved_mask(mask, own, classes, max_pixels, effects)
         return image
 
     return move
 
 
-def _moved_mask(data: bytes, step: Move, classes: int, effects: Counter[str]) -> bytes:
+def further_images(schema: Schema, kept: Collection[str] = ()) -> list[str]:
+    """Return the images of samples that a transform changes, besides the image."""
+    images = (each.name for each in schema.fields if each.type == "image")
+    return [name for name in images if name not in (schema.image, *kept)]
+
+
+def _moved_image(data: bytes, name: str, step: Move, turn: int, effects: Counter[str]) -> bytes:
+    """Return a further image that may be a mask, moved as one; the file itself if it stays."""
+    remedy = f"give --keep-fields {name} if it does not depend on the image, or --drop {name}"
+    if turn != 1:
+        raise BadSample(
+            f"its EXIF orientation turns the image, and nothing tells whether also {name}: {remedy}"
+        )
+    image: Image = decoded(data, f"its image {name!r}", step.size[0] * step.size[1])
+    if image.size != step.size:
+        size = _text(image.size)
+        raise BadSample(f"its {name} has {size} pixels, and its image {_text(step.size)}: {remedy}")
+    if _stays(step):
+        return data
+    if loses_bits(data):
+        raise BadSample(f"its {name} has colors of 16 bits, which cannot be resized: {remedy}")
+    how = "by nearest neighbor and written as PNG, in case it is a mask"
+    effects[f"image {name!r} changed {how}"] += 1
+    with pillow(f"cannot write its {name} as PNG", step.size[0] * step.size[1]):
+        return png_of(moved_mask(image, step))
+
+
+def _stays(step: Move) -> bool:
+    return step.scaled == step.size and step.window == (0, 0, *step.size)
+
+
+def _moved_mask(
+    data: bytes, step: Move | None, classes: int, max_pixels: int, effects: Counter[str]
+) -> bytes:
     """Return a mask as gray PNG, moved; the file itself if it is that already."""
-    image, mask = read_mask(data, step.size, classes, step.size[0] * step.size[1])
+    most = step.size[0] * step.size[1] if step else max_pixels
+    image, mask = read_mask(data, step.size if step else None, classes, most)
     is_gray = image.format == "PNG" and image.mode == "L"
-    if is_gray and step.scaled == step.size and step.window == (0, 0, *step.size):
+    stays = step is None or _stays(step)
+    if is_gray and stays:
         return data
     effects[_GRAY] += not is_gray
-    return png_of(moved_mask(mask, step))
+    return png_of(mask if step is None or stays else moved_mask(mask, step))
 
 
 def read_mask(

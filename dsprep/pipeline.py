@@ -2,9 +2,9 @@
 
 Workers run this once a sample, so it imports neither polars nor Pillow.
 
-A transform changes pixels and nothing else: boxes, masks and key points stay as they are. So a
-sample with fields that may depend on the geometry of its image is refused. A field can have any
-name, so the type and the content of its value decide.
+A transform changes images, objects and masks (:mod:`dsprep.moving`). A sample with other fields
+that may depend on the geometry of its image is refused. A field can have any name, so the type and
+the content of its value decide.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
-from dsprep.annotations.objects import fitted
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Format
 from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
@@ -30,7 +29,7 @@ from dsprep.images.transform import (
     orientation_in,
     require_readable,
 )
-from dsprep.moving import AS_SHOWN, Frame, make_mover
+from dsprep.moving import AS_SHOWN, Frame, further_images, make_mover
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
@@ -53,6 +52,20 @@ class Images:
     def __post_init__(self) -> None:
         if IMAGE in self.keep_fields:
             raise OptionError("--keep-fields image: the image is what a transform changes")
+
+    def kept(self, schema: Schema) -> list[str]:
+        """Return the names of the fields that stay as they are."""
+        named = map(schema.named, sorted(self.keep_fields))
+        return [found.name for found in named if found]
+
+    def moves_fields(self, schema: Schema) -> bool:
+        """Whether more than the image changes, which needs typed samples."""
+        if self.transform is None:
+            return False
+        geometry = any(each.type in ("objects", "mask") for each in schema.fields)
+        return geometry or (
+            self.transform.moves and bool(further_images(schema, self.kept(schema)))
+        )
 
     def readable(self, layout: Format) -> frozenset[str] | None:
         """Return the kinds of image that may be written; None for any."""
@@ -134,8 +147,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     make_image = image_maker(pipeline)
     typed = pipeline.layout.schema is not None
     images = pipeline.images
-    named = (pipeline.schema.named(name) for name in images.keep_fields)
-    kept = [found.name for found in named if found]
+    kept = images.kept(pipeline.schema)
     geometry = (images.transform, images.max_pixels, images.frame, kept)
     move = make_mover(pipeline.schema, *geometry) if typed else None
     objects = pipeline.schema.objects if typed else None
@@ -152,8 +164,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
         """Leave out of objects what the format does not hold, and count that."""
         if objects is not None and (value := sample.fields.get(objects.name)) is not None:
             counts = sample.effects = sample.effects or Counter()
-            place = layout.kept_parts(), layout.keep_crowd, layout.name
-            sample.fields[objects.name] = fitted(value, *place, counts)
+            sample.fields[objects.name] = layout.fitted(value, counts)
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
         key = sample.key
@@ -375,11 +386,11 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
     """Return a function that names the fields of a sample that may depend on geometry."""
     schema, label, layout = pipeline.schema, pipeline.schema.label_field, pipeline.layout
     typed = layout.schema is not None
-    named = (schema.named(name) for name in pipeline.images.keep_fields)
-    kept = {found.name for found in named if found}
+    kept = {*pipeline.images.kept(schema)}
     moving = {each.name for each in schema.fields if each.type in ("objects", "mask")}
     judged = kept | FACTS | {schema.label} | moving
-    images = {each.name for each in schema.fields if each.type == "image"}
+    images, transform = further_images(schema), pipeline.images.transform
+    moves = transform is not None and transform.moves
 
     def name_of(raw: str) -> str:
         if layout.schema is not None:
@@ -392,8 +403,7 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
             name
             for raw in dependent_fields(sample)
             if (name := name_of(raw)) not in judged
-            # What is JPEG moves as the image does; any other may be a mask, which must not.
-            and not (typed and name in images and sniff(sample.fields[raw]) == "jpg")
+            and not (typed and name in images and (moves or sniff(sample.fields[raw]) == "jpg"))
         ]
         if label is not None and label.name not in kept:
             for raw, value in sample.fields.items():

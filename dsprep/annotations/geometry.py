@@ -39,8 +39,10 @@ def measured_on(objects: Objects, extent: Extent) -> Objects:
     across, down = (new / old for new, old in zip(extent, objects.extent, strict=True))
     items = []
     for each in objects.items:
-        runs, size = each.rle, (round(extent[0]), round(extent[1]))
+        runs, size, area = each.rle, (round(extent[0]), round(extent[1])), each.area
         each = _moved(each, across, down, 0, 0)
+        if objects.extent == SHARES:  # areas are in pixels all the same
+            each = each._replace(area=area)
         # Runs of another size than boxes are judged by callers, who know the image.
         if runs is not None and SHARES != objects.extent == (runs.width, runs.height):
             move = Move((runs.width, runs.height), size, (0, 0, *size))

@@ -30,6 +30,7 @@ PARTS = ("polygons", "rle", "keypoints", "id", "area", "more")
 SHARES: Extent = (1.0, 1.0)
 """The extent of boxes whose coordinates are shares of the image's width and height."""
 
+_DIGITS = 6  # behind the point, by which boxes are compared
 _LARGEST = 2.0**31  # pixels; what is further out is damage
 _MOST_PIXELS = 1 << 28  # of the mask of an object
 _NUMERIC = frozenset({int, float})
@@ -123,7 +124,12 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 def content_of_objects(objects: Objects, exact: bool) -> bytes:
     """Return bytes that only equal objects have; or, if not exact, equal boxes and classes."""
     if exact:
-        return json.dumps([_values(each) for each in objects.items], sort_keys=True).encode()
+        # A box of x, y, width and height may have another last digit than one of its edges.
+        boxes = [[round(edge, _DIGITS) for edge in each.box] for each in objects.items]
+        values = [
+            _values(each) | {"box": box} for each, box in zip(objects.items, boxes, strict=True)
+        ]
+        return json.dumps(values, sort_keys=True).encode()
     # Formats that keep less have shares of the image as 32-bit floats.
     width, height = objects.extent or SHARES
     parts = []

@@ -195,7 +195,8 @@ class Converted(Iterator[bytes]):
             raise no_image_error(self._name, schema)
         changes = {"--features", "--metadata", "--rename", "--cast", "--schema"}
         changes |= {"--label-field", "--label-type"}
-        raw = table.name == layout.name and not changes.intersection(given)
+        changed = changes.intersection(given) or self._pipeline.images.moves_fields(schema)
+        raw = table.name == layout.name and not changed
         notes: list[str] = []
         if not raw:
             layout, notes = layout.arranged(schema)

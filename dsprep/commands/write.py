@@ -19,6 +19,7 @@ from dsprep.errors import DestinationError, Interrupted, OptionError, SourceErro
 from dsprep.findings import effect_notes
 from dsprep.formats import CONCATENATIVE, FORMATS
 from dsprep.formats.base import Format, ShardFacts
+from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
 from dsprep.plan.cut import ShardSize, seconds
@@ -492,7 +493,10 @@ def _job_of_append(
         source,
         destination,
         made.layout,
-        Images(made.transform, base.options.get("check"), made.max_pixels, keep_fields),
+        Images(
+            *(made.transform, base.options.get("check"), made.max_pixels, keep_fields),
+            frame=Frame(*made.frame),
+        ),
         size,
         base.name,
         made.key,

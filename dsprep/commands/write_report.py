@@ -50,7 +50,8 @@ class WriteReport:
     # what a dry run shows of it, a row for each field: its name, type and role, what told it, where
     # it goes, how many samples of the look have it
     fields: Sequence[Sequence[str]]
-    objects: ObjectCounts | None  # the objects in the source; None if it has no annotations
+    # the objects in all shards or, for a dry run, in the source; None if they were not counted
+    objects: ObjectCounts | None
     seconds: float  # how long it took; for a dry run, how long it will take
 
 
@@ -94,15 +95,18 @@ def report_of(
         notes=list(_notes(plan, shards, per_class)),
         schema=None if schema is None else schema.to_json(),
         fields=list(table or ()),
-        objects=_objects(catalog),
+        objects=_objects(catalog, manifest),
         seconds=0.0,
     )
 
 
-def _objects(catalog: Catalog) -> ObjectCounts | None:
-    """Return what the annotations of a source tell of its objects; None if it has none."""
+def _objects(catalog: Catalog, manifest: Manifest | None) -> ObjectCounts | None:
+    """Return how many objects were written or, without a manifest, are in the annotations."""
     field = catalog.settled.schema.objects
-    if catalog.sizes is None or field is None:
+    if manifest is not None and field is not None and manifest.objects is not None:
+        objects, samples = manifest.objects
+        return ObjectCounts(objects, len(field.names), samples, manifest.samples - samples)
+    if manifest is not None or catalog.sizes is None or field is None:
         return None
     counts = catalog.sizes["objects"]
     samples = int((counts > 0).sum())

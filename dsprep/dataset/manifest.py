@@ -112,6 +112,8 @@ class Manifest:
     schema: Schema | None = None  # the fields of the samples; None if nothing tells them
     # whether every sample was checked against the schema; if not, it was observed in some of them
     enforced: bool = False
+    # how many objects there are, and how many samples have any; None if they were not counted
+    objects: tuple[int, int] | None = None
 
     def every_file(self) -> Iterable[FileReceipt]:
         """Return shards, sidecars and the others, but not the manifest itself."""
@@ -139,12 +141,15 @@ class Manifest:
             "schema": self.schema and self.schema.to_json(),
             "enforced": self.enforced,
         }
+        if self.objects is not None:
+            values["objects"] = {"objects": self.objects[0], "samples": self.objects[1]}
         return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, values: Any) -> Manifest:
         """Read the values of a manifest; raises ValueError if they are not those of one."""
         classes = None if values.get("classes", ...) is None else _get(list, values, "classes")
+        objects = values.get("objects")
         return cls(
             format=_get(str, values, "format"),
             name=_get(str, values, "name"),
@@ -158,6 +163,9 @@ class Manifest:
             files=[FileReceipt.from_json(each) for each in _get(list, values, "files")],
             schema=None if values.get("schema") is None else Schema.from_json(values["schema"]),
             enforced=_get(bool, values, "enforced"),
+            objects=None
+            if objects is None
+            else (_get(int, objects, "objects"), _get(int, objects, "samples")),
         )
 
 
@@ -245,6 +253,8 @@ class Recorded:
     key: str = "path"  # `path` or `index`: where keys came from
     # the fields that do not depend on the geometry of images
     keep_fields: frozenset[str] = frozenset()
+    # `--annotation-size` and `--boxes-frame`: which picture of images was annotated
+    frame: tuple[str | None, str | None] = (None, None)
     # which fields were kept: `only`, `drop`, `rename`, `cast`; empty if all were
     fields: Choice = Choice()
     # the columns of records and of their times, if only the newest versions were read
@@ -275,6 +285,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             int(options["max_pixels"]),
             str(options["key"]),
             frozenset(map(str, options.get("keep_fields", ()))),
+            (options.get("annotation_size"), options.get("boxes_frame")),
             Choice(only=only, drop=drop, rename=rename, cast=cast),
             versions and (str(versions[0]), str(versions[1])),
         )

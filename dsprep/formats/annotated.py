@@ -73,15 +73,12 @@ class AnnotatedFolder(Folder):
         paths = self.paths(side, below)
         files = [listed.files[0]._replace(path=paths[0] + extension)]
         files += [file._replace(path=f"{paths[-1]}.png") for file in listed.files[1:]]
-        effects = Counter[str]()
-        extra = self.annotation(paths[0] + extension, objects, effects)
+        extra = self.annotation(paths[0] + extension, objects)
         if extra is not None:
             files.append(File(paths[1], len(extra), crc32c(extra)))
             parts = [*parts, extra]
         width, height = extent_of(objects)
         fields = f'{listed.fields},"width":{width:g},"height":{height:g}'.lstrip(",")
-        if +effects:
-            sample.effects = (sample.effects or Counter()) + effects
         listed = listed._replace(
             stem=paths[0], files=tuple(files), fields=fields, label=None, class_name=None
         )
@@ -94,11 +91,8 @@ class AnnotatedFolder(Folder):
         The image and the mask are without their extension; ``side`` may be empty.
         """
 
-    def annotation(self, image: str, objects: Objects, effects: Counter[str]) -> bytes | None:
-        """Return the file beside an image that lies at a path; None if there is none.
-
-        ``effects`` counts what it cannot tell.
-        """
+    def annotation(self, image: str, objects: Objects) -> bytes | None:
+        """Return the file beside an image that lies at a path; None if there is none."""
         return None
 
     @property
@@ -230,18 +224,30 @@ class Yolo(AnnotatedFolder):
         where = f"{side or 'train'}/{below}"
         return f"images/{where}", f"labels/{where}.txt"
 
-    def annotation(self, image: str, objects: Objects, effects: Counter[str]) -> bytes:
+    def fitted(self, objects: Objects, counts: Counter[str]) -> Objects:
+        # Readers refuse an image with a box that reaches over the edge, if only by rounding.
+        objects = super().fitted(objects, counts)
+        if objects.extent is None:
+            return objects
+        width, height = objects.extent
+        items = []
+        for each in objects.items:
+            x0, y0, x1, y1 = each.box
+            box = max(x0, 0.0), max(y0, 0.0), min(x1, width), min(y1, height)
+            if box[0] >= box[2] or box[1] >= box[3]:
+                counts["object dropped, as nothing of its box lies in the image"] += 1
+                continue
+            reach = max(-x0 / width, -y0 / height, x1 / width - 1, y1 / height - 1)
+            counts["object cut at the edge of its image"] += reach > _ROUNDED
+            items.append(each._replace(box=box))
+        return objects._replace(items=tuple(items))
+
+    def annotation(self, image: str, objects: Objects) -> bytes:
         width, height = extent_of(objects)
         lines = []
         for each in objects.items:
             shares = [at / of for at, of in zip(each.box, (width, height) * 2, strict=True)]
-            # Readers refuse an image with a box that reaches over the edge, if only by rounding.
             x0, y0, x1, y1 = (min(max(share, 0.0), 1.0) for share in shares)
-            if x0 >= x1 or y0 >= y1:
-                effects["object dropped, as nothing of its box lies in the image"] += 1
-                continue
-            reach = max(-min(shares), max(shares) - 1)
-            effects["object cut at the edge of its image"] += reach > _ROUNDED
             center = (x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0
             lines.append(f"{each.number} {' '.join(f'{share:.8g}' for share in center)}\n")
         return "".join(lines).encode()
@@ -298,7 +304,7 @@ class Voc(AnnotatedFolder):
         name = below.replace("/", "_")
         return f"JPEGImages/{name}", f"Annotations/{name}.xml", f"SegmentationClass/{name}"
 
-    def annotation(self, image: str, objects: Objects, effects: Counter[str]) -> bytes | None:
+    def annotation(self, image: str, objects: Objects) -> bytes | None:
         if self.written.objects is None:
             return None
         width, height = extent_of(objects)

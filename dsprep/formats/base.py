@@ -9,10 +9,12 @@ shard back. The other formats bring a writer of their own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
+from dsprep.annotations.objects import Objects, fitted
 from dsprep.errors import OptionError
 from dsprep.images.header import sniff
 from dsprep.rows import Rows
@@ -214,6 +216,10 @@ class Format(ABC):
     def kept_parts(self) -> frozenset[str]:
         """Return what samples of the schema keep of objects besides boxes and classes."""
         return self.object_parts
+
+    def fitted(self, objects: Objects, counts: Counter[str]) -> Objects:
+        """Return what a shard can hold of objects; count what is lost."""
+        return fitted(objects, self.kept_parts(), self.keep_crowd, self.name, counts)
 
     def listed_label(self, sample: Sample) -> Value:
         """Return what the `.lst` beside a shard says of the objects of a sample."""

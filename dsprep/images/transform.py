@@ -356,7 +356,8 @@ class Transform:
             if turn == 1 and self._is_bilinear(image, kind, size):
                 made = bilinear.resize_jpeg(data, size, window, self.quality)
                 if made is not None:
-                    return Encoded(kind, made, window[2] - window[0], window[3] - window[1])
+                    edges = window[2] - window[0], window[3] - window[1]
+                    return Encoded(kind, made, *edges, before=upright)
             pixels = self._pixels(image, kind, size, window)
             if turn != 1:
                 from PIL.Image import Transpose
@@ -422,6 +423,17 @@ class Transform:
         return _resample(pixels, size, window, extent, self.filter)
 
 
+@dataclass(frozen=True)
+class Geometry(Transform):
+    """What a transform does to sizes; the bytes of images stay."""
+
+    def apply(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
+        upright = upright_size(data)
+        left, top, right, bottom = self.move(upright)[1]
+        kind = read_header(data).kind
+        return Encoded(kind, data, right - left, bottom - top, before=upright)
+
+
 def decoded(data: bytes, what: str, max_pixels: int) -> ImageFile:
     """Decode an image; a BadSample says which, ``its mask``, cannot be."""
     header = read_header(data)
@@ -429,6 +441,15 @@ def decoded(data: bytes, what: str, max_pixels: int) -> ImageFile:
         image = open_image(data, header, max_pixels)
         load(image)
     return image
+
+
+def loses_bits(data: bytes) -> bool:
+    """Return whether Pillow decodes the colors of an image, which have 16 bits, to 8."""
+    header = read_header(data)
+    with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
+        image = open_image(data, header, header.width * header.height)
+        modes = " ".join(str(tile[3]) for tile in image.tile)
+    return not image.mode.startswith("I") and (";16" in modes or "65535" in modes)
 
 
 def orientation_in(data: bytes) -> int:

@@ -202,9 +202,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.cast or choice.label_type or choice.schema or in_json)
-    # Boxes and masks of raw samples would not move with the images.
-    moving = any(each.type in ("objects", "mask") for each in schema.fields)
-    changed = changed or (moving and job.images.transform is not None)
+    changed = changed or job.images.moves_fields(schema)
     given = {"--features", "--metadata"}.intersection(job.given)
     changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.

@@ -166,8 +166,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
     if catalog.label_column == "label" and catalog.settled.schema.label is not None:
         labels = sum(map(label_depends, map(tuple, catalog.table["label"].to_list())))
         schema = catalog.settled.schema
-        kept = [schema.named(name) for name in job.images.keep_fields]
-        if labels and schema.label_field not in kept:
+        if labels and schema.label not in job.images.kept(schema):
             spoiled[str(schema.label)] = format_count(labels, "sample")
     if spoiled:
         raise geometry_error(transform.moving_option, spoiled)

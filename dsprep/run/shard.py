@@ -161,7 +161,8 @@ class _Facts:
         label = layout.schema.label_field if layout.schema else None
         self._label, self._written = pipeline.schema.label, written
         objects = pipeline.schema.objects
-        self._layout = layout if layout.schema is not None and layout.schema.objects else None
+        own = layout.schema.objects if layout.schema else None
+        self._layout, self._objects = layout if own else None, own.name if own else ""
         if layout.schema is None and objects is not None:  # raw samples have them where they lie
             self._label = self._label or objects.places[0][0]
         self._class = label.name if label and label.type == "class" and not label.names else None
@@ -173,6 +174,9 @@ class _Facts:
         written = self._written
         if sample.effects:
             written.effects.update(sample.effects)
+        if self._layout is not None and (value := sample.fields.get(self._objects)) is not None:
+            written.objects += len(value.items)
+            written.with_objects += bool(value.items)
         if self._expected is not None and self._expected not in sample.fields:
             written.unlabeled += 1
         if self._class is not None and sample.class_name is not None:

@@ -330,6 +330,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
         files.append(FileReceipt(name, len(data), crc32c(data)))
         target.publish(files[-1:])
     schema, options = job.schema, job.options()
+    has_objects = job.layout.schema is not None and job.layout.schema.objects is not None
     if schema is not None and schema.label_field is not None and classes:
         schema = schema.with_names(classes)
     manifest = Manifest(
@@ -345,6 +346,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
         files=files,
         schema=schema,
         enforced=not job.raw,
+        objects=(outcome.objects, outcome.with_objects) if has_objects else None,
     )
     if base is not None:
         changed = {name: each for name, each in options.items() if base.options.get(name) != each}
@@ -359,12 +361,17 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
             files=[*(file for file in base.files if file.name not in written), *files],
             schema=base.schema,
             enforced=base.enforced and not job.raw,
+            objects=_sums(base.objects, manifest.objects),
         )
     state.hold.check()
     target.publish_manifest(manifest.to_json().encode())
     tidy_up(target, manifest)
     state.hold.remove()
     return manifest
+
+
+def _sums(one: tuple[int, int] | None, two: tuple[int, int] | None) -> tuple[int, int] | None:
+    return None if one is None or two is None else (one[0] + two[0], one[1] + two[1])
 
 
 def _companions(

@@ -73,6 +73,8 @@ class Written:
     # the names of classes, by their numbers as text, that samples themselves tell
     class_names: dict[str, str] = field(default_factory=dict)
     unlabeled: int = 0  # how many samples lack the label that others have
+    objects: int = 0  # how many its samples have, if these are typed
+    with_objects: int = 0  # how many samples have any
     rejected: list[int] = field(default_factory=list)  # the positions of the rejects in its rows
     # of a piece, for the index of its shard: the bytes of each sample, and the samples if what is
     # listed of them was not known before
@@ -92,6 +94,8 @@ class Written:
             whole.listed += part.listed
             whole.effects.update(part.effects)
             whole.unlabeled += part.unlabeled
+            whole.objects += part.objects
+            whole.with_objects += part.with_objects
             for number, name in part.class_names.items():
                 if (known := whole.class_names.setdefault(number, name)) != name:
                     raise two_names(source, number, known, name)
@@ -120,7 +124,7 @@ class Written:
 
 # What a receipt has as it is. These names are also on the disk.
 _PLAIN: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("samples", "unlabeled"), int),
+    **dict.fromkeys(("samples", "unlabeled", "objects", "with_objects"), int),
     "class_names": dict,
     "effects": Counter,
     **dict.fromkeys(("rejected", "sizes", "listed"), list),

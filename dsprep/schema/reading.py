@@ -46,14 +46,18 @@ class Reading:
                     is_number = self.table.meaning(place[0]).type in (LABEL_TEXT, "class")
                     convert = _converter(each, is_number, self.table.has_class_ids)
                     known[place[0]] = each.name, convert, each
-        nested = {path[0] for path, _ in self._nested}
-        return dict.fromkeys(self.ignored | nested, None) | known
+        return dict.fromkeys(self.ignored | self._wholes, None) | known
 
     @cached_property
     def _nested(self) -> list[tuple[Place, Field]]:
         return [
             (place, each) for each in self.schema.fields for place in each.places if len(place) > 1
         ]
+
+    @cached_property
+    def _wholes(self) -> frozenset[str]:
+        """The raw names of which fields are parts."""
+        return frozenset(path[0] for path, _ in self._nested)
 
     @cached_property
     def _objects(self) -> str | None:
@@ -84,7 +88,7 @@ class Reading:
                 known[raw] = self._find(raw)
             found = known[raw]
             if self.raw:
-                if found is not None or self._is_kept(raw):
+                if found is not None or raw in self._wholes or self._is_kept(raw):
                     fields[own] = value
                     image = raw if found and found[0] == self.schema.image else image
                 continue

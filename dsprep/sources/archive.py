@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar, NamedTuple, TypeAlias
 
-from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError, source_errors
+from dsprep.errors import BadSample, DamagedShard, SourceError, source_errors
 from dsprep.findings import Finding
 from dsprep.formats import tar
 from dsprep.formats.stream import ShardStream, is_bomb
 from dsprep.rows import Reader, Rows
-from dsprep.sources.prefetch import OpenFiles, asked_ahead, read_at, unpack
+from dsprep.sources.prefetch import OpenFiles, asked_ahead, read_at, temporary_errors, unpack
 from dsprep.sources.zip import BESIDE, NOT_UTF8, find_end, list_members, overlapping, read_member
 from dsprep.storage.files import OpenFile, exists, facts, is_file, open_file
 
@@ -148,13 +148,8 @@ class CompressedTarReader(ArchiveReader):
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
             for place, content in zip(ordered, self._in_order(ordered), strict=True):
                 kept[place] = file.tell()
-                try:
+                with temporary_errors():
                     file.write(content)
-                except OSError as error:
-                    raise DestinationError(
-                        f"{tempfile.gettempdir()}: cannot be written to ({error.strerror}): name a "
-                        "directory with more room for temporary files by the variable TMPDIR"
-                    ) from None
             for place in wanted:
                 file.seek(kept[place])
                 yield file.read(place[2])

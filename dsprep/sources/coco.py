@@ -20,9 +20,9 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan, by_rows
-from dsprep.sources.json_file import JsonText
-from dsprep.sources.prefetch import OpenFiles, read_at
-from dsprep.storage.files import OpenFile, facts, open_file
+from dsprep.sources.json_file import JsonText, Update
+from dsprep.sources.prefetch import OpenFiles, Pieces, read_at
+from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.store import Facts
 from dsprep.units import format_count, format_some, quoted_names
 
@@ -95,7 +95,7 @@ class CocoAnnotations(Annotations):
     """Annotations in files of COCO's."""
 
     files: tuple[str, ...]
-    states: tuple[Facts, ...]  # of each file when it was scanned
+    states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
     classes: Mapping[Any, int]  # numbers by category ids
 
     @contextmanager
@@ -251,10 +251,11 @@ def scan_coco(
     digest = _Digest()
     paths = tuple(file.path for file in files)
     held = [file.data for file in files if file.data is not None]
-    states = () if held else tuple(map(facts, paths))
+    copies = [] if held else [*map(Pieces, paths)]
     read = _Read(known)
     for at, file in enumerate(files):
-        for section, offset, size, item in _items(file, digest, partial(_fast, read.spans, at)):
+        updates = digest.update, *(each.add for each in copies[at : at + 1])
+        for section, offset, size, item in _items(file, updates, partial(_fast, read.spans, at)):
             try:
                 if section == "annotations":
                     read.annotation(at, file.path, offset, size, item)
@@ -288,8 +289,14 @@ def scan_coco(
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
     sides = [files[at].side for at in read.places[::3]]
     places = _Places(read.places, starts, by_rows(table.select("offset", "size"), "q"))
+    annotations: Annotations = HeldAnnotations(numbers)
+    if not held:
+        own, states = [each.path for each in copies], [each.state for each in copies]
+        annotations = CocoAnnotations(tuple(own), tuple(states), numbers)
+    for each in copies:
+        each.belong_to(annotations)
     return Scan(
-        HeldAnnotations(numbers) if held else CocoAnnotations(paths, states, numbers),
+        annotations,
         read.names,
         of_image["len"].to_list(),
         (of_image["size"] * digest.growth).to_list(),
@@ -357,7 +364,7 @@ def _fast(spans: Mapping[str, array[int]], file: int, text: str, at: int, start:
 
 
 def _items(
-    of: CocoFile, digest: _Digest, fast: Callable[[str, int, int], int]
+    of: CocoFile, updates: Sequence[Update], fast: Callable[[str, int, int], int]
 ) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file: its name, and where each item lies.
 
@@ -365,7 +372,7 @@ def _items(
     file it is told, and returns where it stopped.
     """
     with of.opened() as file:
-        held = JsonText(file, of.path, "JSON of COCO's", digest.update)
+        held = JsonText(file, of.path, "JSON of COCO's", *updates)
         held.take("{")
         while held.expect('"}') != "}":
             *_, name = held.value()

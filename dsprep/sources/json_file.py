@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
@@ -15,6 +15,9 @@ from dsprep.sources.annotated import Annotations
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import open_file
 from dsprep.storage.store import Facts
+
+Update: TypeAlias = Callable[[bytes], object]
+"""What gets each block that is read of a file."""
 
 _BLOCK = 1 << 24
 _LONGEST = 1 << 28  # bytes of one item: the runs of a crowd may be long
@@ -27,7 +30,7 @@ class Spans(Annotations):
     """Annotations in a piece of one file for each image: a place is its offset and size."""
 
     path: str
-    state: Facts  # of the file when it was scanned
+    state: Facts | None  # of the file when it was scanned; None of a copy
     classes: Mapping[Any, int]  # numbers, by what the file calls them
     parse: Callable[[bytes, Mapping[Any, int]], Objects]
 
@@ -49,8 +52,8 @@ class JsonText:
     It is read as Latin-1, where each byte is a character, so that places are those of bytes.
     """
 
-    def __init__(self, file: Any, path: str, what: str, update: Callable[[bytes], object]) -> None:
-        self._file, self._path, self._what, self._update = file, path, what, update
+    def __init__(self, file: Any, path: str, what: str, *updates: Update) -> None:
+        self._file, self._path, self._what, self._updates = file, path, what, updates
         self._scan = json.JSONDecoder().raw_decode
         self.text, self.start, self.at = "", 0, 0  # what is held, where it begins, a place in it
         if not self._fill():
@@ -62,7 +65,8 @@ class JsonText:
 
     def _fill(self) -> bool:
         block = read_at(self._file, max(_BLOCK, len(self.text)), self.start + len(self.text))
-        self._update(block)
+        for update in self._updates:
+            update(block)
         self.text += block.decode("latin-1")
         return bool(block)
 
@@ -143,14 +147,14 @@ class JsonText:
         return offset, len(item), found
 
 
-def list_items(path: str, sha: Any, what: str) -> Iterator[tuple[int, int, Any]]:
+def list_items(path: str, what: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
     """Return where each item of a list begins, its size in bytes, and its value.
 
     Raises:
         SourceError: If the file is no list, or ends early.
     """
     with open_file(path) as file:
-        held = JsonText(file, path, what, sha.update)
+        held = JsonText(file, path, what, *updates)
         held.take("[")
         mark = held.expect("{]")
         while mark != "]":

@@ -13,7 +13,7 @@ from dsprep.findings import Finding
 from dsprep.sample import image_kind_of
 from dsprep.sources.annotated import Scan, some_lines
 from dsprep.sources.json_file import Spans, list_items
-from dsprep.storage.files import facts
+from dsprep.sources.prefetch import Pieces
 from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ def scan_label_studio(source: Source, path: str) -> Scan:
     """Find the tasks of an export, and the classes."""
     from dsprep.sources.classes import number_classes
 
-    sha, state = hashlib.sha256(), facts(path)
+    sha, copy = hashlib.sha256(), Pieces(path)
     names, counts, places = list[str](), list[int](), list[tuple[int, int]]()
     used, left_out = set[str](), Counter[str]()
     damaged, several, skipped = list[str](), list[str](), list[str]()
     refused: dict[str, list[str]] = {}
-    for at, (offset, size, task) in enumerate(list_items(path, sha, "list of tasks"), 1):
+    items = list_items(path, "list of tasks", sha.update, copy.add)
+    for at, (offset, size, task) in enumerate(items, 1):
         id = f"task {task.get('id', at)}"
         try:
             name = _image_of(task, source.path_column)
@@ -70,8 +71,10 @@ def scan_label_studio(source: Source, path: str) -> Scan:
         said = f"{format_count(len(skipped), 'task')} skipped or not annotated"
         notes.append(f"{said}, so that their images are left out: {format_some(skipped)}")
     numbers = {name: number for number, name in enumerate(classes)}
+    spans = Spans(copy.path, copy.state, numbers, parse)
+    copy.belong_to(spans)
     return Scan(
-        Spans(path, state, numbers, parse),
+        spans,
         names,
         counts,
         [size for _, size in places],

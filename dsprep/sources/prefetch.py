@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dsprep.errors import SourceError, source_errors
+from dsprep.errors import DestinationError, SourceError, source_errors
 from dsprep.rows import Rows
-from dsprep.storage.files import OpenFile, open_file
+from dsprep.storage.files import OpenFile, facts, open_file
+from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
@@ -93,6 +96,49 @@ class OpenFiles:
     def __exit__(self, *_: object) -> None:
         for file in self._open.values():
             file.close()
+
+
+class Pieces:
+    """A file of which pieces are read in any order; of one on S3, where each is a request, a copy.
+
+    The copy is a temporary file of the blocks that one reading of all passes on.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._copy: Any = None
+        self.path, self.state = path, None if is_s3(path) else facts(path)
+        if is_s3(path):
+            import tempfile  # slow to load
+
+            with temporary_errors():
+                self._copy = tempfile.NamedTemporaryFile(prefix="dsprep-")  # noqa: SIM115
+            self.path = self._copy.name
+
+    def add(self, block: bytes) -> None:
+        if self._copy is not None:
+            with temporary_errors():
+                self._copy.write(block)
+
+    def belong_to(self, owner: object) -> None:
+        """Keep the copy as long as there is an owner."""
+        if self._copy is not None:
+            with temporary_errors():
+                self._copy.flush()
+            weakref.finalize(owner, self._copy.close)
+
+
+@contextmanager
+def temporary_errors() -> Iterator[None]:
+    """Raise errors of temporary files as those of a destination."""
+    try:
+        yield
+    except OSError as error:
+        import tempfile
+
+        raise DestinationError(
+            f"{tempfile.gettempdir()}: cannot be written to ({error.strerror}): name a "
+            "directory with more room for temporary files by the variable TMPDIR"
+        ) from None
 
 
 def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:

@@ -16,6 +16,8 @@ from dsprep.catalog import Catalog
 from dsprep.dataset.manifest import Manifest, parse_rejects
 from dsprep.errors import SourceError
 from dsprep.formats import shard_stem
+from dsprep.images.transform import Geometry
+from dsprep.moving import Frame, further_images
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
@@ -23,7 +25,15 @@ from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
 from dsprep.storage.files import read_bytes, short_names
 from dsprep.units import format_count, format_some
-from dsprep.verifying.inspection import MISSING, WIDTH, Digested, Understood, digest_source
+from dsprep.verifying.inspection import (
+    LEFT_OUT,
+    MISSING,
+    PIXELS,
+    WIDTH,
+    Digested,
+    Understood,
+    digest_source,
+)
 from dsprep.verifying.report import Problem
 from dsprep.verifying.shards import Shards
 from dsprep.workers.pool import Pool
@@ -57,6 +67,11 @@ class Comparison:
             if self.roles.get(field.name) == role:
                 return slice(at * WIDTH, (at + 1) * WIDTH)
         return None
+
+    def kind_of(self, field: Field) -> str:
+        """Return how a field is compared: the pixels of masks that were moved, else its type."""
+        moved = field.type == "mask" and self.shards.made.transform is not None
+        return PIXELS if moved else field.type
 
     @property
     def by_number(self) -> bool:
@@ -94,11 +109,16 @@ def prepare(
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, overridden=catalog.overridden | {"label"})
+    # Of images that were transformed, the sizes are enough to move what lies on them.
+    transform = made.transform and Geometry(**vars(made.transform))
+    keep_fields, frame = made.keep_fields, Frame(*made.frame)
+    images = Images(transform, "none", made.max_pixels, keep_fields, frame)
+    is_typed = transform is None or images.moves_fields(settled.schema)
     pipeline = Pipeline(
         catalog.reader,
         settled.schema,
-        replace(layout, schema=None if made.transform else base),
-        Images(check="none", max_pixels=made.max_pixels),
+        replace(layout, schema=base if is_typed else None),
+        images if is_typed else replace(images, transform=None),
         made.key,
         catalog.classes,
         overridden=catalog.overridden,
@@ -136,12 +156,14 @@ def _match_fields(
     made, layout, source = shards.made, shards.made.layout, pipeline.schema
     roles = {base.label: LABEL, base.image: IMAGE}
     own = {IMAGE: source.image, LABEL: source.label}
+    others = further_images(base, pipeline.images.kept(base))
     fields, extra = [], []
     names: dict[str, str] = {}
     for field in base.fields:
         role = roles.get(field.name, "")
-        changes = role == IMAGE or field.name in FACTS or field.type in ("mask", "objects")
-        if made.transform is not None and changes:
+        if made.transform is not None and (
+            role == IMAGE or field.name in FACTS or field.name in others
+        ):
             continue
         name = field.name if field.name in source.by_name else own.get(role)
         if name is None and not (role == LABEL and made.known) and field.name not in FACTS:
@@ -266,7 +288,7 @@ def _digest_source(comparison: Comparison, pool: Pool, report: Report) -> pl.Dat
     for field in comparison.fields:
         name = comparison.names.get(field.name, field.name)
         converts = name in known and known[name].type != field.type
-        columns.append((name, field.type, converts))
+        columns.append((name, comparison.kind_of(field), converts))
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
     tasks = ((pipeline, catalog.slice(at, share).rows(), tuple(columns)) for at in starts)
@@ -276,13 +298,14 @@ def _digest_source(comparison: Comparison, pool: Pool, report: Report) -> pl.Dat
     if (file := shards.destination.companion("rejects.jsonl")).name in reports:
         with suppress(SourceError, OSError):  # it is missing or changed, which is reported already
             paths = [reject.path for reject in parse_rejects(read_bytes(str(file)), "")]
+    samples = _table(digested, comparison).select("name", "digests", "content", "reason")
     rejected, files = catalog.table["path"].is_in(paths), catalog.reader.sources()
+    rejected |= (samples["reason"] == LEFT_OUT).fill_null(False)
     if catalog.has_places and files:  # what a sample is called before it is read
         stems = pl.Series([shard_stem(name) for name in short_names(files)])
         number = catalog.table.select(pl.int_range(pl.len()).over("file")).to_series()
         names = stems.gather(catalog.table["file"]) + "-" + number.cast(pl.String).str.zfill(7)
         rejected |= names.is_in(paths)
-    samples = _table(digested, comparison).select("name", "digests", "content", "reason")
     return samples.with_columns(catalog.table["path"], rejected=rejected)
 
 
@@ -339,10 +362,7 @@ def _and(names: Sequence[str]) -> str:
 def _hints(other: pl.DataFrame, compared: int, comparison: Comparison) -> Iterator[str]:
     """Say what is not compared, and what to pass if all labels differ, as those of another list."""
     if comparison.shards.made.transform is not None:
-        schema = comparison.pipeline.schema
-        moved = any(each.type in ("mask", "objects") for each in schema.fields)
-        what = "images, objects and masks" if moved else "images"
-        yield f"{what} not compared, because they were transformed"
+        yield "images not compared, because they were transformed"
     if comparison.extra:
         yield f"not compared, as the source does not have them: {format_some(comparison.extra)}"
     label = comparison.digest_of(LABEL)

@@ -16,11 +16,12 @@ from typing import NamedTuple, TypeAlias
 import google_crc32c
 
 from dsprep.annotations.objects import PARTS, Objects, content_of_objects
-from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
+from dsprep.errors import BadImage, BadSample, DamagedShard, LeftOut, SourceError
 from dsprep.formats.base import Entry, Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
-from dsprep.images.transform import make_check
+from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import decoded, make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
@@ -40,6 +41,8 @@ Columns: TypeAlias = tuple[tuple[str, str, bool], ...]
 Digested: TypeAlias = tuple[str, bytes | None, str | None, str, str, int | None]
 
 WIDTH = 8  # bytes of a field's digest: a change goes unseen once in 2^64
+PIXELS = "pixels"  # what masks are compared by that may be encoded otherwise
+LEFT_OUT = "is left out of the shards"
 MISSING = bytes(WIDTH)  # the digest of a field that a sample does not have
 
 _MAX_PROBLEMS = 100
@@ -308,6 +311,7 @@ def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[
     digested = list[Digested]()
     pipeline, rows, columns = task
     digest_of = digester(columns, pipeline.layout)
+    objects = pipeline.layout.schema and pipeline.layout.schema.objects
     samples = zip(rows.ids, rows.paths, make_samples(pipeline, rows), strict=True)
     for id, path, sample in counted(samples, report):
         digest, reason = None, None
@@ -317,7 +321,10 @@ def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[
             sample = Sample(key, {}, id, path)
         else:
             try:
-                digest = digest_of(sample)
+                if objects is not None and is_left_out(sample, pipeline.layout):
+                    reason = LEFT_OUT
+                else:
+                    digest = digest_of(sample)
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
         name = name_of(sample, pipeline.layout)
@@ -326,12 +333,25 @@ def digest_source(task: tuple[Pipeline, Rows, Columns], report: Report) -> list[
     return digested
 
 
+def is_left_out(sample: Sample, layout: Format) -> bool:
+    """Return whether a sample with objects is not written, as the user wanted."""
+    try:
+        layout.listed_label(sample)
+    except LeftOut:
+        return True
+    except BadSample:  # it is a reject, or what shards hold without objects is unknown
+        pass
+    return False
+
+
 def digester(columns: Columns, layout: Format) -> Callable[[Sample], bytes]:
     """Return a function from a sample to the digests of its fields, one after another."""
     from hashlib import sha1  # slow to load
 
-    def digest_of(kind: Type, converts: bool) -> Callable[[Value], bytes]:
+    def digest_of(name: str, converts: bool) -> Callable[[Value], bytes]:
+        kind = TYPES["mask" if name == PIXELS else name]
         content = _content_of(kind, layout.object_parts.issuperset(PARTS))
+        content = _pixels_of if name == PIXELS else content
 
         def digest(value: Value) -> bytes:
             if converts and (value := kind.convert(value)) is None:
@@ -341,7 +361,7 @@ def digester(columns: Columns, layout: Format) -> Callable[[Sample], bytes]:
 
         return digest
 
-    digests = [(name, digest_of(TYPES[kind], converts)) for name, kind, converts in columns]
+    digests = [(name, digest_of(kind, converts)) for name, kind, converts in columns]
 
     def digest_all(sample: Sample) -> bytes:
         fields = sample.fields
@@ -367,3 +387,12 @@ def _content_of(kind: Type, exact: bool = True) -> Callable[[Value], bytes]:
     if code:
         return struct.Struct(f"<{code}").pack
     return methodcaller("encode", "utf-8", "surrogatepass") if kind.of is str else bytes
+
+
+def _pixels_of(mask: bytes) -> bytes:
+    """Return the size and the pixels of a mask; its bytes, if it is none."""
+    try:
+        image = decoded(mask, "its mask", DEFAULT_MAX_PIXELS)
+    except BadSample:
+        return mask
+    return f"{image.size} {image.mode} ".encode() + image.tobytes()

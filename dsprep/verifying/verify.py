@@ -103,7 +103,7 @@ def _verify(
         comparison, found_out, wrong = prepare(shards, understood, against, pool)
         understood = understood if is_tree else found_out
         problems += wrong
-        columns = tuple((field.name, field.type, False) for field in comparison.fields)
+        columns = tuple((each.name, comparison.kind_of(each), False) for each in comparison.fields)
     task = Task(
         path=str(shards.destination),
         layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),

@@ -18,11 +18,11 @@ from dsprep.annotations.geometry import area_of, clip
 from dsprep.annotations.masks import mask_of, png_of, runs_of
 from dsprep.annotations.objects import SHARES, Object, Objects
 from dsprep.errors import BadSample
-from dsprep.images.transform import Encoded, Transform
+from dsprep.images.transform import FILTERS, Encoded, Transform
 from dsprep.moving import make_mover
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
-from tests.images import EXIF_ORIENTATION
+from tests.images import EXIF_ORIENTATION, jpeg
 
 PIXELS = 10**7
 SCHEMA = Schema(
@@ -122,6 +122,16 @@ def test_the_paint_stays_in_its_box(
         assert items[0].area == pytest.approx(sum(map(area_of, items[0].polygons)), rel=1e-6)
 
 
+def test_areas_are_pixels_where_boxes_are_shares() -> None:
+    image, _ = painted((40, 30), (10, 3, 20, 15), 1)
+    objects = Objects((Object((0.25, 0.1, 0.5, 0.5), 0, area=90.0),), SHARES)
+    sample = Sample("k", {"image": image, "objects": objects}, image="image")
+    moved(sample, None)
+    assert sample.fields["objects"].items[0].area == 90
+    moved(sample, Transform(resize=(20, 30)))
+    assert sample.fields["objects"].items[0].area == 45
+
+
 def test_an_image_that_was_turned_leaves_upright_without_any_option() -> None:
     image, mask = painted((40, 30), (2, 3, 20, 12), 6)
     objects = Objects((Object((2, 3, 20, 12), 0),))
@@ -131,6 +141,22 @@ def test_an_image_that_was_turned_leaves_upright_without_any_option() -> None:
     assert sample.fields["objects"].items[0].box == (2, 3, 20, 12)
     assert sample.fields["mask"] == mask
     assert sample.effects == Counter({"image turned upright, as boxes and masks need": 1})
+
+
+@pytest.mark.parametrize("filter", FILTERS)
+@pytest.mark.parametrize("crop", [None, (32, 24)])
+def test_boxes_move_by_any_filter(filter: str, crop: tuple[int, int] | None) -> None:
+    sample = Sample("k", {"image": jpeg(size=(64, 48))}, image="image")
+    sample.fields["objects"] = Objects((Object((8, 8, 32, 24), 0),))
+    written = moved(sample, Transform(resize=(48, 36), crop=crop, filter=filter))
+    left, top = (8, 6) if crop else (0, 0)
+    assert (written.width, written.height) == (crop or (48, 36))
+    assert sample.fields["objects"].items[0].box == (
+        max(6 - left, 0),
+        max(6 - top, 0),
+        24 - left,
+        18 - top,
+    )
 
 
 def test_annotations_of_another_size_are_refused_by_name() -> None:

@@ -1,14 +1,17 @@
-"""A transform that changes images and not their boxes or masks is refused, wherever these are."""
+"""A transform moves what depends on the geometry of images, or is refused, wherever that is."""
 
 from __future__ import annotations
 
 import io
 import json
+import struct
 import tarfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import dsprep
 from dsprep.errors import OptionError
@@ -133,13 +136,7 @@ PAIRS = ("pairs", "--pair", "image=img/*.jpg", "--pair", "mask.png=mask/*.png")
 
 @pytest.mark.parametrize(
     ("args", "field"),
-    [
-        (PAIRS, "mask"),
-        (("parts", "--parts"), "text"),
-        (("masks.tar",), "mask"),
-        (("detection.tfrecord",), "image/object/bbox/xmax"),
-        (("columns.parquet",), "mask"),
-    ],
+    [(("parts", "--parts"), "text"), (("detection.tfrecord",), "image/object/bbox/xmax")],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_refused_before_anything_is_written(
@@ -153,6 +150,98 @@ def test_refused_before_anything_is_written(
     assert f"give --keep-fields {field}" in done.err
     assert f"not depend on it, or --drop {field}" in done.err
     assert not (tmp_path / "out").exists()
+
+
+def mask_of(tar_file: Path, key: str) -> Image.Image:
+    with tarfile.open(tar_file) as tar:
+        file = tar.extractfile(f"{key}.mask.png")
+        assert file is not None
+        return Image.open(io.BytesIO(file.read()))
+
+
+@pytest.mark.parametrize("args", [PAIRS, ("masks.tar",), ("columns.parquet",)])
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_a_further_image_that_may_be_a_mask_moves_as_one(
+    run_here: RunHere, sources: Path, tmp_path: Path, args: tuple[str, ...], to: str
+) -> None:
+    how = ("--resize", "24", "--crop", "20", "--encode", "jpeg", "-j1")
+    done = run_here("convert", sources / args[0], *args[1:], tmp_path / "out", "--to", to, *how)
+    assert (done.code, done.err) == (0, "")
+    assert "3 images 'mask' changed by nearest neighbor and written as PNG, in case" in done.out
+    out = tmp_path / "out"
+    if to == "parquet":
+        out = tmp_path / "again"
+        assert run_here("convert", tmp_path / "out", out, "--to", "webdataset").code == 0
+    with Image.open(io.BytesIO(png(1))) as before:
+        whole = before.resize((32, 24), Image.Resampling.NEAREST).crop((6, 2, 26, 22))
+    moved = mask_of(next(out.glob("*.tar")), "1")
+    assert (moved.format, moved.mode, moved.tobytes()) == ("PNG", whole.mode, whole.tobytes())
+
+
+def deep() -> bytes:
+    """A PNG of 64 x 48 with 16 bits a color."""
+    rows = zlib.compress((b"\0" + bytes(64 * 6)) * 48)
+    chunks = (b"IHDR", struct.pack(">IIBBBBB", 64, 48, 16, 2, 0, 0, 0)), (b"IDAT", rows)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in (*chunks, (b"IEND", b""))
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "other", "why"),
+    [
+        (jpeg(), png(size=(32, 24)), "its mask has 32x24 pixels, and its image 64x48: give --keep"),
+        (jpeg(orientation=3), png(), "its EXIF orientation turns the image, and nothing tells"),
+        (jpeg(), deep(), "its mask has colors of 16 bits, which cannot be resized"),
+    ],
+)
+def test_a_further_image_that_cannot_move_is_a_reject(
+    run_here: RunHere, tmp_path: Path, image: bytes, other: bytes, why: str
+) -> None:
+    good = {"jpg": jpeg(), "mask.png": png()}
+    write_shard(tmp_path / "x.tar", {"good": good, "bad": {"jpg": image, "mask.png": other}})
+    call = ("convert", tmp_path / "x.tar", "--to", "webdataset", "--resize", "24", "-j1")
+    assert run_here(*call, tmp_path / "out").code == 3
+    (reject,) = (tmp_path / "out" / "rejects.jsonl").read_text("utf-8").splitlines()
+    assert why in json.loads(reject)["reason"]
+    for way in ("--keep-fields", "--drop"):
+        assert run_here(*call, tmp_path / way[2:], way, "mask").code == 0
+
+
+def test_objects_and_masks_that_are_kept_stay_as_they_are(
+    run_here: RunHere, tmp_path: Path
+) -> None:
+    for place, data in (("images/a.jpg", jpeg(size=(64, 48))), ("masks/a.png", palette())):
+        (tmp_path / place).parent.mkdir()
+        (tmp_path / place).write_bytes(data)
+    item = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [8, 6, 16, 12], "area": 192}
+    parts = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [item | {"iscrowd": 0}]}
+    parts |= {"categories": [{"id": 1, "name": "cat"}]}
+    (tmp_path / "a.json").write_text(json.dumps(parts))
+    call = ("pack", tmp_path / "images", "--annotations", tmp_path / "a.json")
+    call = (*call, "--masks", tmp_path / "masks", "--resize", "24", "--crop", "20", "-j1")
+    kept = ("--keep-fields", "objects,mask")
+    done = run_here(*call, tmp_path / "w", *kept, "--format", "webdataset")
+    assert (done.code, done.err) == (0, "")
+    with tarfile.open(next((tmp_path / "w").glob("*.tar"))) as tar:
+        file = tar.extractfile("a.json")
+        assert file is not None
+        (found,) = json.loads(file.read())["objects"]
+    assert (found["box"], found["area"]) == ([8, 6, 24, 18], 192)
+    mask = mask_of(next((tmp_path / "w").glob("*.tar")), "a")
+    assert (mask.size, mask.mode) == ((64, 48), "L")  # other readers take a palette for colors
+    done = run_here(*call, tmp_path / "x.rec", "--keep-fields", "objects", "--drop", "mask")
+    assert (done.code, done.err) == (0, "")
+    row = (tmp_path / "x.lst").read_text().split("\t")
+    assert [*map(float, row[1:10])] == [4, 5, 64, 48, 0, 0.125, 0.125, 0.375, 0.375]
+
+
+def palette() -> bytes:
+    mask, out = Image.new("P", (64, 48), 1), io.BytesIO()
+    mask.putpalette([0, 0, 0, 90, 0, 0])
+    mask.save(out, "PNG")
+    return out.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -244,9 +333,11 @@ def test_a_field_that_the_look_did_not_find_stops_the_run(
     assert not (tmp_path / "y.tfrecord").exists()
 
 
-def test_a_stream_stops_at_the_first_such_sample(sources: Path) -> None:
+def test_a_stream_stops_at_the_first_such_sample(tmp_path: Path) -> None:
+    write_shard(tmp_path / "x.tar", {"0": {"jpg": jpeg(), "json": b'{"boxes": [1]}'}})
+
     def convert(keep_fields: tuple[str, ...] = (), drop: tuple[str, ...] = ()) -> bytes:
-        with (sources / "masks.tar").open("rb") as file:
+        with (tmp_path / "x.tar").open("rb") as file:
             return dsprep.convert_stream(
                 file,
                 source="webdataset",
@@ -258,8 +349,8 @@ def test_a_stream_stops_at_the_first_such_sample(sources: Path) -> None:
 
     with pytest.raises(OptionError, match="--resize changes .*as in the sample '0'"):
         convert()
-    assert b"mask.png" in convert(keep_fields=("mask.png",))
-    assert b"mask.png" not in convert(drop=("mask.png",))
+    assert b"0.json" in convert(keep_fields=("json",))
+    assert b"0.json" not in convert(drop=("json",))
 
 
 def test_sizes_are_made_new(run_here: RunHere, tmp_path: Path) -> None:

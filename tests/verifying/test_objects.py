@@ -7,14 +7,17 @@ import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from PIL import Image
 
 import dsprep
+from dsprep.images.transform import Transform
 from dsprep.storage.store import crc32c
 from dsprep.verifying.report import VerifyReport
+from tests.images import jpeg
 
 SIZE = (40, 30)
 CLASSES = [{"id": 3, "name": "cat"}, {"id": 7, "name": "dog"}]
@@ -222,3 +225,143 @@ def test_masks_that_were_replaced_are_found(
     assert "1: its field 'mask' is not that of 1.png" in messages(
         checked(out, against=dsprep.make_source(str(images), **masked))
     )
+
+
+# After a transform
+
+
+@pytest.fixture
+def turned(tmp_path: Path) -> dict[str, Any]:
+    """40 images of all orientations, with odd boxes, a crowd, masks, and some without objects."""
+    random, listed, annotations = Random(3), list[Any](), list[Any]()
+    for name in ("in", "masked"):
+        (tmp_path / name).mkdir()
+    for number in range(40):
+        size = (random.randrange(20, 90), random.randrange(20, 90))
+        orientation = number % 9 if number % 3 else 1
+        data = jpeg(number, size, orientation=orientation)
+        size = size[::-1] if orientation > 4 else size
+        (tmp_path / "in" / f"{number:02}.jpg").write_bytes(data)
+        (tmp_path / "masked" / f"{number:02}.png").write_bytes(mask([0, 1, 1, 255], size))
+        listed.append({"id": number, "file_name": f"{number:02}.jpg"})
+        for _ in range(number % 4):
+            x0, y0 = random.uniform(0, size[0] * 0.7), random.uniform(0, size[1] * 0.7)
+            x1, y1 = random.uniform(x0 + 4, size[0]), random.uniform(y0 + 4, size[1])
+            values = {"id": len(annotations) + 1, "image_id": number, "category_id": 3}
+            values |= {"bbox": [x0, y0, x1 - x0, y1 - y0], "area": 9.5, "iscrowd": number % 7 == 0}
+            annotations.append(values)
+    parts = {"images": listed, "annotations": annotations, "categories": CLASSES}
+    (tmp_path / "b.json").write_text(json.dumps(parts))
+    (tmp_path / "names.txt").write_text("ground\nroad\n")
+    return {"annotations": [str(tmp_path / "b.json")]}
+
+
+@pytest.mark.usefixtures("lasting")
+@pytest.mark.parametrize(
+    "transform",
+    [Transform(resize=19, encode="png"), Transform(resize=(31, 23), crop=(20, 20), enlarge=True)],
+    ids=["resize", "crop"],
+)
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [
+        ("webdataset", {}),
+        ("parquet", {}),
+        ("tfrecord", {}),
+        ("recordio", {"empty": "drop"}),
+        ("recordio", {"empty": "mark"}),
+        ("coco", {}),
+        ("voc", {}),
+        ("yolo", {}),
+        ("augmented-manifest", {}),
+    ],
+)
+def test_objects_that_moved_are_compared(
+    turned: dict[str, Any],
+    tmp_path: Path,
+    format: str,
+    options: dict[str, str],
+    transform: Transform,
+) -> None:
+    has_masks = format in ("webdataset", "parquet", "tfrecord", "voc")
+    if has_masks:
+        names = {"masks": str(tmp_path / "masked"), "mask_classes": str(tmp_path / "names.txt")}
+        turned |= names
+    out, source = str(tmp_path / "out"), dsprep.make_source(str(tmp_path / "in"), **turned)
+    if format in ("coco", "voc", "yolo", "augmented-manifest"):
+        shards = str(tmp_path / "shards")
+        dsprep.pack(str(tmp_path / "in"), shards, format="webdataset", workers=1, **turned)
+        how: dict[str, Any] = {"to": format, "transform": transform}
+        how |= {"prefix": "s3://bucket/"} if format == "augmented-manifest" else {}
+        done = dsprep.convert(shards, out, workers=1, **how, **options)
+        source = dsprep.make_source(shards)
+    else:
+        how = {"format": format, "transform": transform}
+        done = dsprep.pack(str(tmp_path / "in"), out, workers=1, **how, **turned, **options)
+    assert done.rejects == []
+    report = checked(Path(out), against=source, decode=True)
+    assert report.problems == []
+    assert "images not compared, because they were transformed" in report.notes
+    if format not in ("coco", "voc", "yolo", "augmented-manifest"):
+        values = json.loads((tmp_path / "b.json").read_text())
+        x, y, width, height = values["annotations"][30]["bbox"]
+        values["annotations"][30]["bbox"] = [x + 1, y + 1, width - 2, height - 2]
+        (tmp_path / "b.json").write_text(json.dumps(values))
+        for each in (tmp_path / "masked").iterdir():
+            with Image.open(each) as image:
+                each.write_bytes(mask([1], image.size))
+        report = checked(Path(out), against=dsprep.make_source(str(tmp_path / "in"), **turned))
+        assert len(report.problems) == (40 if has_masks else 1)
+
+
+def test_what_was_annotated_at_another_size_is_compared(images: Path) -> None:
+    text = (images.parent / "a.json").read_text()
+    (images.parent / "a.json").write_text(
+        text.replace('"width": 40', '"width": 80').replace('"height": 30', '"height": 60')
+    )
+    out, source = images.parent / "out", {"annotations": [str(images.parent / "a.json")]}
+    how: dict[str, Any] = {"format": "webdataset", "annotation_size": "80x60", "workers": 1}
+    for transform in (None, Transform(resize=15)):
+        dsprep.pack(str(images), str(out), transform=transform, overwrite=True, **how, **source)
+        report = checked(out, against=against(images))
+        assert report.problems == []
+
+
+# Without a manifest
+
+
+@pytest.fixture
+def odd_boxes(images: Path) -> Any:
+    """Annotations with a box that is empty and one that is inverted, which no check refuses."""
+    values = json.loads((images.parent / "a.json").read_text())
+    values["annotations"][0]["bbox"] = [5, 5, 0, 4]
+    (images.parent / "a.json").write_text(json.dumps(values))
+    return {"annotations": [str(images.parent / "a.json")]}
+
+
+@pytest.mark.usefixtures("lasting")
+@pytest.mark.parametrize("format", ["webdataset", "parquet", "tfrecord", "recordio"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_shards_without_a_manifest_are_checked_as_well(
+    images: Path, odd_boxes: dict[str, Any], format: str, bare: bool
+) -> None:
+    out = images.parent / "out"
+    how = {"empty": "mark"} if format == "recordio" else {}
+    done = dsprep.pack(str(images), str(out), format=format, workers=1, **odd_boxes, **how)
+    assert done.rejects == []
+    for each in out.iterdir():
+        is_shard = each.suffix in (".tar", ".parquet", ".tfrecord", ".rec")
+        if each.name == "manifest.json" or (bare and not is_shard):
+            each.unlink()
+    # Only the files beside them tell which class has which id in TFRecords.
+    report = checked(out, decode=True, against=None if bare else against(images))
+    assert not report.manifest
+    assert report.objects is not None
+    assert (report.objects.objects, report.objects.samples, report.objects.without) == (4, 3, 1)
+    assert [*report.objects.per_class.values()] == [3, 1]
+    has_names = format == "parquet" or (format == "tfrecord" and not bare)
+    assert ([*report.objects.per_class] == ["cat", "dog"]) is has_names
+    (problem,) = messages(report)
+    assert problem.startswith("0: the box of object 1 is empty: ")
+    (outside,) = (note for note in report.notes if "outside" in note)
+    assert outside.startswith("1 object reaches outside of the image: 30 20 45 25 in 3")
