@@ -72,6 +72,9 @@ class Rule(NamedTuple):
     facts: Sequence[str]  # the facts that it needs
 
 
+_LOSSLESS = ("png", "raw", "raw-chw")  # values of `--encode`
+
+
 def _changes_images(known: Given) -> bool:
     options = ("--resize", "--crop", "--encode", "--color")
     return any(known.get(name) not in (None, "keep") for name in options)
@@ -91,7 +94,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
     # whether images may become JPEG or WebP
-    "lossy": (lambda known: known.get("--encode") != "png" and _changes_images(known), []),
+    "lossy": (lambda known: known.get("--encode") not in _LOSSLESS and _changes_images(known), []),
     # remote files are refused first
     "decoding": (lambda known: bool(known.get("--decode")), ["remote"]),
     "file": (lambda known: known.get("--output") not in (None, "-"), []),
@@ -102,7 +105,7 @@ _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
     "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
     "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values",
-    "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
+    "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
     "OBJECTS": "--storage-class --sse --sse-kms-key-id --acl --tag --metadata",
@@ -136,7 +139,7 @@ split: --root needs is_list
     SOURCE is not a list, and so it is the root itself; leave it out
 --extensions needs image_files
     SOURCE is not a directory or an archive of image files; leave it out
---image-field --label-field --schema --look excludes image_files
+--image-field --label-field --schema --look --raw-image excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
 --classes needs classified
     the samples of SOURCE have no labels; give --list or --labels, or leave it out

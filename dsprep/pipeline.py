@@ -207,6 +207,8 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     def transformed(path: str, data: bytes) -> Encoded:
         assert images.transform is not None
         image = images.transform.apply(data, images.max_pixels)
+        if image.shape is not None:
+            return image._replace(data=pipeline.layout.pack_pixels(image.data, image.shape))
         require_readable(image.kind, readable)
         return image
 
@@ -243,7 +245,7 @@ def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
         for name in typed:
             if (is_new or image.before or name not in sample.fields) and (
                 (value := FACTS_OF[name](image)) is not None
-                and (name not in known or name in sample.fields)
+                and (name not in known or name in sample.fields or image.shape)
             ):
                 sample.fields[name] = value
 

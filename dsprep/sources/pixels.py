@@ -28,8 +28,7 @@ from dsprep.sample import image_kind_of
 from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.classes import renumbered, unknown_classes
 from dsprep.sources.pixel_reader import (
-    PIXELS,
-    SIDE,
+    CIFAR,
     Batch,
     BatchFile,
     PixelReader,
@@ -257,7 +256,7 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
 def _looks_like(file: BatchFile, version: _Version) -> bool:
     """Return whether a file is such a batch, where its name may be that of anything."""
     if version.labels:
-        return file.size > 0 and file.size % (version.labels + PIXELS) == 0
+        return file.size > 0 and file.size % (version.labels + CIFAR.bytes) == 0
     return next(file.blocks(raw=True), b"")[:1] == b"\x80"
 
 
@@ -277,7 +276,7 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Batch], Names]:
             continue
         stem = file.name.removesuffix(".bin")
         directory = stem if stem in PARTS else f"{parts[file.name]}/{stem}"
-        step, originals = version.labels + PIXELS, None
+        step, originals = version.labels + CIFAR.bytes, None
         if version.key:
             _, labels, originals = read_batch(data, str(file), version.key)
         elif not data or len(data) % step:
@@ -287,7 +286,7 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Batch], Names]:
         else:
             labels = list(data[version.labels - 1 :: step])
         places = version.labels, version.labels, version.key
-        batch = Batch(file, len(labels), SIDE, SIDE, 3, *places)
+        batch = Batch(file, len(labels), CIFAR.width, CIFAR.height, 3, *places)
         found[file.name] = batch, _table(batch, directory, labels, originals)
     return [found[each.file.name] for each in images], names
 

@@ -132,6 +132,7 @@ def choice_of(options: FieldOptions) -> Choice:
         schema=schema,
         look_all=options.look == "all",
         no_image=options.no_image,
+        raw_image=options.raw_image or "",
         unlabeled=unlabeled,
     )
 

@@ -165,7 +165,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         sample, misfit = None, None
         if reading is not None:
             try:
-                sample = reading(pixels(raw) if pixels else raw)
+                sample = reading(pixels(raw, False) if pixels else raw)
             except BadSample as error:
                 misfit = str(error)
                 if not found.misfits:
