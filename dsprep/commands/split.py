@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from dsprep.declared import called_with
 from dsprep.errors import OptionError
-from dsprep.keywords import SplitOptions, called_with
+from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import require_effect
