@@ -100,10 +100,12 @@ class SourceOptions(AnnotationOptions):
     kind: str | None = _source(
         "What SOURCE is, if its names do not tell: shards of a format; images in a directory or an "
         "archive; imagefolder, as Hugging Face has it; parts, files that make up samples; pixels, "
-        "as CIFAR and MNIST come; Parquet; an augmented manifest of SageMaker.",
+        "as CIFAR and MNIST come; Parquet; csv, tables whose rows are samples; numpy, arrays "
+        "whose rows are samples; an augmented manifest of SageMaker.",
         choices=(
             *CONCATENATIVE,
-            *("images", "imagefolder", "parts", "pixels", "parquet", "augmented-manifest"),
+            *("images", "imagefolder", "parts", "pixels", "parquet", "csv", "numpy"),
+            "augmented-manifest",
         ),
     )
     parts: bool = _rare_source(

@@ -143,7 +143,8 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     """Fill in what the user left open, now that the source is known; refuse what it rules out."""
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
-    if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
+    needs_image = reader.has_images and not job.source.choice.no_image and not job.copies
+    if settled.schema.image is None and needs_image:
         if reader.reads_samples:
             raise no_image_error(job.source.root, settled.schema)
         raise OptionError(

@@ -14,6 +14,7 @@ from dsprep.schema.reading import Reading
 from dsprep.schema.settle import (
     IMAGE_NAMES,
     LABEL_FLOATS,
+    LABEL_NAMES,
     LABEL_TEXT,
     OBJECTS,
     Choice,
@@ -32,7 +33,7 @@ from dsprep.schema.settle import (
 
 # fmt: off
 __all__ = [
-    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_TEXT",
-    "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES",
-    "Table", "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
+    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES",
+    "LABEL_TEXT", "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled",
+    "TYPES", "Table", "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
 ]

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
 _MARK = re.compile(r"[*?[{]")
+_TABLES = (".csv", ".tsv")
+_ARRAYS = (".npy", ".npz")
 _HEAD = 1 << 16  # bytes of a list whose first line shows its labels
 _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
@@ -66,7 +68,8 @@ class Source(SourceOptions, ClassOptions):
     @property
     def chooses(self) -> bool:
         """Whether a list or a table chooses the samples, and labels them."""
-        return self.list_file is not None or self.labels is not None
+        labels_rows = self.labels is not None and self.labels.endswith(_ARRAYS[0])
+        return self.list_file is not None or (self.labels is not None and not labels_rows)
 
     def class_names(self) -> tuple[str, ...] | None:
         """Read the list of classes; None if there is none."""
@@ -362,6 +365,30 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
     return read_parquet(files, source.class_names(), choice=source.choice, run_all=run_all)
 
 
+def _csv(source: Source, run_all: RunAll) -> Found | None:
+    """Read tables whose rows are samples; with a folder, a table of labels is an option."""
+    files = [file for name in (source.root, *source.others) for file in expand(name)]
+    if source.kind is None and not all(file.lower().endswith(_TABLES) for file in files):
+        return None
+    if not all(map(is_file, files)):
+        return None
+    from dsprep.sources.tabular import read_csv
+
+    return read_csv(source, files, run_all)
+
+
+def _arrays(source: Source, run_all: RunAll) -> Found | None:
+    """Read arrays whose rows are samples."""
+    if source.kind is None and not source.root.endswith(_ARRAYS):
+        if source.labels is not None and source.labels.endswith(_ARRAYS):
+            raise OptionError(f"--labels {source.labels}: an array labels the rows of an array")
+        return None
+    from dsprep.sources.tabular import read_arrays
+
+    _require_alone(source)
+    return read_arrays(source, source.root, run_all) if is_file(source.root) else None
+
+
 def _require_finished(source: Source, files: Sequence[str]) -> None:
     """Refuse directories of shards in which an unfinished run, or transfer, has left its state."""
     # The manifest comes last: if there is one, all files that it names are there.
@@ -498,6 +525,8 @@ REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], 
     (("augmented-manifest",), _manifest),
     (("parts",), _parts),
     (("imagefolder",), _described),
+    (("csv",), _csv),
+    (("numpy",), _arrays),
     (("parquet",), _parquet),
     (("pixels",), _pixels),
     ((*CONCATENATIVE,), _shards),
