@@ -146,6 +146,13 @@ class SourceOptions(AnnotationOptions):
         "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
         metavar="TEXT",
     )
+    pixel_columns: Sequence[str] = _rare_source(
+        "Columns of a CSV file that hold the pixels of an image, from 0 to 255: one column of many "
+        "numbers, or many columns, as 'pixel*' names them. Images are square and gray unless "
+        "--raw-image tells their shape.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
     duplicates: str | None = _rare_source(
         "If --list or --labels names an image again: stop, use the first row only, or make a "
         "sample of each row.  [default: error]",

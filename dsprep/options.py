@@ -25,6 +25,7 @@ FACTS = {
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
+    "table": "Whether the source is a table whose rows are samples.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
@@ -104,7 +105,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
     "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
-    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values",
+    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values "
+    "--pixel-columns",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -141,6 +143,8 @@ split: --root needs is_list
     SOURCE is not a directory or an archive of image files; leave it out
 --image-field --label-field --schema --look --raw-image excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
+--pixel-columns needs table
+    SOURCE is not a CSV file whose rows are samples; leave it out
 --classes needs classified
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
 --label-type needs labeled

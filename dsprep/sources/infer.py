@@ -139,7 +139,8 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
     if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
     pixels = None
-    if own is not None or choice.raw_image or may_have_pixels(observed):
+    is_open = catalog.reader.pixels is None  # a table may have columns of pixels
+    if is_open and (own is not None or choice.raw_image or may_have_pixels(observed)):
         task = (catalog.reader, catalog.slice(0, _FIRST).rows(), choice, own)
         pixels = next(iter(run_all(find_pixels, [task])))
     if pixels is not None:

@@ -34,6 +34,8 @@ _SIZES = (("height",), ("width",), ("depth", "channels"))
 # Conventional names of what says that there are bare pixels, and what it says, as it is quoted.
 _FORMATS = ("image/format", "format")
 BY_FORMAT = {quote % kind: kind for kind in (RAW, RAW_CHW) for quote in ("'%s'", "b'%s'")}
+_LEVELS = frozenset(range(256))
+_BETWEEN = re.compile(r"[\[\],;]")  # what may separate the pixels in a cell besides blanks
 _SHOWN = 3  # examples that a message shows
 CIFAR = Shape(32, 32, 3, True)
 
@@ -230,6 +232,54 @@ class RawPixels:
         beside = self.beside
         sample.fields = {name: fields[name] for name in fields if name not in beside}
         return sample
+
+
+@dataclass(frozen=True)
+class PixelColumns:
+    """Columns of a table that are the pixels of an image. Plain data: it is pickled for workers."""
+
+    beside: ClassVar[Mapping[str, str]] = {}
+    names: tuple[str, ...]  # of the columns: one of many numbers each, or many of one number
+    shape: Shape
+    image: str  # the name of the image
+
+    def __call__(self, sample: Sample, quickly: bool = False) -> Sample:
+        """Make an image of the columns of a sample."""
+        fields = dict(sample.fields)
+        values = [fields.pop(name, None) for name in self.names]
+        if len(values) == 1:
+            values = numbers_in(values[0])
+        if len(values) != self.shape.bytes:
+            raise BadSample(f"has {len(values):,} pixels, and not {self.shape}")
+        try:
+            pixels = bytes(values)
+        except (TypeError, ValueError):
+            pixels = bytes(map(self._pixel, range(len(values)), values))
+        fields[self.image] = encode_raw(pixels, self.shape, quickly)
+        sample.fields = fields
+        return sample
+
+    def _pixel(self, number: int, value: Value) -> int:
+        """Return a pixel that is no whole number as it stands."""
+        try:
+            pixel = float(value)
+            if pixel in _LEVELS:
+                return int(pixel)
+        except (TypeError, ValueError):
+            pass
+        what = self.names[number] if len(self.names) > 1 else f"{self.names[0]}, number {number}"
+        is_missing = value is None or value == ""
+        said = "is missing" if is_missing else f"is {value!r:.40}, no whole number from 0 to 255"
+        raise BadSample(f"the pixel {what} {said}")
+
+
+def numbers_in(cell: Value) -> list[Value]:
+    """Return the numbers of a cell, as text that is not a whole number, or else as a number."""
+    texts = _BETWEEN.sub(" ", cell).split() if isinstance(cell, str) else [cell]
+    try:
+        return list(map(int, texts))
+    except (TypeError, ValueError):
+        return texts if cell is not None else []
 
 
 def raw_pixels(

@@ -187,6 +187,11 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
             "away"
         ) from None
+    if source.pixel_columns:
+        from dsprep.sources.pixel_reader import PixelColumns
+
+        is_table = isinstance(catalog.reader.pixels, PixelColumns)
+        require_effect("", {"--pixel-columns": source.pixel_columns}, table=is_table)
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
@@ -374,7 +379,13 @@ def _csv(source: Source, run_all: RunAll) -> Found | None:
         return None
     from dsprep.sources.tabular import read_csv
 
-    return read_csv(source, files, run_all)
+    catalog, findings = read_csv(source, files, run_all)
+    if source.pixel_columns:
+        from dsprep.sources.pixels import with_pixel_columns
+
+        catalog, note = with_pixel_columns(source, catalog)
+        findings = [*findings, note]
+    return catalog, findings
 
 
 def _arrays(source: Source, run_all: RunAll) -> Found | None:
