@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
 from dsprep.annotations.objects import fitted
 from dsprep.errors import BadSample, OptionError
+from dsprep.findings import STORED_AS_PIXELS
 from dsprep.formats.base import Format
 from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
 from dsprep.images.transform import (
@@ -183,6 +184,9 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
         if image.lost_frames:
             sample.effects = sample.effects or Counter()
             sample.effects[_LOST_FRAMES] += 1
+        if image.shape is not None:
+            sample.effects = sample.effects or Counter()
+            sample.effects[f"{STORED_AS_PIXELS}{image.shape}"] += 1
         renew(sample, image)
         return sample
 
