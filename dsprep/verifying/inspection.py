@@ -226,6 +226,8 @@ def _image_check(task: Task, reading: Reading | None) -> Callable[[Sample], Iter
     schema = reading.schema if reading else Schema(())
     images = [it.name for it in schema.fields if it.type == "image"]
     raw = {it.name: it.type == RAW_CHW for it in schema.fields if it.kind.is_raw}
+    if task.understood.pixels is not None:  # which makes images of them
+        images, raw = [*images, *raw], {}
     check_own = make_check("decode", readable=task.layout.limits.images, max_pixels=task.max_pixels)
     check_other = make_check("decode", max_pixels=task.max_pixels)
 
