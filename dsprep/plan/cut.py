@@ -41,6 +41,7 @@ SAMPLE = 400  # how many images are tried: the error of the total falls with the
 TOLERANCE = 0.05  # how far above its target a shard may come when sizes are estimates
 _SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard in thirty thousand
 _TIMED = 128  # how many samples are tried to find out how long a run will take
+_AT_ONCE = 1 << 17  # samples that are tried in one task: their rows take some 50 MB
 _SAMPLE_SEED = 1  # the images that are tried do not depend on the seed of the order
 
 
@@ -297,9 +298,9 @@ def _estimate(
 
 def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> Measured:
     """Make the samples of a small catalog, all workers sharing the work, and measure them."""
-    share = math.ceil(len(sample) / (4 * pool.size))
+    share = min(math.ceil(len(sample) / (4 * pool.size)), _AT_ONCE)
     pipeline = job.pipeline(sample)
-    tasks = [(pipeline, sample.slice(at, share).rows()) for at in range(0, len(sample), share)]
+    tasks = ((pipeline, sample.slice(at, share).rows()) for at in range(0, len(sample), share))
     with progress.running("estimating sizes", len(sample)):
         parts = pool.map(measure, tasks, progress.advance)
     sizes = list(chain.from_iterable(part.sizes for part in parts))

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from dsprep.errors import BadSample, SourceError
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
-from dsprep.sources.csv_rows import Columns, finite
+from dsprep.sources.csv_rows import Columns, counted
 from dsprep.sources.prefetch import OpenFiles, read_at, runs
 from dsprep.sources.zip import Packed
 from dsprep.storage.files import OpenFile
@@ -279,7 +279,10 @@ class ArrayReader(Reader):
             else:
                 names = (array.name for array in arrays)
                 fields = dict(zip(names, (each[at] for each in found), strict=True))
-            yield self.typed(finite(Sample(key_of(rows.paths[row]), fields, rows.ids[row])))
+            sample = Sample(key_of(rows.paths[row]), fields, rows.ids[row])
+            lists = (each if type(each) is tuple else (each,) for each in fields.values())
+            floats = [each for each in lists if each and type(each[0]) is float]
+            yield self.typed(counted(sample, floats[0] if len(floats) == 1 else sum(floats, ())))
 
 
 def check_member(task: tuple[str, Packed, int]) -> str:

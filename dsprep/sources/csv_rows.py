@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
@@ -226,10 +226,10 @@ def _kind_of(cells: Sequence[str]) -> str:
         most = max(max(numbers), -min(numbers))
         return "int" if most <= _EXACT else "wide" if most < 1 << 63 else "text"
     try:
-        list(map(float, cells))
+        floats = list(map(float, cells))
     except ValueError:
         return "bool" if {cell.lower() for cell in cells} <= _TRUTH.keys() else "text"
-    if any("_" in cell for cell in cells) or not _NOT_GIVEN.isdisjoint(cells):
+    if "_" in "".join(cells) or (sum(floats) != sum(floats) and any(map(isnan, floats))):
         return "text"
     whole = [cell for cell in cells if "." not in cell and cell.strip("+-").isdecimal()]
     return _joined("float64", _kind_of(whole)) if whole else "float64"
@@ -284,7 +284,9 @@ class CsvReader(Reader):
                             continue
                         if value is not None:
                             fields[name] = value
-                    yield self.typed(finite(Sample(key_of(rows.paths[row]), fields, rows.ids[row])))
+                    sample = Sample(key_of(rows.paths[row]), fields, rows.ids[row])
+                    floats = [value for value in fields.values() if type(value) is float]
+                    yield self.typed(counted(sample, floats))
 
 
 def _cut(data: bytes, rows: Rows, run: Run) -> Iterator[str]:
@@ -294,12 +296,9 @@ def _cut(data: bytes, rows: Rows, run: Run) -> Iterator[str]:
         yield data[at : at + rows.stored[row]].decode()
 
 
-def finite(sample: Sample) -> Sample:
+def counted(sample: Sample, floats: Sequence[float]) -> Sample:
     """Count a sample that has NaN or infinity."""
-    for value in sample.fields.values():
-        numbers = value if type(value) is tuple else (value,)
-        # The sum of floats is finite if all are, and mostly only then.
-        is_float = bool(numbers) and type(numbers[0]) is float
-        if is_float and not isfinite(sum(numbers)) and not all(map(isfinite, numbers)):
-            sample.effects = Counter({INFINITE: 1})
+    # The sum of floats is finite if all are, and mostly only then.
+    if floats and not isfinite(sum(floats)) and not all(map(isfinite, floats)):
+        sample.effects = Counter({INFINITE: 1})
     return sample

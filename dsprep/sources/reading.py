@@ -397,6 +397,8 @@ def _arrays(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.tabular import read_arrays
 
     _require_alone(source)
+    if source.labels is not None and not source.labels.endswith(_ARRAYS):
+        raise OptionError(f"--labels {source.labels}: labels of arrays are an array, NAME.npy")
     return read_arrays(source, source.root, run_all) if is_file(source.root) else None
 
 

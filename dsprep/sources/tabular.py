@@ -6,7 +6,7 @@ import csv
 import os
 import struct
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,13 +97,8 @@ def read_csv(source: Source, paths: Sequence[str], run_all: RunAll) -> Found:
     kinds = [each.kind.replace("wide", "int") for each in cells]
     if head.names[0] == "column_0" and head.is_told and kinds[0] == "int":
         kinds[0] = ""
-        findings.append(
-            Finding(
-                "note",
-                "",
-                "the first column is left out: it has no name, as row numbers that pandas writes",
-            )
-        )
+        note = "the first column is left out: it has no name, as row numbers that pandas writes"
+        findings.append(Finding("note", "", note))
     findings += [Finding("note", "", note) for note in _notes(head, cells, kinds, sum(rows))]
     fields = tuple(
         Field(name, kind, each.given < sum(rows), (), ((name,),), "the cells")
@@ -263,21 +258,31 @@ def _class_numbers(
     if label.type not in ("int", "text") or any(block.labels is None for block in found):
         return None, classes
     texts = {text for block in found for text in block.labels or ()}
-    names = texts if label.type == "text" else set()
-    if names:
-        if classes and (unknown := sorted(names.difference(classes))):
-            raise unknown_classes(root, unknown, classes)
-        classes = classes or number_classes(names, root, source.class_order)
+    if label.type == "text":
+        classes = _classes(texts, source, root)
         numbers = {name: number for number, name in enumerate(classes)}
     else:
         numbers = {text: int(text) for text in texts}
+        _require_known(numbers.values(), classes, root)
     cells = array("q")
     for block in found:
         known = [numbers[text] for text in block.labels or ()]
         cells.extend(map(known.__getitem__, block.label_of))
-    if classes and not names and not 0 <= min(cells) <= max(cells) < len(classes):
-        raise SourceError(f"{root}: the label {max(cells)} is none of the {len(classes)} classes")
     return pl.Series("cls", cells, dtype=pl.Int64), classes
+
+
+def _classes(names: Collection[str], source: Source, where: str) -> tuple[str, ...]:
+    """Return the classes that labels are names of, in the order of their numbers."""
+    classes = source.class_names()
+    if classes and (unknown := sorted(set(names).difference(classes))):
+        raise unknown_classes(where, unknown, classes)
+    return classes or number_classes(set(names), where, source.class_order)
+
+
+def _require_known(numbers: Iterable[int], classes: Sequence[str] | None, where: str) -> None:
+    for number in numbers:
+        if classes and not 0 <= number < len(classes):
+            raise SourceError(f"{where}: the label {number} is none of the {len(classes)} classes")
 
 
 # Arrays
@@ -445,15 +450,11 @@ def _labels(
             raise SourceError(f"{path}: has {rows:,} labels, but there are {count:,} rows")
         values = known.rows(Plain(file), 0, count)
     if known.type == "text":
-        names = set(values)
-        if classes and (unknown := sorted(names.difference(classes))):
-            raise unknown_classes(path, unknown, classes)
-        classes = classes or number_classes(names, path, source.class_order)
+        classes = _classes(values, source, path)
         numbers = {name: number for number, name in enumerate(classes)}
         return pl.Series("cls", [numbers[each] for each in values], dtype=pl.Int64), classes
     if known.type == "int" and source.choice.label_type != "float":
-        if classes and not 0 <= min(values) <= max(values) < len(classes):
-            raise SourceError(f"{path}: {max(values)} is none of the {len(classes)} classes")
+        _require_known(values, classes, path)
         return pl.Series("cls", values, dtype=pl.Int64), classes
     lists = [each if isinstance(each, tuple) else (each,) for each in values]
     return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False), None

@@ -190,6 +190,33 @@ def tar_of(files: Mapping[str, bytes]) -> bytes:
     return data.getvalue()
 
 
+def write_tables(root: Path) -> None:
+    """Write a table, arrays, and files of the form of MovieLens 100K."""
+    write_lines(
+        root / "churn.csv",
+        (
+            "id,age,minutes,plan,churned",
+            *(f"{n},{20 + n},{n / 7},basic,{n % 2}" for n in range(60)),
+        ),
+    )
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    np.save(root / "X.npy", rng.random((50, 4)))
+    np.save(root / "y.npy", rng.integers(0, 3, 50))
+    digits = rng.integers(0, 256, (30, 28, 28)).astype("u1")
+    arrays = {"x_train": digits[:20], "y_train": np.arange(20) % 10}
+    np.savez_compressed(
+        root / "digits.npz", **arrays, x_test=digits[20:], y_test=np.arange(10) % 10
+    )
+    (root / "ml-100k").mkdir()
+    for name, lines in (("u.data", 500), ("ua.base", 400), ("ua.test", 100)):
+        columns = [rng.integers(1, most + 1, lines) for most in (943, 1682, 5)]
+        times = rng.integers(874_724_710, 893_286_638, lines)
+        rows = zip(*columns, times, strict=True)
+        write_lines(root / "ml-100k" / name, ("\t".join(map(str, row)) for row in rows))
+
+
 def zip_of(path: Path, files: Mapping[str, bytes]) -> None:
     """Write a zip of files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -226,6 +253,7 @@ DOWNLOADS = {
     "start.md": write_beginnings,
     "detection.md": write_boxes,
     "masks.md": write_segments,
+    "tables.md": write_tables,
 }
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
 

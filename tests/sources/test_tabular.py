@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +31,8 @@ from dsprep.sources.reading import make_source, read_source
 from tests.formats.test_contract import properties
 from tests.formats.test_recordio_protobuf import sagemaker as _sagemaker
 from tests.here import Here
+from tests.house.test_guides import DOCS, write_tables
+from tests.servers.bucket import Bucket
 
 sagemaker = _sagemaker
 rng = np.random.default_rng(7)
@@ -346,6 +351,8 @@ class TestArrays:
         np.save(y, np.arange(5))
         with pytest.raises(SourceError, match=r"y.npy: has 5 labels, but there are 6 rows"):
             read_source(make_source(str(X), labels=str(y)))
+        with pytest.raises(OptionError, match=r"--labels .*t.csv: labels of arrays are"):
+            read_source(make_source(str(X), labels=str(write(tmp_path / "t.csv", "x,y\n"))))
         with pytest.raises(OptionError, match="an array labels the rows of an array"):
             read_source(make_source(str(tmp_path), labels=str(y)))
 
@@ -497,3 +504,52 @@ class TestRecords:
         path = write(tmp_path / "t.csv", "a,name,y\n1,x,0\n2,z,1\n")
         report = dsprep.pack(path, tmp_path / "out", to="recordio-protobuf")
         assert any("--drop name" in note for note in report.notes)
+
+
+class TestElsewhere:
+    def test_on_s3(self, ceph: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        np.savez_compressed(tmp_path / "a.npz", X=rng.random((500, 3)), y=np.arange(500))
+        np.save(tmp_path / "b.npy", np.asfortranarray(rng.random((50, 3))))
+        write(tmp_path / "t.csv", "x,z\n" + "".join(f'{n},"a\nb"\n' for n in range(500)))
+        monkeypatch.setattr(tabular, "_BLOCK", 1000)
+        for name in ("a.npz", "b.npy", "t.csv"):
+            ceph.put(name, (tmp_path / name).read_bytes())
+            there, here = samples_of(f"{ceph.url}/{name}"), samples_of(tmp_path / name)
+            assert there == here
+
+    @pytest.mark.parametrize("name", ["t.csv", "a.npz", "s.npz"])
+    def test_the_same_bytes_in_any_order(self, tmp_path: Path, name: str) -> None:
+        write(tmp_path / "t.csv", "x,y\n" + "".join(f"{n}.5,{n % 3}\n" for n in range(300)))
+        np.savez_compressed(tmp_path / "a.npz", X=rng.random((300, 3)), y=np.arange(300))
+        sp.save_npz(tmp_path / "s.npz", sp.random(300, 9, 0.2, "csr", random_state=3))
+        one, two = tmp_path / "one", tmp_path / "two"
+        dsprep.pack(tmp_path / name, one, to="webdataset", workers=1, shards=4)
+        dsprep.pack(tmp_path / name, two, to="webdataset", workers=3, shards=4)
+        names = sorted(each.name for each in one.iterdir() if each.is_file())
+        assert [(one / each).read_bytes() for each in names] == [
+            (two / each).read_bytes() for each in names
+        ]
+        assert not dsprep.verify(two, against=tmp_path / name).problems
+
+    def test_movielens_as_the_guide_has_it(self, tmp_path: Path, sagemaker: ModuleType) -> None:
+        write_tables(tmp_path)
+        guide = (DOCS / "guides" / "tables.md").read_text("utf-8")
+        script = next(each for each in blocks_of(guide, "python") if "USERS" in each)
+        pack = next(line for line in guide.splitlines() if line.startswith("dsprep pack ua.base"))
+        pack = pack.replace("dsprep", f"{sys.executable} -m dsprep", 1)
+        for command in ([sys.executable, "-c", script], ["bash", "-c", pack]):
+            subprocess.run(command, cwd=tmp_path, check=True)
+        found = records(tmp_path / "movielens" / "train", sagemaker)
+        rows = np.loadtxt(tmp_path / "ml-100k" / "ua.base", dtype=int)
+        wanted = sp.lil_matrix((len(rows), 943 + 1682), dtype="f4")
+        for at, (user, movie, *_) in enumerate(rows):
+            wanted[at, user - 1] = wanted[at, 943 + movie - 1] = 1
+        at = [int(each.uid.rpartition("-")[2]) for each in found]
+        assert sorted(at) == list(range(len(rows)))
+        assert (sparse(found) != wanted.tocsr()[at]).nnz == 0
+        assert labels(found) == (rows[at, 2] >= 4).tolist()
+
+
+def blocks_of(guide: str, kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", guide, re.M | re.S)
