@@ -218,6 +218,9 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
 
     if images.transform is not None:
         return transformed
+    own = pipeline.schema.image_field
+    if own is not None and own.kind.is_raw and pipeline.reader.pixels is None:
+        return unchecked  # bare pixels that are copied
     return unchecked if level == "none" else checked
 
 

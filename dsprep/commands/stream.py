@@ -197,7 +197,7 @@ class Converted(Iterator[bytes]):
         choice, given = choice_of(options), options.given
         observed = observe(samples, table, choice)
         own, pixels = raw_field(choice.schema), None
-        if own is not None or choice.raw_image or may_have_pixels(observed):
+        if own is not None or choice.raw_image or may_have_pixels(observed, choice):
             pixels = raw_pixels(samples, table, choice, own)
         if pixels is not None:
             observed = observe(_with_images(samples, pixels), table, choice)

@@ -193,7 +193,14 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     """Choose how samples are made: copied, raw, or by the schema of the format."""
     schema, label = catalog.settled.schema, catalog.settled.schema.label_field
     reader, choice, layout = catalog.reader, job.source.choice, job.layout
+    made = job.images.transform
     if layout.schema is not None:  # that of the data set to which samples are added
+        own = layout.schema.image_field
+        if own is not None and own.kind.is_raw and not (made and made.is_raw):
+            raise OptionError(
+                f"{job.destination}: its images are bare pixels that were copied, so that dsprep "
+                "does not know how others become such: convert it with --encode raw first"
+            )
         return replace(job, copies=False, schema=layout.schema)
     # The files of a tree are laid out by the schema.
     same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
@@ -201,7 +208,6 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
     # Boxes and masks of raw samples would not move with the images.
     moving = any(each.type in ("objects", "mask") for each in schema.fields)
-    made = job.images.transform
     pixels = reader.pixels is not None  # which are made images
     changed = changed or (made is not None and (moving or pixels or made.is_raw))
     given = {"--features", "--metadata"}.intersection(job.given)

@@ -140,7 +140,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
         observed = _look(catalog, choice, run_all)
     pixels = None
     is_open = catalog.reader.pixels is None  # a table may have columns of pixels
-    if is_open and (own is not None or choice.raw_image or may_have_pixels(observed)):
+    if is_open and (own is not None or choice.raw_image or may_have_pixels(observed, choice)):
         task = (catalog.reader, catalog.slice(0, _FIRST).rows(), choice, own)
         pixels = next(iter(run_all(find_pixels, [task])))
     if pixels is not None:
@@ -334,14 +334,12 @@ def look_at(task: tuple[Reader, Rows, Choice]) -> Observed:
     return observe(samples, reader.table, choice)
 
 
-def may_have_pixels(observed: Observed) -> bool:
+def may_have_pixels(observed: Observed, choice: Choice) -> bool:
     """Return whether samples may have an image as bare pixels."""
-    if any(
-        said in BY_FORMAT for seen in observed.places.values() for _, said in seen.kinds.values()
-    ):
-        return True
     kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
-    may_be = any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES)
+    if any(said in BY_FORMAT for each in kinds.values() for _, said in each.values()):
+        return True
+    may_be = any("bytes" in kinds.get(name, ()) for name in (*IMAGE_NAMES, choice.image or ""))
     return may_be and not any("image" in each for each in kinds.values())
 
 

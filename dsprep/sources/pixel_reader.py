@@ -207,10 +207,8 @@ class RawPixels:
 
     @property
     def beside(self) -> Mapping[str, str]:
-        told = {} if self.shape else {self.format: "text"}
-        return {
-            name: kind for name, kind in (dict.fromkeys(self.sizes, "int") | told).items() if name
-        }
+        told = dict.fromkeys(self.sizes, "int") | {self.format: "text"}
+        return {name: kind for name, kind in told.items() if name}
 
     def __call__(self, sample: Sample, quickly: bool = False) -> Sample:
         """Encode the pixels of a raw sample as a PNG, which also holds their size."""

@@ -457,7 +457,7 @@ def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Findi
             f"{format_count(count, 'pixel')}{given or ', which are no square of gray ones'}: give "
             f"{'other columns, or ' * bool(given)}the shape with --raw-image, such as 32x32x3"
         )
-    image = IMAGE if IMAGE not in taken else "pixels"
+    image = IMAGE if IMAGE not in taken else next(iter(names))
     fields = (Field(image, "image", places=((image,),), told="--pixel-columns"), *others)
     pixels = PixelColumns(tuple(names), shape, image)
     made = replace(schema, fields=fields, image=image)

@@ -107,6 +107,17 @@ class TestWritten:
         expected = sorted(pixels.pixels(seed) for _, seed in [*SEEDS, *pixels.TEST])
         assert sorted(map(planes, found.values())) == expected
 
+    def test_append_to_copied_pixels(self, cifar: str, run_here: Run, tmp_path: Path) -> None:
+        rows = [{"image": pixels.pixels(seed), "label": label} for label, seed in SEEDS]
+        source = write_records(tmp_path / "train.tfrecords", rows)
+        done(run_here, "shard", source, tmp_path / "a")
+        for more in (source, cifar):
+            found = run_here("shard", "append", more, tmp_path / "a")
+            assert (found.code, "its images are bare pixels that were copied" in found.err) == (
+                2,
+                True,
+            )
+
     @pytest.mark.parametrize("to", ["recordio", "folder", "coco"])
     def test_formats_of_encoded_images(
         self, to: str, cifar: str, run_here: Run, tmp_path: Path
@@ -270,6 +281,24 @@ class TestRead:
         for record in records(tmp_path / "small"):
             assert Image.open(io.BytesIO(record["image_raw"][0])).size == (14, 14)
 
+    def test_checks_pass_over_pixels(self, run_here: Run, tmp_path: Path) -> None:
+        rows = [{"image": pixels.pixels(seed), "label": label} for label, seed in SEEDS]
+        source = write_records(tmp_path / "train.tfrecords", rows)
+        args = ("--to", "tfrecord", "--drop", "label", "--check", "decode")
+        done(run_here, "convert", source, tmp_path / "a", *args)
+        assert [record["image"] for record in records(tmp_path / "a")] == [
+            [pixels.pixels(seed)] for _, seed in SEEDS
+        ]
+
+    def test_arrays_without_a_manifest(self, cifar: str, run_here: Run, tmp_path: Path) -> None:
+        done(run_here, "pack", cifar, tmp_path / "a", "--to", "webdataset", "--encode", "raw")
+        (tmp_path / "a/manifest.json").unlink()
+        args = ("--image-field", "npy", "--to", "webdataset")
+        done(run_here, "convert", tmp_path / "a", tmp_path / "b", "--encode", "png", *args)
+        found = images_in(run_here, tmp_path / "b", tmp_path / "c")
+        expected = sorted(pixels.pixels(seed) for _, seed in SEEDS)
+        assert sorted(map(planes, found.values())) == expected
+
     def test_rejects(self, run_here: Run, tmp_path: Path) -> None:
         rows = [{"data": pixels.pixels(n, 27 if n % 4 else 20), "label": 0} for n in range(9)]
         source = write_records(tmp_path / "x.tfrecords", rows)
@@ -298,6 +327,17 @@ class TestRead:
         found = run_here("convert", source, tmp_path / "out", "--to", "webdataset", *options)
         assert (found.code, "Traceback" in found.err) == (2, False)
         assert message in found.err
+
+    def test_a_shape_that_is_given_replaces_the_one_beside(
+        self, cifar: str, run_here: Run, tmp_path: Path
+    ) -> None:
+        done(run_here, "pack", cifar, tmp_path / "a", "--to", "tfrecord", "--encode", "raw")
+        (tmp_path / "a/manifest.json").unlink()
+        args = ("--to", "tfrecord", "--raw-image", "32x32x3", "--encode", "png")
+        done(run_here, "convert", tmp_path / "a", tmp_path / "b", *args)
+        for record in records(tmp_path / "b"):
+            assert record["image/format"] == [b"png"]
+            assert "image/height" not in record
 
     def test_shards_without_their_manifest(self, cifar: str, run_here: Run, tmp_path: Path) -> None:
         """Planes are not taken for rows: `image/format` tells which they are."""
