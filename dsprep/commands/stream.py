@@ -24,16 +24,10 @@ from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
-from dsprep.plan.job import (
-    idle_keep_fields,
-    images_of,
-    make_layout,
-    no_image_error,
-    with_image_type,
-)
+from dsprep.plan.job import images_of, make_layout, no_image_error, with_image_type
 from dsprep.run.shard import same_key
 from dsprep.sample import Sample
-from dsprep.schema import Reading, Schema, observe, select, settle
+from dsprep.schema import Reading, Schema, idle_names, observe, select, settle
 from dsprep.sources.infer import may_have_pixels, raw_field, with_pixels, with_sizes, without_sizes
 from dsprep.sources.pixel_reader import RawPixels, raw_pixels
 from dsprep.sources.reading import choice_of
@@ -211,7 +205,7 @@ class Converted(Iterator[bytes]):
             if why := why_no_shard(stream.passed_over, sum(len(each.fields) for each in samples)):
                 raise SourceError(f"{self._name}: {why}")
             raise no_image_error(self._name, schema)
-        changes = {"--features", "--metadata", "--rename", "--schema"}
+        changes = {"--features", "--metadata", "--rename", "--cast", "--schema"}
         changes |= {"--label-field", "--label-type"}
         transform = self._pipeline.images.transform
         changed = transform is not None and (transform.is_raw or pixels is not None)
@@ -230,7 +224,8 @@ class Converted(Iterator[bytes]):
         reader = replace(self._pipeline.reader, reading=reading, pixels=pixels)
         self._pipeline = replace(self._pipeline, layout=layout, schema=schema, reader=reader)
         require_effect("convert", given, looks=self._pipeline.looks)
-        for note in (*settled.notes, *notes, *idle, *idle_keep_fields(options.keep_fields, schema)):
+        idle += idle_names("--keep-fields", sorted(options.keep_fields), schema)
+        for note in (*settled.notes, *notes, *idle):
             self._note(note)
 
 

@@ -23,6 +23,7 @@ from dsprep.schema.settle import (
     Seen,
     Settled,
     Table,
+    idle_names,
     impose,
     is_image,
     observe,
@@ -35,5 +36,6 @@ from dsprep.schema.settle import (
 __all__ = [
     "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES",
     "LABEL_TEXT", "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled",
-    "TYPES", "Table", "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
+    "TYPES", "Table", "Type", "idle_names", "impose", "is_image", "join", "observe", "select",
+    "settle", "shown",
 ]
