@@ -20,13 +20,14 @@ Given: TypeAlias = Mapping[str, Any]
 FACTS = {
     "format": "The name of the format to write.",
     "single": "The file or the folder to write, if that is not a directory of shards; or None.",
+    "tree": "Whether what is written is a folder of files.",
     "gzip": "Whether the name of that file says that it is compressed.",
     "remote": "Whether the destination, or what is verified, is on S3.",
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
     "table": "Whether the source is a table whose rows are samples.",
-    "columns": "Whether the source is columns whose rows are samples: Parquet.",
+    "parquet": "Whether the source is Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
@@ -191,7 +192,7 @@ split: --root needs is_list
     it orders the rows of a record; give --key with the column that identifies a record
 --key needs keys
     keys come from path or index, or with --latest from a column; choose one of them
---latest needs columns
+--latest needs parquet
     SOURCE is not Parquet, whose columns tell records and times; leave it out
 --duplicates needs rows
     no list and no table names the samples; give --list or --labels, or leave it out

@@ -18,7 +18,7 @@ from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated import Annotations, Scan
+from dsprep.sources.annotated import Annotations, Scan, by_rows
 from dsprep.sources.masks import TableMasks
 from dsprep.units import quoted, quoted_names
 
@@ -331,7 +331,7 @@ def _scan_boxes(
     extents = _extents(cells, images, spelling, lower)
     annotations = TableBoxes(
         array("q", starts.to_list()),
-        array("d", (value for row in rows.select(_EDGES).iter_rows() for value in row)),
+        by_rows(rows.select(_EDGES), "d"),
         array("i", rows[_CLASS].to_list()),
         sets if flags else (),
         extents,

@@ -191,10 +191,13 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
                 catalog, notes = keep_classes(catalog, source)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
-        raise SourceError(
-            f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
-            "away"
-        ) from None
+        advice = (
+            "add a line for each to that file, or leave its images out: --keep-classes takes only "
+            "the classes that a file names"
+        )
+        if source.keep_classes is not None:
+            advice = "leave out --classes, as it has to name the classes that are left out, too"
+        raise SourceError(f"{unknown} in {source.classes}: {advice}") from None
     if source.pixel_columns:
         from dsprep.sources.pixel_reader import PixelColumns
 

@@ -54,6 +54,7 @@ _BLOCK = 1 << 22  # bytes of CSV that a worker indexes at once: its cells take a
 _HEAD = 1 << 20
 _LOOKED_AT = 20  # rows that show whether a column names images
 _SEPARATORS = ",;\t|"
+_TOLD = "the arrays"
 _FEW = 10  # numbers for each word, in a column that the words are probably mistakes in
 
 
@@ -308,23 +309,15 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
             arrays = _members(path, file, run_all)
         found = {array.name: array for array in arrays}
         if found.keys() >= {"format", "shape", "data"}:
-            columns, array_of, offsets, stored = _sparse(path, file, found)
-            arrays = [array_of["indices"], array_of["data"]]
-            kind = f"list<{_float_or_int(array_of['data'])}>"
-            empty = 0 in stored
-            fields = [
-                Field("keys", "list<int>", empty, (), (("keys",),), "the arrays"),
-                Field("values", kind, empty, (), (("values",),), "the arrays"),
-                Field("shape", "int", False, (), (("shape",),), "the arrays"),
-            ]
+            columns, offsets, stored = _sparse(path, file, found)
+            arrays = [found["indices"], found["data"]]
+            kind = f"list<{found['data'].type.replace('bool', 'int')}>"
+            types = {"keys": "list<int>", "values": kind, "shape": "int"}
         else:
             arrays, columns = _of_one_length(path, arrays, source.choice), 0
             count = arrays[0].shape[0]
             offsets, stored = array("q", range(count)), array("q", [1]) * count
-            fields = [
-                Field(each.name, each.type, False, (), ((each.name,),), "the arrays")
-                for each in arrays
-            ]
+            types = {each.name: each.type for each in arrays}
     if not offsets:
         raise SourceError(f"{path}: has no rows")
     findings = [
@@ -342,7 +335,13 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
         labels, classes = _labels(source, len(offsets), classes)
         table, overridden = table.with_columns(labels), frozenset({"label"})
     reader = ArrayReader(path, state, tuple(arrays), columns)
-    schema = Schema(tuple(fields))
+    schema = Schema(
+        tuple(
+            # Formats without empty lists have none for a row of zeros.
+            Field(name, kind, columns > 0 and 0 in stored and kind != "int", (), ((name,),), _TOLD)
+            for name, kind in types.items()
+        )
+    )
     return (
         Catalog(table, path, classes, reader, schema, schema_known=True, overridden=overridden),
         findings,
@@ -404,14 +403,10 @@ def _role(name: str, choice: Choice) -> set[str]:
     return {LABEL} if name == choice.label or name.lower() in LABEL_NAMES else set()
 
 
-def _float_or_int(values: Array) -> str:
-    return "int" if values.type == "list<bool>" else values.type.replace("bool", "int")
-
-
 def _sparse(
     path: str, file: OpenFile, found: Mapping[str, Array]
-) -> tuple[int, Mapping[str, Array], array[int], array[int]]:
-    """Return the columns of a sparse matrix, its arrays, and where each row begins and how long."""
+) -> tuple[int, array[int], array[int]]:
+    """Return how many columns a sparse matrix has, where each row begins, and its items."""
 
     def items(name: str) -> list[Any]:
         each = found.get(name)
@@ -429,13 +424,14 @@ def _sparse(
         )
     shape = items("shape")
     ends, values, keys = items("indptr"), found["data"], found.get("indices", found["data"])
-    is_right = len(shape) == 2 and len(ends) == shape[0] + 1 and shape[1] > 0 and ends[0] == 0
-    is_right = is_right and values.shape == keys.shape == (ends[-1],) and keys.type == "int"
-    if not is_right or any(start > stop for start, stop in pairwise(ends)):
+    fits = len(shape) == 2 and len(ends) == shape[0] + 1 and shape[1] > 0 and ends[0] == 0
+    fits = fits and values.shape == keys.shape == (ends[-1],) and keys.type == "int"
+    fits = fits and values.type != "text" and all(start <= stop for start, stop in pairwise(ends))
+    if not fits:
         raise SourceError(f"{path}: is damaged: indptr, indices and data do not fit together")
     offsets = array("q", ends[:-1])
     stored = array("q", (stop - start for start, stop in pairwise(ends)))
-    return shape[1], found, offsets, stored
+    return shape[1], offsets, stored
 
 
 def _labels(
