@@ -124,10 +124,11 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 """Conditions that are more than another option or a true fact, with the facts that they need."""
 
 _GROUPS = {
-    "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
-    "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
-    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values "
-    "--pixel-columns --keep-classes --keep-numbers",
+    "TABLES": "--list --labels --label-regex --fields --columns --label-column --label-separator "
+    "--extensions --class-order --parts --pair --annotations --annotation-format --unlisted "
+    "--voc-origin --box --box-columns --no-object --class-names --sides-from --masks "
+    "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers "
+    "--pixel-columns",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -164,6 +165,12 @@ _RULES = """
     it says how the classes are numbered that are kept; give --keep-classes FILE
 --label-separator needs --labels
     it tells how labels are written in a table; give --labels FILE
+--fields --columns needs --labels
+    it names columns of a table; give the table with --labels
+--label-regex excludes --list --labels --annotations --label-separator
+    it takes labels from file names; leave one of them out
+--label-regex needs image_files
+    SOURCE is not a directory or an archive of image files; leave it out
 lst append: --label-column excludes --label
     --label gives all new rows their label; leave one of them out
 --look excludes --schema

@@ -228,7 +228,7 @@ def _divided(
         group=options.group,
         seed=seed,
     )
-    samples = samples_of(catalog, options.labels, pool)
+    samples = samples_of(catalog, options, pool)
     sides = choose_sides(asked, samples, [])
     table = catalog.table.select(
         *(name for name in catalog.table.columns if name != catalog.label_column),

@@ -227,7 +227,7 @@ def weigh(
             sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
         return sizes if whole else encoded_sizes(job, catalog, sizes), capacity, True
-    if (not whole or catalog.annotated) and layout.weighs:
+    if (not whole or catalog.sizes is not None) and layout.weighs:
         return encoded_sizes(job, catalog, sizes), None, whole or not layout.concatenative
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
@@ -245,8 +245,8 @@ def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
     """Return how many objects the samples of a catalog have, and of how much text; if known."""
     import polars as pl
 
-    if catalog.annotated is not None:
-        return catalog.annotated.sizes[catalog.table["annotation"]]
+    if catalog.sizes is not None:
+        return catalog.sizes
     if catalog.settled.schema.objects is None or catalog.label_column != "label":
         return None
     label = pl.col("label")

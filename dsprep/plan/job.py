@@ -176,7 +176,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
         classified=catalog.has_classes,
-        annotated=annotated is not None,
+        annotated=catalog.sizes is not None,
         objects=settled.schema.objects is not None,
         shares=annotated is not None and annotated.in_shares,
         boxes_alone=annotated is not None and annotated.boxes_alone,

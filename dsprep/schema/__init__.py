@@ -30,6 +30,7 @@ from dsprep.schema.settle import (
     select,
     settle,
     shown,
+    type_of,
 )
 
 # fmt: off
@@ -37,5 +38,5 @@ __all__ = [
     "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES",
     "LABEL_TEXT", "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled",
     "TYPES", "Table", "Type", "idle_names", "impose", "is_image", "join", "observe", "select",
-    "settle", "shown",
+    "settle", "shown", "type_of",
 ]

@@ -26,7 +26,7 @@ from dsprep.formats.folder import Folder
 from dsprep.options import require_effect
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
-from dsprep.schema import Field, Schema
+from dsprep.schema import IMAGE, Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some, quoted
@@ -137,6 +137,23 @@ class AnnotatedReader(Reader):
 
     def spooled(self, directory: str) -> AnnotatedReader:
         return replace(self, images=self.images.spooled(directory))
+
+
+@dataclass(frozen=True)
+class FieldsReader(AnnotatedReader):
+    """Reads images with further values of a table, which rows bring."""
+
+    names: tuple[str, ...] = ()  # the fields that these values are
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
+        for id, path, (_, values), found in places:
+            if not isinstance(found, bytes):
+                yield found
+                continue
+            pairs = zip(self.names, values, strict=True)
+            fields = {name: value for name, value in pairs if value is not None}
+            yield self.typed(Sample(key_of(path), {IMAGE: found, **fields}, id, path, IMAGE))
 
 
 class Scan(NamedTuple):

@@ -106,6 +106,11 @@ class Source(SourceOptions, ClassOptions):
                 f"--label-type {label_type}: an image has one class, so leave out "
                 "--label-separator and name one --label-column"
             )
+        if self.label_regex is not None and label_type in ("multi", "text"):
+            raise OptionError(
+                f"--label-type {label_type}: --label-regex takes one class, or a number with "
+                "--label-type float, from each file name"
+            )
         if label_type == "float" and self.classes:
             raise OptionError("--label-type float: numbers have no classes; leave out --classes")
         if self.parts and self.pairs:
@@ -535,7 +540,8 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
     files = images_of(archive, source) if archive else None
     if scans is not None:
         files = list_files(scans)
-    if files is not None and source.kind is None and not source.chooses:
+    labels_files = source.chooses or source.label_regex is not None
+    if files is not None and source.kind is None and not labels_files:
         from dsprep.sources.annotated import catalog_of
         from dsprep.sources.recognized import below_top, recognized_scan
 
