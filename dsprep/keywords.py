@@ -162,6 +162,13 @@ class SourceOptions(AnnotationOptions):
         "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
         metavar="TEXT",
     )
+    pixel_columns: Sequence[str] = _rare_source(
+        "Columns of a CSV file that hold the pixels of an image, from 0 to 255: one column of many "
+        "numbers, or many columns, as 'pixel*' names them. Images are square and gray unless "
+        "--raw-image tells their shape.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
     duplicates: str | None = _rare_source(
         "If --list or --labels names an image again: stop, use the first row only, or make a "
         "sample of each row.  [default: error]",
@@ -206,6 +213,11 @@ class FieldOptions(Options):
     )
     label_field: str | None = _fields(
         "Field that is the label; json.label is the key label in the field json.", metavar="NAME"
+    )
+    raw_image: str | None = _rare_fields(
+        "Shape of images that are bare pixels in records or in a table: 32x32x3 for rows of "
+        "pixels, 3x32x32 for planes, as CIFAR has them.",
+        metavar="SHAPE",
     )
     label_type: str | None = _fields(
         "Type of the label: the name or number of a class, a list of class numbers, numbers that "
@@ -305,7 +317,10 @@ class TransformOptions(Options):
         choices=("lanczos", "bicubic", "hamming", "bilinear"),
     )
     encode: str = _images(
-        "Re-encode images.", default="keep", choices=("keep", "jpeg", "png", "webp")
+        "Re-encode images; raw stores bare pixels (height, width, channels), raw-chw planes of "
+        "pixels (channels, height, width).",
+        default="keep",
+        choices=("keep", "jpeg", "png", "webp", "raw", "raw-chw"),
     )
     quality: int | None = _images("JPEG and WebP quality, 1–100.  [default: 90]")
     color: str = _images("Convert colors.", default="keep", choices=("keep", "rgb", "gray"))

@@ -136,6 +136,7 @@ def choice_of(options: FieldOptions) -> Choice:
         schema=schema,
         look_all=options.look == "all",
         no_image=options.no_image,
+        raw_image=options.raw_image or "",
         unlabeled=unlabeled,
     )
 
@@ -202,6 +203,11 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
         if source.keep_classes is not None:
             advice = "leave out --classes, as it has to name the classes that are left out, too"
         raise SourceError(f"{unknown} in {source.classes}: {advice}") from None
+    if source.pixel_columns:
+        from dsprep.sources.pixel_reader import PixelColumns
+
+        is_table = isinstance(catalog.reader.pixels, PixelColumns)
+        require_effect("", {"--pixel-columns": source.pixel_columns}, table=is_table)
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
@@ -401,7 +407,13 @@ def _csv(source: Source, run_all: RunAll) -> Found | None:
         return None
     from dsprep.sources.tabular import read_csv
 
-    return read_csv(source, files, run_all)
+    catalog, findings = read_csv(source, files, run_all)
+    if source.pixel_columns:
+        from dsprep.sources.pixels import with_pixel_columns
+
+        catalog, note = with_pixel_columns(source, catalog)
+        findings = [*findings, note]
+    return catalog, findings
 
 
 def _arrays(source: Source, run_all: RunAll) -> Found | None:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image, ImageDraw
 
+from tests import pixels
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, png
 from tests.missing import framework
@@ -94,6 +95,8 @@ def write_competitions(root: Path) -> None:
     write_lines(root / "corrected.csv", table)
     zip_of(root / "more-dogs.zip", images([f"train/{id}.jpg" for id in ids[30:]], first=30))
     write_lines(root / "more.csv", ("id,breed", *rows[30:]))
+    pixels.write_digits(root / "digits.csv", 12)
+    pixels.write_faces(root / "fer2013.csv", 12)
     # Planet, whose tags stand in one cell; ages; APTOS, whose ids have no extension; Dogs vs. Cats
     (root / "planet").mkdir()
     (root / "planet/train-jpg").mkdir()
