@@ -559,10 +559,15 @@ class AppendOptions(
 _leaks = partial(option, "Leaks")
 
 
-class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, SourceOptions):
+class SplitOptions(
+    CommandOptions, GroupOptions, SizeOptions, FieldOptions, ClassOptions, SourceOptions
+):
     """The options of ``split``."""
 
     out: AnyPath = field(kw_only=False)
+    to: str | None = _shards(
+        "Write the sides as shards of this format, train-000000.tar, instead of lists."
+    )
     root: AnyPath | None = _source(
         "Directory of the files of SOURCE, if that is a list.", metavar="DIR"
     )
@@ -602,7 +607,7 @@ class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, Sou
         "Also make a tree SIDE/CLASS/NAME in that directory; the lists name its files.",
         choices=("hardlink", "symlink", "copy"),
     )
-    overwrite: bool = option("Output", "Replace lists and classes.txt.", default=False)
+    overwrite: bool = option("Output", "Replace lists and classes.txt, or shards.", default=False)
 
 
 _files = partial(option, "Files")

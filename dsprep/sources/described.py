@@ -348,7 +348,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         data = read_bytes(listing, LARGEST_TABLE)
     except (SourceError, OSError):
         return None
-    schema = manifest.schema
+    schema, recorded = manifest.schema, manifest.options.get("sides") or ()
     if not layout.is_tree or schema is None:
         return None
     import polars as pl
@@ -364,7 +364,9 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         try:
             listed = Listed.from_json(line)
             paths = [file.path for file in listed.files]
-            own.append(side_directory(listed.key).rstrip("/").rpartition("/")[2])
+            usual = side_directory(listed.key).rstrip("/").rpartition("/")[2]
+            above = listed.key.split("/")[:-1]
+            own.append(next((part for part in above if part in recorded), usual))
             sizes, mtimes = zip(*(files[path] for path in paths), strict=True)
         except (ValueError, KeyError):
             return None
@@ -374,7 +376,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     if any(map(image_kind_of, left)):
         return None
     table = pl.DataFrame(rows, schema=COLUMNS | PLACE_COLUMNS, orient="row")
-    sides = in_order(set(own)) if layout.divides and all(own) else ()
+    sides = in_order(set(own)) if (layout.divides or recorded) and all(own) else ()
     if sides:
         table = table.with_columns(side=pl.Series([*map(sides.index, own)], dtype=pl.Int64))
     # The values of raw samples have the names of the fields.
