@@ -438,7 +438,9 @@ class SizeOptions(Options):
     """How large shards are."""
 
     target_size: int | str | None = _shards("Maximum size of a shard on disk.  [default: 200MB]")
-    shards: int | None = _shards("Number of shards, instead of a size.")
+    shards: int | None = _shards(
+        "Number of shards, of each side if there are any, instead of a size."
+    )
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 

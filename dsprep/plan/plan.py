@@ -148,6 +148,9 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
         files = part.table["file"].to_list() if job.size.by_file else ()
         if side:
             require_name(job.set_name(side))
+        if side and len(part) < (job.size.shards or 0):
+            count = format_count(len(part), "sample")
+            raise OptionError(f"--shards {job.size.shards}: the side {side} has {count}")
         name = _shard_namer(job, part, side, len(shards))
         cut = plan_shards(weights[start:stop], job.size, job.layout, name, capacity, files)
         shards += (each._replace(start=start + each.start, stop=start + each.stop) for each in cut)
