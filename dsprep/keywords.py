@@ -1,139 +1,23 @@
 """The options of the commands that write data sets: each declared, documented and checked once.
 
-The public functions take them as plain keywords, and the command line makes its options of them
-(:mod:`dsprep.cli.options`). A command's options are a frozen object, which is passed on whole. A
-function that needs some of them takes the class that declares these: a ``PackOptions`` is also a
-``SourceOptions``.
-
 Importing this must stay cheap: ``dsprep pack --help`` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial, wraps
-from inspect import Parameter, Signature
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    ParamSpec,
-    Self,
-    TypeVar,
-    dataclass_transform,
-    get_type_hints,
-)
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.arguments import AnyPath, accept
-from dsprep.errors import OptionError
+from dsprep.arguments import AnyPath
+from dsprep.declared import Options, field, option
 from dsprep.formats import CONCATENATIVE
-from dsprep.options import given_options, option_name
 
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform
     from dsprep.progress import Progress
     from dsprep.schema import Schema
     from dsprep.storage.s3.config import S3Config
-
-P = ParamSpec("P")
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Option(NamedTuple):
-    """An option as a class declares it."""
-
-    name: str = ""
-    hint: str = ""  # its type
-    default: Any = Parameter.empty
-    positional: bool = False
-    group: str = ""  # its heading in the help; without one, it is no option of the command line
-    help: str = ""
-    choices: Sequence[str] = ()
-    metavar: str = ""
-    least: int | None = 1  # the smallest number that it takes; None if any
-    rare: bool = False  # whether only `--help-all` shows it
-    folders: bool = False  # whether the formats to choose from include those of a folder
-
-
-def option(group: str, help: str, *, default: Any = None, **values: Any) -> Any:
-    """Declare an option: its heading in the help, what it does, and which values it takes."""
-    return Option(group=group, help=help, default=default, **values)
-
-
-def field(*, kw_only: bool = True) -> Any:
-    """Declare an option without a default; one that is not ``kw_only`` may be given by position."""
-    return Option(positional=not kw_only)
-
-
-@cache
-def options_in(kind: type) -> dict[str, Option]:
-    """Return the options that a class declares or inherits, by name."""
-    found = {}
-    for base in reversed(kind.__mro__):
-        for name, hint in vars(base).get("__annotations__", {}).items():
-            value = vars(base).get(name, Parameter.empty)
-            declared = value if isinstance(value, Option) else Option(default=value)
-            found[name] = declared._replace(name=name, hint=hint)
-    return found
-
-
-@cache
-def _signature_of(kind: type) -> Signature:
-    parameters = [
-        Parameter(
-            each.name,
-            Parameter.POSITIONAL_OR_KEYWORD if each.positional else Parameter.KEYWORD_ONLY,
-            default=each.default,
-            annotation=each.hint,
-        )
-        for each in options_in(kind).values()
-    ]
-    return Signature(sorted(parameters, key=lambda each: each.kind))
-
-
-class _ShownSignature:
-    """The signature of a class of options, as ``help()`` and documentation show it."""
-
-    def __get__(self, instance: object, kind: type) -> Signature:
-        return _signature_of(kind)
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-class Options:
-    """Options that travel together; each class declares some, like fields of a dataclass.
-
-    They are not one: making the methods of all these classes would double the time of a start.
-    """
-
-    __signature__ = _ShownSignature()
-
-    def __init__(self, *args: Any, **values: Any) -> None:
-        kind: type = type(self)
-        bound = _signature_of(kind).bind(*args, **values)
-        bound.apply_defaults()
-        vars(self).update(bound.arguments)
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{name}: options do not change")
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given, by their names on the command line."""
-        return given_options(vars(self))
-
-    def replace(self, **values: Any) -> Self:
-        """Return these options with other values."""
-        return type(self)(**{**vars(self), **values})
-
-    def values_of(self, *kinds: type) -> dict[str, Any]:
-        """Return the options that these classes declare, by name."""
-        return {name: getattr(self, name) for kind in kinds for name in options_in(kind)}
-
 
 _source, _annotations = partial(option, "Source"), partial(option, "Annotations")
 _rare_annotations = partial(_annotations, rare=True)
@@ -649,61 +533,3 @@ class SyncOptions(Options):
     dry_run: bool = _run("Print what would be done, write nothing.", default=False)
     config: S3Config | None = None  # how S3 is reached, and how objects are kept there
     events: Callable[..., object] | None = None  # called with each event and its facts
-
-
-_RAISED = """    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If what is read is missing, cannot be read, or does not fit.
-        DestinationError: If the destination refuses.
-        RunStopped: If a run ended early; calling again continues.
-"""
-
-
-def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
-    """Let callers give the options of a class to a function as plain arguments."""
-
-    def decorate(function: Callable[[T], R]) -> Callable[P, R]:
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            hints, name_of_call = _types_of(kind, function), function.__name__
-            try:
-                values = parameters.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{name_of_call}() {error}") from None
-            for name, given in values.items():
-                values[name] = value = accept(f"{name_of_call}: {name}", hints[name], given)
-                choices = declared[name].choices
-                if choices and value is not None and value not in choices:
-                    raise OptionError(
-                        f"{option_name(name)} {value}: choose one of {', '.join(choices)}"
-                    )
-            return function(kind(**values))  # type: ignore[call-arg]
-
-        declared = options_in(kind)
-        parameters = _signature_of(kind).replace(
-            return_annotation=function.__annotations__["return"]
-        )
-        call.__signature__ = parameters  # type: ignore[attr-defined]
-        del call.__wrapped__  # whose signature documentation would show instead
-        told = "".join(
-            f"        {each.name}: {each.help}\n" for each in declared.values() if each.help
-        )
-        text, returns, rest = (function.__doc__ or "").rstrip().partition("    Returns:")
-        raised = "" if "Raises:" in rest else _RAISED
-        parts = (text.rstrip(), f"    Args:\n{told}".rstrip(), returns + rest, raised)
-        call.__doc__ = "\n\n".join(filter(None, parts)) + "\n"
-        return call
-
-    return decorate
-
-
-@cache
-def _types_of(kind: Callable[..., Any], function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of options; some may be imported by the module of the function only."""
-    from dsprep.images.transform import Transform
-    from dsprep.progress import Progress
-    from dsprep.schema import Schema
-    from dsprep.storage.s3.config import S3Config
-
-    known = {each.__name__: each for each in (Progress, S3Config, Schema, Transform)}
-    return get_type_hints(kind, localns=function.__globals__ | known)

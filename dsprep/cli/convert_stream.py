@@ -15,11 +15,11 @@ import click
 from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.streams import visible
 from dsprep.commands.stream import StreamOptions, convert_stream
+from dsprep.declared import options_in
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
-from dsprep.keywords import options_in
 from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import destination_errors, publish

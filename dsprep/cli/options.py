@@ -9,8 +9,8 @@ import click
 
 from dsprep import keywords as of
 from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.declared import Option, options_in
 from dsprep.errors import OptionError
-from dsprep.keywords import options_in
 from dsprep.options import option_name
 from dsprep.progress import WAITS
 from dsprep.units import parse_size
@@ -130,12 +130,12 @@ def _parameters(declared: Iterable[Declared]) -> Iterator[click.Parameter]:
             yield from _parameters(each)
 
 
-def shown_in(kind: type) -> list[of.Option]:
+def shown_in(kind: type) -> list[Option]:
     """Return the options of the command line that a class declares."""
     return [each for each in options_in(kind).values() if each.group]
 
 
-def _click_option(declared: of.Option) -> click.Parameter:
+def _click_option(declared: Option) -> click.Parameter:
     """Return an option of click; the type that is declared says what it takes."""
     hint, name = declared.hint, option_name(declared.name)
     about: dict[str, Any] = {"help": declared.help, "default": declared.default}

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from dsprep.catalog import Catalog
+from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
 from dsprep.lists import options as of

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
-from dsprep.keywords import called_with
 from dsprep.lists import diff as diffs
 from dsprep.lists import options as of
 from dsprep.lists import rows as tables

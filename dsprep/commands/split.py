@@ -15,6 +15,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.commands.write import new_job, write
 from dsprep.commands.write_report import WriteReport
+from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.keywords import (
     ClassOptions,
@@ -23,7 +24,6 @@ from dsprep.keywords import (
     SizeOptions,
     SourceOptions,
     SplitOptions,
-    called_with,
 )
 from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from dsprep import keywords as of
+from dsprep.declared import called_with, field
 from dsprep.errors import BadSample, DsprepError, OptionError, RunStopped, SourceError
 from dsprep.findings import (
     MisfitReject,
@@ -20,7 +21,6 @@ from dsprep.findings import (
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
-from dsprep.keywords import called_with, field
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error

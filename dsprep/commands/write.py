@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from dsprep import keywords as of
 from dsprep.commands.write_report import WriteReport, report_of
 from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
+from dsprep.declared import called_with
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import effect_notes
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
-from dsprep.keywords import called_with
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
 from dsprep.plan.cut import ShardSize, seconds

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import Options, field, option
+from dsprep.declared import Options, field, option
 
 if TYPE_CHECKING:
     Source = Any  # a class of a room above, which the module of the public function imports

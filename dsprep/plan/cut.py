@@ -14,10 +14,11 @@ the sums of that many estimates can err.
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import OptionError, SourceError
@@ -73,17 +74,17 @@ class PlannedShard(NamedTuple):
 
 
 def plan_shards(
-    weights: Sequence[int],
+    weights: pl.Series,
     size: ShardSize,
     layout: Format,
     name: Callable[[int, int], str],
     capacity: int | None = None,
-    files: Sequence[int] = (),
+    files: pl.Series | None = None,
 ) -> list[PlannedShard]:
     """Cut the samples into shards; ``files`` are those of their samples, to cut by file."""
     if size.by_file:
-        cuts = [0, *(row for row in range(1, len(files)) if files[row] != files[row - 1])]
-        cuts.append(len(files))
+        assert files is not None
+        cuts = [0, *(files != files.shift()).arg_true(), len(files)]
     elif size.shards is not None:
         cuts = cut_into(weights, size.shards)
     elif size.samples is not None:
@@ -100,7 +101,7 @@ def plan_shards(
         cuts = cut_by_bytes(weights, room)
     if size.multiple_of is not None and (len(cuts) - 1) % size.multiple_of:
         cuts = cut_into(weights, len(cuts) - 1 + -(len(cuts) - 1) % size.multiple_of)
-    sums = [0, *accumulate(weights)]
+    sums = _sums(weights)
     shards = []
     for number, (start, stop) in enumerate(pairwise(cuts)):
         content = sums[stop] - sums[start]
@@ -114,10 +115,10 @@ def in_megabytes(target: int) -> str:
     return f"; did you mean {target}MB?" if target < 1000 else ""
 
 
-def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
+def cut_by_bytes(weights: pl.Series, capacity: int) -> list[int]:
     """Cut into the fewest shards of at most ``capacity``, of about equal size."""
     # A sample heavier than that is alone in its shard.
-    sums = [0, *accumulate(weights)]
+    sums = _sums(weights)
     # fits[n] is the first row from which on all samples fit into n shards: filled from the end.
     fits = [len(weights)]
     while fits[-1] > 0:
@@ -125,8 +126,8 @@ def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
         fits.append(min(bisect_left(sums, sums[stop] - capacity, 0, stop), stop - 1))
     # For equal shares, a sample that has a shard for itself counts as a full shard.
     shares = sums
-    if max(weights, default=0) > capacity:
-        shares = [0, *accumulate(min(weight, capacity) for weight in weights)]
+    if (weights > capacity).any():
+        shares = _sums(weights.clip(upper_bound=capacity))
 
     def limits(start: int, left: int) -> tuple[int, int]:
         fullest = bisect_right(sums, sums[start] + capacity) - 1
@@ -135,17 +136,20 @@ def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
     return _cut_evenly(shares, len(fits) - 1, limits)
 
 
-def cut_into(weights: Sequence[int], count: int) -> list[int]:
+def cut_into(weights: pl.Series, count: int) -> list[int]:
     """Cut into ``count`` shards of about equal bytes, none empty."""
     if not 1 <= count <= len(weights):
         raise OptionError(f"{count:,} shards: there are {len(weights):,} samples to put into them")
-    return _cut_evenly(
-        [0, *accumulate(weights)], count, lambda start, left: (start + 1, len(weights))
-    )
+    return _cut_evenly(_sums(weights), count, lambda start, left: (start + 1, len(weights)))
+
+
+def _sums(weights: pl.Series) -> pl.Series:
+    """Return the weight of the first n samples, for each n from 0."""
+    return weights.extend_constant(0, 1).cum_sum().shift(1, fill_value=0)
 
 
 def _cut_evenly(
-    sums: Sequence[int], count: int, limits: Callable[[int, int], tuple[int, int]]
+    sums: pl.Series, count: int, limits: Callable[[int, int], tuple[int, int]]
 ) -> list[int]:
     """Cut so that each shard takes its share of what is left, as far as the limits allow."""
     cuts = [0]
@@ -162,12 +166,10 @@ def _cut_evenly(
     return cuts
 
 
-def cut_pieces(
-    sizes: Sequence[int], start: int, stop: int, piece_bytes: int
-) -> list[tuple[int, int]]:
+def cut_pieces(sizes: pl.Series, start: int, stop: int, piece_bytes: int) -> list[tuple[int, int]]:
     """Cut one shard's samples into pieces that several workers can write at once."""
-    weights = [size + 1 for size in sizes[start:stop]]
-    count = min(max(1, sum(weights) // piece_bytes), len(weights))
+    weights = sizes[start:stop] + 1
+    count = min(max(1, int(weights.sum()) // piece_bytes), len(weights))
     return [(start + low, start + high) for low, high in pairwise(cut_into(weights, count))]
 
 
@@ -207,13 +209,13 @@ def fit(source: Sequence[int], encoded: Sequence[int]) -> SizeModel:
 
 def weigh(
     job: Job, catalog: Catalog, indexed: Catalog, pool: Pool, progress: Progress
-) -> tuple[list[int], int | None, bool]:
+) -> tuple[pl.Series, int | None, bool]:
     """Return the bytes of each encoded sample, how full to plan a shard, and if both are estimates.
 
     ``indexed`` is the catalog in the order of the source: what is tried does not depend on a
     shuffle.
     """
-    sizes: list[int] = catalog.table["size"].to_list()
+    sizes = catalog.table["size"]
     layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
     if job.copies or job.size.by_file:
         return sizes, None, not job.copies
@@ -228,7 +230,7 @@ def weigh(
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
     tried = _try_samples(job, catalog, pool, progress)
-    return [size or 0 for size in tried.sizes], None, False
+    return _weights(size or 0 for size in tried.sizes), None, False
 
 
 def seconds(job: Job, catalog: Catalog, pool: Pool, progress: Progress) -> float:
@@ -251,41 +253,45 @@ def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
     return catalog.table.select(objects=own, texts=pl.lit(0, pl.Int64))
 
 
-def encoded_sizes(job: Job, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
+def encoded_sizes(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.Series:
     """Return the bytes of each encoded sample, or a little more, given those of its image."""
     import polars as pl
 
-    table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))
+    table = catalog.table.with_columns(image_sizes.alias("image"))
     if (sizes := object_sizes(catalog)) is not None:
         table = table.drop("label", strict=False).with_columns(sizes)
     if job.key == "index":
         table = table.with_columns(path=pl.col("index").cast(pl.String).str.zfill(9) + ".webp")
     if catalog.classes and catalog.label_column == "cls":
         table = table.with_columns(pl.Series("class", catalog.classes).gather(table["cls"]))
-    return job.layout.weights(table).to_list()
+    return job.layout.weights(table)
+
+
+def _weights(weights: Iterable[int]) -> pl.Series:
+    import polars as pl
+
+    return pl.Series(array("q", weights), dtype=pl.Int64)
 
 
 def _estimate(
     job: Job, catalog: Catalog, sample: Catalog, pool: Pool, progress: Progress
-) -> tuple[list[int], int]:
+) -> tuple[pl.Series, int]:
     """Return estimates of the bytes of each image, and how full to plan a shard with them."""
     target = job.layout.capacity(job.size.target or DEFAULT_TARGET)
     tried = _try_samples(job, sample, pool, progress)
-    measured = zip(sample.table["index"].to_list(), tried.sizes, strict=True)
-    known = {index: size for index, size in measured if size}
-    if not known:
+    if not any(tried.sizes):
         raise SourceError(
             f"{job.source.root}: no image can be packed of {len(tried.sizes):,} that dsprep tried: "
             f"{tried.reason or 'they are empty'}"
         )
-    ids, sizes = catalog.table["index"].to_list(), catalog.table["size"].to_list()
     if len(tried.sizes) == len(catalog):
-        return [known.get(index, 0) for index in ids], target
-    source = dict(zip(ids, sizes, strict=True))
-    model = fit([source[index] for index in known], list(known.values()))
-    predicted = [model.predict(size) for size in sizes]
-    mean = math.fsum(predicted) / len(predicted)
-    return predicted, model.safe_capacity(target, mean)
+        known = dict(zip(sample.table["index"], tried.sizes, strict=True))
+        return _weights(known[index] or 0 for index in catalog.table["index"]), target
+    measured = zip(sample.table["size"], tried.sizes, strict=True)
+    source, encoded = zip(*(each for each in measured if each[1]), strict=True)
+    model = fit(source, encoded)
+    predicted = _weights(map(model.predict, catalog.table["size"]))
+    return predicted, model.safe_capacity(target, int(predicted.sum()) / len(predicted))
 
 
 def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> Measured:

@@ -50,11 +50,11 @@ class Plan:
     @property
     def in_order(self) -> bool:
         """Whether each shard begins where a file of the source does, all in their order."""
-        files = self.catalog.table["file"].to_list() if self.catalog.has_places else []
+        files = self.catalog.table["file"] if self.catalog.has_places else None
         return self.job.seed is None and all(
             shard.start == 0 or files[shard.start] != files[shard.start - 1]
             for shard in self.shards
-            if files
+            if files is not None
         )
 
     @property
@@ -145,7 +145,7 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     start = 0
     for side, part in catalog.by_side():
         stop = start + len(part)
-        files = part.table["file"].to_list() if job.size.by_file else ()
+        files = part.table["file"] if job.size.by_file else None
         if side:
             require_name(job.set_name(side))
         if side and len(part) < (job.size.shards or 0):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
@@ -43,7 +42,8 @@ class Run:
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
         self._plan, self._state = plan, state
         self._shards, self._pipeline = plan.shards, plan.job.pipeline(plan.catalog)
-        self._sizes: list[int] = plan.catalog.table["size"].to_list()
+        self._sizes = plan.catalog.table["size"]
+        self._bytes = int(self._sizes.sum())
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
         self._max_misfits = most_misfits(len(self._sizes))
@@ -77,7 +77,7 @@ class Run:
             kept = "" if self._pipeline.layout.is_tree else kept
             left = f"{kept}{format_count(rows, 'sample')} left to write"
             progress.note(f"{self._plan.job.destination}: continues; {left}")
-        with progress.running("writing", rows, sum(self._sizes)):
+        with progress.running("writing", rows, self._bytes):
             self._write(pool, missing, {})
             self._write(pool, [each for each in self._shards if each.name not in done], units)
         return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
@@ -151,8 +151,8 @@ class Run:
             return shards < 4 * workers
         if reader.reads_samples and not pipeline.copies:
             return shards < workers
-        is_small = sum(self._sizes) / len(self._sizes) < _SMALL_FILE
-        return shards == 1 and is_small and sum(self._sizes) > _LONG
+        is_small = self._bytes / len(self._sizes) < _SMALL_FILE
+        return shards == 1 and is_small and self._bytes > _LONG
 
     def _can_be_cut(self) -> bool:
         """Whether several workers can write one shard."""
@@ -176,7 +176,7 @@ class Run:
                 rows = catalog.slice(shard.start, len(sizes))
                 sizes = encoded_sizes(job, rows, sizes)
             cuts = cut_pieces(sizes, 0, len(sizes), max(_SHARED_BYTES, size))
-            ends = [0, *accumulate(sizes)]
+            ends = [0, *sizes.cum_sum()]
             pieces = []
             for low, high in cuts if len(cuts) > 1 else ():
                 name = f"{shard.name}/at-{ends[low]}"
@@ -187,7 +187,7 @@ class Run:
         return found
 
     def _pieces(self, shard: PlannedShard) -> list[PlannedShard]:
-        size = max(_PIECE_BYTES, sum(self._sizes) // _PIECES)
+        size = max(_PIECE_BYTES, self._bytes // _PIECES)
         cuts = cut_pieces(self._sizes, shard.start, shard.stop, size)
         if len(cuts) == 1:
             return [shard]

@@ -16,21 +16,14 @@ from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
 from dsprep.dataset.manifest import manifest_of
+from dsprep.declared import called_with, field, options_in
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
-from dsprep.keywords import (
-    ClassOptions,
-    FieldOptions,
-    SelectionOptions,
-    SourceOptions,
-    called_with,
-    field,
-    options_in,
-)
+from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dsprep.arguments import AnyPath
+from dsprep.declared import Options, called_with, field, option
 from dsprep.errors import (
     DestinationError,
     DestinationStoreError,
@@ -20,7 +21,7 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
-from dsprep.keywords import Options, SyncOptions, called_with, field, option
+from dsprep.keywords import SyncOptions
 from dsprep.options import require_effect
 from dsprep.storage.location import Location, location_of, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
+from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
 from dsprep.formats.base import Format, ShardFacts
-from dsprep.keywords import called_with
 from dsprep.lists.store import read_classes
 from dsprep.options import require_effect
 from dsprep.progress import Progress

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
-from dsprep.keywords import Options, field, option, workers_field
+from dsprep.declared import Options, field, option
+from dsprep.keywords import workers_field
 
 if TYPE_CHECKING:
     from dsprep.progress import Progress

@@ -13,10 +13,10 @@ from math import ceil
 from typing import Any
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
+from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.folder import LISTING, read_listing
-from dsprep.keywords import called_with
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers

@@ -17,8 +17,8 @@ import pytest
 import dsprep
 from dsprep.arguments import AnyPath
 from dsprep.cli.main import cli
+from dsprep.declared import Options, called_with
 from dsprep.errors import OptionError
-from dsprep.keywords import Options, called_with
 from scripts.reference import contexts
 from tests.images import image_folder
 

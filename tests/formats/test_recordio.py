@@ -276,7 +276,7 @@ class TestMagicInPayloads:
 
     def test_sixteen_of_them_fit_into_a_shard_of_the_target_size(self, tmp_path: Path) -> None:
         samples = [Picture(i, f"{i}.jpg", JPEG[:4] + MAGIC * 4 + bytes(64), 1) for i in range(4)]
-        weights = LAYOUT.weights(catalog_rows(samples)).to_list()
+        weights = LAYOUT.weights(catalog_rows(samples))
         target = sum(weights) + 64
         assert len(plan_shards(weights, ShardSize(target=target), LAYOUT, "{}{}".format)) == 1
         assert len(shard(LAYOUT, samples)) == target

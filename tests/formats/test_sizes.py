@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -37,6 +38,10 @@ from tests.formats.test_contract import (
 )
 
 BLOCK = 512
+
+
+def column(weights: list[int]) -> pl.Series:
+    return pl.Series(weights, dtype=pl.Int64)
 
 
 def predicted(layout: Format, samples: list[Picture]) -> list[int]:
@@ -153,7 +158,7 @@ class TestShards:
             for i, size in enumerate(sizes)
         ]
         weights = predicted(layout, samples)
-        plan = plan_shards(weights, ShardSize(target=target), layout, "{}/{}".format)
+        plan = plan_shards(column(weights), ShardSize(target=target), layout, "{}/{}".format)
         for planned in plan:
             path = write(layout, samples[planned.start : planned.stop], tmp_path / "shard")
             assert path.stat().st_size <= target
@@ -167,7 +172,7 @@ class TestShards:
         samples = [Picture(i, f"{i}.jpg", JPEG[:3] + bytes(100), label) for i in range(9)]
         samples[4] = Picture(4, "4.jpg", JPEG[:3] + bytes(30_000), label)
         plan = plan_shards(
-            predicted(layout, samples), ShardSize(target=20_480), layout, "{}/{}".format
+            column(predicted(layout, samples)), ShardSize(target=20_480), layout, "{}/{}".format
         )
         assert (4, 5) in [(planned.start, planned.stop) for planned in plan]
 
@@ -176,8 +181,8 @@ class TestShards:
     )
     def test_a_target_that_holds_nothing_is_refused(self, layout: str, target: int) -> None:
         with pytest.raises(OptionError, match=f"--target-size {target}: too small"):
-            plan_shards([1], ShardSize(target=target), LAYOUTS[layout], "{}/{}".format)
-        plan_shards([1], ShardSize(target=target + 1), LAYOUTS[layout], "{}/{}".format)
+            plan_shards(column([1]), ShardSize(target=target), LAYOUTS[layout], "{}/{}".format)
+        plan_shards(column([1]), ShardSize(target=target + 1), LAYOUTS[layout], "{}/{}".format)
 
     @every_layout
     def test_the_largest_file_that_gzip_can_make_fits(self, layout: Format, tmp_path: Path) -> None:
@@ -222,7 +227,7 @@ class TestCuts:
     @given(weights_and_capacity)
     def test_by_bytes_are_as_few_shards_as_can_be(self, drawn: tuple[list[int], int]) -> None:
         weights, capacity = drawn
-        cuts = cut_by_bytes(weights, capacity)
+        cuts = cut_by_bytes(column(weights), capacity)
         assert cuts[0] == 0
         assert cuts[-1] == len(weights)
         for start, stop in pairwise(cuts):
@@ -236,7 +241,7 @@ class TestCuts:
         """Every shard is within three of the heaviest samples of the mean, if all samples fit."""
         weights, capacity = drawn
         weights = [min(weight, capacity) for weight in weights]
-        cuts = cut_by_bytes(weights, capacity)
+        cuts = cut_by_bytes(column(weights), capacity)
         mean = sum(weights) / (len(cuts) - 1)
         for start, stop in pairwise(cuts):
             assert abs(sum(weights[start:stop]) - mean) <= 3 * max(weights, default=0)
@@ -245,29 +250,29 @@ class TestCuts:
     @given(st.lists(st.integers(0, 1000), min_size=1, max_size=80), st.data())
     def test_into_a_number_of_shards(self, weights: list[int], data: st.DataObject) -> None:
         count = data.draw(st.integers(1, len(weights)))
-        cuts = cut_into(weights, count)
+        cuts = cut_into(column(weights), count)
         assert (cuts[0], cuts[-1], len(cuts)) == (0, len(weights), count + 1)
         assert all(start < stop for start, stop in pairwise(cuts))
 
     def test_are_where_shards_become_most_alike(self) -> None:
-        assert cut_into([10, 5, 9], 2) == [0, 1, 3]
-        assert cut_into([9, 5, 10], 2) == [0, 2, 3]
+        assert cut_into(column([10, 5, 9]), 2) == [0, 1, 3]
+        assert cut_into(column([9, 5, 10]), 2) == [0, 2, 3]
 
     def test_a_sample_that_is_alone_leaves_the_others_balanced(self) -> None:
-        cuts = cut_by_bytes([10] * 15 + [10_000] + [10] * 15, 100)
+        cuts = cut_by_bytes(column([10] * 15 + [10_000] + [10] * 15), 100)
         assert [stop - start for start, stop in pairwise(cuts)] == [8, 7, 1, 8, 7]
 
     def test_equal_samples_make_equal_shards(self) -> None:
-        assert cut_into([5] * 12, 4) == [0, 3, 6, 9, 12]
-        assert cut_by_bytes([5] * 12, 18) == [0, 3, 6, 9, 12]
+        assert cut_into(column([5] * 12), 4) == [0, 3, 6, 9, 12]
+        assert cut_by_bytes(column([5] * 12), 18) == [0, 3, 6, 9, 12]
         # 10 samples, 3 to a shard: 4 shards of 2 or 3, and not 3, 3, 3, 1.
-        sizes = [stop - start for start, stop in pairwise(cut_by_bytes([5] * 10, 15))]
+        sizes = [stop - start for start, stop in pairwise(cut_by_bytes(column([5] * 10), 15))]
         assert sorted(sizes) == [2, 2, 3, 3]
 
     @pytest.mark.parametrize("count", [0, -1, 4])
     def test_into_more_shards_than_samples_is_refused(self, count: int) -> None:
         with pytest.raises(OptionError, match=f"{count} shards: there are 3 samples"):
-            cut_into([1, 2, 3], count)
+            cut_into(column([1, 2, 3]), count)
 
     @properties
     @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 500), st.data())
@@ -276,13 +281,13 @@ class TestCuts:
     ) -> None:
         start = data.draw(st.integers(0, len(sizes) - 1))
         stop = data.draw(st.integers(start + 1, len(sizes)))
-        pieces = cut_pieces(sizes, start, stop, piece)
+        pieces = cut_pieces(column(sizes), start, stop, piece)
         assert [row for low, high in pieces for row in range(low, high)] == [*range(start, stop)]
         assert all(low < high for low, high in pieces)
 
     def test_a_plan_numbers_and_names_its_shards(self) -> None:
         layout = LAYOUTS["recordio"]
-        plan = plan_shards([100] * 7, ShardSize(samples=3), layout, "{}-of-{}".format)
+        plan = plan_shards(column([100] * 7), ShardSize(samples=3), layout, "{}-of-{}".format)
         assert [tuple(each) for each in plan] == [
             ("0-of-3", 0, 3, 300),
             ("1-of-3", 3, 6, 300),

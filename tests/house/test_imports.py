@@ -25,6 +25,7 @@ LAYERS = [
     "schema",
     "moving rows",
     "formats",
+    "declared",
     "catalog keywords text",
     "dataset",
     "lists",

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dsprep.declared import options_in
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
-from dsprep.keywords import SourceOptions, options_in
+from dsprep.keywords import SourceOptions
 from dsprep.sources.reading import REGISTRY, detect, make_source, shards_of
 from tests.images import jpeg
 
