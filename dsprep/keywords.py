@@ -128,7 +128,8 @@ class SourceOptions(AnnotationOptions):
     )
     sides_from: int | None = _rare_source(
         "Take the directory at this depth below SOURCE for the side of its images, as in "
-        "train/cat/1.jpg for 1. Each side becomes shards of its own: train-000000.tar.",
+        "site1/cat/1.jpg for 1. Each side becomes shards of its own: site1-000000.tar. Directories "
+        "called train, test and the like need no option.",
         metavar="DEPTH",
     )
     path_column: str | None = _rare_source(
@@ -376,7 +377,8 @@ class WriteOptions(
 
     split: str | None = _split(
         "Divide the samples into sides with these shares, each with shards of its own: "
-        "train-000000.tar. All have the same classes, and each class is divided by the shares.",
+        "train-000000.tar. All have the same classes, and each class is divided by the shares. "
+        "Sides of SOURCE that are not named stay as they are.",
         metavar="NAME=SHARE[,...]",
     )
     name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")

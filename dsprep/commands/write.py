@@ -428,10 +428,10 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
             f"{destination}: holds no manifest.json, so its shards are not known; "
             "dsprep shard index writes one"
         )
-    if sides := manifest.options.get("sides"):
+    if sides := dict.fromkeys(manifest.sides.values()):
         raise OptionError(
-            f"{destination}: has the sides {format_some(list(sides))}, and append does not know "
-            "which one new samples belong to: write them to a directory of their own"
+            f"{destination}: has the sides {format_some([*sides])}, and append does not know which "
+            "one new samples belong to: write them to a directory of their own"
         )
     if manifest.options.get("single_file"):
         raise OptionError(f"{destination}: is a single file; shards are added to a directory")

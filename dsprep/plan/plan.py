@@ -147,7 +147,7 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
         stop = start + len(part)
         files = part.table["file"] if job.size.by_file else None
         if side:
-            require_name(job.set_name(side))
+            _require_side(job.set_name(side))
         if side and len(part) < (job.size.shards or 0):
             count = format_count(len(part), "sample")
             raise OptionError(f"--shards {job.size.shards}: the side {side} has {count}")
@@ -182,6 +182,14 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
             spoiled[str(schema.label)] = format_count(labels, "sample")
     if spoiled:
         raise geometry_error(transform.moving_option, spoiled)
+
+
+def _require_side(name: str) -> None:
+    """Refuse a side whose shards cannot be called so."""
+    try:
+        require_name(name)
+    except OptionError:
+        raise OptionError(f"no shards can be called {name!r}: rename this side") from None
 
 
 def _require_directories(job: Job, catalog: Catalog) -> None:

@@ -348,7 +348,8 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         data = read_bytes(listing, LARGEST_TABLE)
     except (SourceError, OSError):
         return None
-    schema, recorded = manifest.schema, manifest.options.get("sides") or ()
+    schema, recorded = manifest.schema, manifest.options.get("sides")
+    recorded = recorded if isinstance(recorded, dict) else {}
     if not layout.is_tree or schema is None:
         return None
     import polars as pl

@@ -184,7 +184,7 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
             "away"
         ) from None
-    if source.sides_from is not None and not catalog.sides:
+    if source.sides_from is not None:  # whatever sides its kind has
         from dsprep.sources.tree import sides_of
 
         paths = catalog.table["path"]

@@ -78,6 +78,7 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
     if official is None:
         return _draw_sides(options, samples, copies)
     there = in_order(official.unique())
+    require_side_names(there)
     if options.folds is not None:
         raise OptionError(
             f"--folds {options.folds}: {name} has the sides {format_some(there)}: name the one to "

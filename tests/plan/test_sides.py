@@ -183,3 +183,28 @@ def test_sides_from_goes_with_a_list_and_with_shards(folder: Path, tmp_path: Pat
     dsprep.pack(folder, tmp_path / "all.tar", kind="images")
     report = dsprep.convert(tmp_path / "all.tar", tmp_path / "b", to="tfrecord", sides_from=1)
     assert report.sides == {"train": 20, "valid": 6, "test": 3}
+
+
+def test_hostile_manifests_and_names_of_sides(folder: Path, tmp_path: Path) -> None:
+    dsprep.pack(folder, tmp_path / "a", to="webdataset")
+    path = tmp_path / "a" / "manifest.json"
+    values = json.loads(path.read_text())
+    for sides, found in (
+        (["train"], {"train", "valid", "test"}),  # those of the names
+        ({"train": "1"}, {"train", "valid", "test"}),
+        ({"train": 10**9, "x": -1}, {"train", "valid", "test"}),
+    ):
+        values["options"]["sides"] = sides
+        path.write_text(json.dumps(values))
+        report = dsprep.convert(tmp_path / "a", tmp_path / "o", to="tfrecord", dry_run=True)
+        assert {*report.sides} == {"train", "valid", "test"}  # those of the names
+    values["options"]["sides"] = {"../up": 1, "valid": 1, "test": 1}
+    path.write_text(json.dumps(values))
+    for write in (dsprep.pack, dsprep.convert):
+        with pytest.raises(OptionError, match=r"no shards can be called '\.\./up'"):
+            write(tmp_path / "a", tmp_path / "o", to="webdataset")
+    with pytest.raises(OptionError, match="cannot be the name of a side"):
+        dsprep.split(tmp_path / "a", tmp_path / "o")
+    (folder / "test").rename(folder / "manifest")
+    with pytest.raises(OptionError, match="no shards can be called 'manifest'"):
+        dsprep.pack(folder, tmp_path / "o", to="webdataset", sides_from=1)
