@@ -201,7 +201,8 @@ def _require_directories(job: Job, catalog: Catalog) -> None:
         for path in part.table["path"].filter(~lies_there)[:1]:
             raise OptionError(
                 f"{job.destination}: a folder keeps sides in directories of their names, and "
-                f"{path!r} of the side {side} lies in none; write shards, or one side by itself"
+                f"{path!r} of the side {side} lies in none; write shards, or name one side as the "
+                f"source, such as {job.source.root.rstrip('/')}/{side}"
             )
 
 

@@ -189,11 +189,7 @@ def test_hostile_manifests_and_names_of_sides(folder: Path, tmp_path: Path) -> N
     dsprep.pack(folder, tmp_path / "a", to="webdataset")
     path = tmp_path / "a" / "manifest.json"
     values = json.loads(path.read_text())
-    for sides, found in (
-        (["train"], {"train", "valid", "test"}),  # those of the names
-        ({"train": "1"}, {"train", "valid", "test"}),
-        ({"train": 10**9, "x": -1}, {"train", "valid", "test"}),
-    ):
+    for sides in (["train"], {"train": "1"}, {"train": 10**9, "x": -1}):
         values["options"]["sides"] = sides
         path.write_text(json.dumps(values))
         report = dsprep.convert(tmp_path / "a", tmp_path / "o", to="tfrecord", dry_run=True)
