@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dsprep.commands.inspect_lists import sample_list as sample_list
     from dsprep.commands.split import SplitReport as SplitReport
     from dsprep.commands.split import split as split
+    from dsprep.commands.status import StatusReport as StatusReport
+    from dsprep.commands.status import status as status
     from dsprep.commands.stream import convert_stream as convert_stream
     from dsprep.commands.write import append as append
     from dsprep.commands.write import convert as convert
@@ -49,6 +51,7 @@ _PUBLIC = {
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
     "dsprep.commands.split": "SplitReport split",
+    "dsprep.commands.status": "StatusReport status",
     "dsprep.commands.stream": "convert_stream",
     "dsprep.commands.write": "append convert pack shard",
     "dsprep.commands.write_report": "WriteReport",

@@ -55,6 +55,8 @@ class Annotated(NamedTuple):
     # lie, by the number in the source; if that is empty, readers know it by the number
     numbers: Sequence[int]
     places: Sequence[Any] = ()
+    in_shares: bool = False  # whether boxes are shares of the size of images
+    boxes_alone: bool = False  # whether no object has polygons or a mask
 
     def place(self, number: int) -> tuple[int, Any]:
         """Return what tells a reader the annotations of an image; None if it has none."""

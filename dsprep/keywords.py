@@ -41,7 +41,7 @@ class AnnotationOptions(Options):
         "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
         "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file, "
         "Label Studio's JSON, a manifest of Ground Truth, an MXNet .lst. Repeat it for several "
-        "files of COCO. Whole folders of the first three are recognized without it.",
+        "files of COCO. Whole folders or archives of the first three are recognized without it.",
         default=(),
         metavar="PATH",
     )
@@ -171,6 +171,14 @@ class ClassOptions(Options):
         "natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
         choices=("name", "natural"),
     )
+    keep_classes: AnyPath | None = _source(
+        "Take only samples of the classes that FILE names, and number these from 0 in their "
+        "order: a line each, a name, an id, or both as in n01440764 tench.",
+        metavar="FILE",
+    )
+    keep_numbers: bool = _rare_source(
+        "With --keep-classes, let classes keep their numbers.", default=False
+    )
 
 
 class FieldOptions(Options):
@@ -210,6 +218,10 @@ class SelectionOptions(Options):
     drop: Sequence[str] = _fields("Leave these fields out.", default=(), metavar="FIELD[,FIELD...]")
     rename: Mapping[str, str] | None = _fields(
         "Write the field OLD under the name NEW; repeatable.", metavar="OLD=NEW"
+    )
+    cast: Mapping[str, str] | None = _rare_fields(
+        "Give a field another type, such as tokens=list<int> for the text '[101, 7]'; repeatable.",
+        metavar="FIELD=TYPE",
     )
 
 
@@ -313,9 +325,15 @@ class FormatOptions(Options):
     )
     key: str = _rare_samples(
         "How samples get their keys: path makes a key from the path, and keeps the keys of "
-        "shards; index numbers the samples.",
+        "shards; index numbers the samples; with --latest, the column that identifies a record.  "
+        "[default: path]",
         default="path",
-        choices=("path", "index"),
+        metavar="path|index|COLUMN",
+    )
+    latest: str | None = _rare_samples(
+        "Keep only the newest row of each record in Parquet, by this column of times; none if its "
+        "is_deleted is true. For the offline store of a Feature Store.",
+        metavar="COLUMN",
     )
 
 
@@ -389,6 +407,13 @@ class WriteOptions(
         "Write the schema of SOURCE to FILE, as JSON, also with --dry-run.", metavar="FILE"
     )
     overwrite: bool = _run("Replace what is at DEST.", default=False)
+    part: str | None = _run(
+        "Write part I (from 0) of N only, with other processes that write the others: on one "
+        "machine or many, to a directory that all share or to S3. The last to end writes the "
+        "manifest. auto takes I and N from Slurm, AWS Batch, Kubernetes or SageMaker.",
+        metavar="I/N|auto[/N]",
+        rare=True,
+    )
 
 
 class PackOptions(ImageOptions, WriteOptions):

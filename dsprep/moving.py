@@ -56,6 +56,7 @@ _BEYOND = (
     "object with a box beyond the edge of its image: give --annotation-size if images are smaller "
     "copies of what was annotated"
 )
+_FLAT = "object with a box of no width or no height, which trainers refuse or leave out"
 _SLACK = 1  # pixels by which a box may reach over the edge, as boxes do that a tool has rounded
 _TURNED = "image turned upright, as boxes and masks need"
 
@@ -93,7 +94,7 @@ def make_mover(
         for name in objects:
             if (value := sample.fields.get(name)) is not None:
                 value = _measured(value, before, turn, frame)
-                effects[_BEYOND] += _count_beyond(value, before)
+                _count_odd(value, before, effects)
                 if transform is not None:
                     least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
                     value = moved(value, step, least, effects)
@@ -159,8 +160,8 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
         if stored == size or extent not in (size, stored):
             raise BadSample(
                 f"its annotations are for an image of {_text(extent)} pixels, and it has "
-                f"{_text(size)}: give --annotation-size {_text(extent)} if images are smaller "
-                "copies of what was annotated"
+                f"{_text(size)}: give --annotation-size listed if images are smaller copies of "
+                "what was annotated"
             )
         if frame.turn is None:
             raise BadSample(
@@ -177,12 +178,15 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
     return turned(value, turn) if frame.turn == "stored" and turn != 1 else value
 
 
-def _count_beyond(value: Objects, size: tuple[int, int]) -> int:
+def _count_odd(value: Objects, size: tuple[int, int], effects: Counter[str]) -> None:
+    """Count boxes that nobody draws, which are kept."""
     right, bottom = size[0] + _SLACK, size[1] + _SLACK
-    return sum(
-        x0 < -_SLACK or y0 < -_SLACK or x1 > right or y1 > bottom
-        for x0, y0, x1, y1 in (each.box for each in value.items)
-    )
+    for each in value.items:
+        x0, y0, x1, y1 = each.box
+        if x0 < -_SLACK or y0 < -_SLACK or x1 > right or y1 > bottom:
+            effects[_BEYOND] += 1
+        if x0 >= x1 or y0 >= y1:
+            effects[_FLAT] += 1
 
 
 def _text(extent: Extent | None) -> str:

@@ -25,11 +25,19 @@ FACTS = {
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
+    "columns": "Whether the source is columns whose rows are samples: Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
     "classified": "Whether samples of the source have labels or objects.",
     "annotated": "Whether the source has annotations beside its images.",
+    "annotations": "What these are those of: COCO, YOLO, tables, and so on.",
+    "own_masks": "Whether they have masks.",
+    "own_runs": "Whether these are runs of pixels, in a table.",
+    "shares": "Whether their boxes are shares of the size of images.",
+    "boxes_alone": "Whether their objects have neither polygons nor masks.",
+    "marked": "Whether the format keeps all marks of objects, such as crowd.",
+    "copied": "Whether samples stay as they are in the shards of the source.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
     "carried": "Whether shards have the names that they have in the source.",
@@ -73,6 +81,10 @@ class Rule(NamedTuple):
     facts: Sequence[str]  # the facts that it needs
 
 
+def _names_records(known: Given) -> bool:
+    return known.get("--key", "path") not in ("path", "index")
+
+
 def _changes_images(known: Given) -> bool:
     options = ("--resize", "--crop", "--encode", "--color")
     return any(known.get(name) not in (None, "keep") for name in options)
@@ -88,11 +100,19 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
         ["format", "tfrecords"],
     ),
     "suffix": (lambda known: not known["gzip"] or known["--compression"] == "gzip", ["gzip"]),
+    "tables": (lambda known: known["annotations"] == "tables", ["annotations"]),
+    "voc": (lambda known: known["annotations"] == "Pascal VOC", ["annotations"]),
+    "columns": (
+        lambda known: known["annotations"] in ("tables", "Label Studio") or "--labels" in known,
+        ["annotations"],
+    ),
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
     # a seed also shuffles what becomes shards
     "drawing": (lambda known: not known["kept"] or bool(known.get("--to")), ["kept"]),
+    "records": (_names_records, []),
+    "keys": (lambda known: "--latest" in known or not _names_records(known), []),
     # whether images may become JPEG or WebP
     "lossy": (lambda known: known.get("--encode") != "png" and _changes_images(known), []),
     # remote files are refused first
@@ -104,7 +124,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 _GROUPS = {
     "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
     "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
-    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values",
+    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values "
+    "--keep-classes --keep-numbers",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -123,8 +144,22 @@ _RULES = """
     it names a column of a table; give the table with --labels
 --box --box-columns --no-object --class-names needs --annotations
     it tells how a table of boxes is read; give the table with --annotations
+--box-columns needs --box
+    it names the columns of --box: give --box xywh or --box xyxy, too
+--box --box-columns --no-object --class-names needs tables
+    it tells how a table of boxes is read, and these are annotations of {annotations}; leave it out
+--path-column --label-column needs columns
+    it names a column of a table, and these are annotations of {annotations}; leave it out
+--voc-origin needs voc
+    these are annotations of {annotations}; leave it out
+--masks excludes own_runs
+    the table has the masks, as runs of pixels; leave it out
+--mask-classes --mask-colors --mask-values excludes own_masks
+    the annotations tell what the pixels of masks mean; leave it out
 --mask-classes --mask-colors --mask-values needs --masks
     it tells what the pixels of masks mean; give --masks DIR
+--keep-numbers needs --keep-classes
+    it says how the classes are numbered that are kept; give --keep-classes FILE
 --label-separator needs --labels
     it tells how labels are written in a table; give --labels FILE
 lst append: --label-column excludes --label
@@ -149,6 +184,12 @@ split: --root needs is_list
     it tells how these are written: give --annotations PATH, or leave it out
 --annotation-size --boxes-frame --unlisted --voc-origin needs annotated
     SOURCE has no annotations that it could be about; leave it out
+--latest needs records
+    it orders the rows of a record; give --key with the column that identifies a record
+--key needs keys
+    keys come from path or index, or with --latest from a column; choose one of them
+--latest needs columns
+    SOURCE is not Parquet, whose columns tell records and times; leave it out
 --duplicates needs rows
     no list and no table names the samples; give --list or --labels, or leave it out
 --class-order excludes --classes
@@ -176,8 +217,16 @@ pack, convert, shard: --metadata needs webdataset
     it goes with recordio, not with {format}
 --object-masks needs tfrecord
     it goes with tfrecord, not with {format}
---crowd --empty --object-masks needs objects
+--crowd --empty --object-masks --annotation-size --boxes-frame needs objects
     the samples of SOURCE have no objects; leave it out
+--annotation-size excludes shares
+    the boxes of SOURCE are shares of the size of their images, large or small; leave it out
+--object-masks excludes boxes_alone
+    the objects of SOURCE have boxes, and neither polygons nor masks; leave it out
+--crowd excludes marked
+    {format} keeps the marks crowd, difficult and group-of; leave it out
+--crowd --empty --object-masks excludes copied
+    samples of SOURCE are {format} already, and stay as they are; leave it out
 --prefix needs augmented
     it goes with augmented-manifest, not with {format}
 
@@ -205,8 +254,14 @@ pack, convert: --keep-fields needs changes
 shard append: --keep-fields needs made
     DATASET was made without a transform, so that images stay as they are; leave it out
 
-convert: TABLES SIZES --path-column --classes --prefix NOT_STREAMED excludes stream
+convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
+pack, convert, shard: --part excludes --overwrite
+    parts add to what other parts write; remove what is there first, or leave one of them out
+pack, convert, shard: --part excludes tree
+    a folder gets its name when it is whole; write shards, or leave it out
+convert: --part excludes stream
+    a stream has no parts; leave it out
 convert: --overwrite excludes stdout
     stdout is not replaced; leave it out
 
@@ -315,11 +370,11 @@ def require_effect(command: str, given: Given, **facts: Any) -> None:
             continue
         for option in rule.options:
             if given.get(option) is not None and not rule.holds({**given, **facts}):
-                shown = _shown(option, given[option])
-                raise OptionError(f"{shown} has no effect: {rule.why_not.format_map(facts)}")
+                why_not = rule.why_not.format_map(facts)
+                raise OptionError(f"{shown(option, given[option])} has no effect: {why_not}")
 
 
-def _shown(option: str, value: Any) -> str:
+def shown(option: str, value: Any) -> str:
     """An option as it was given."""
     if value is False:
         return option.replace("--", "--no-", 1)

@@ -17,6 +17,7 @@ from dsprep.annotations.objects import (
     is_id,
     keypoints,
     numbers,
+    plain,
     polygon,
     rle,
 )
@@ -61,5 +62,5 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         keypoints(values.get("keypoints") or ()),
         values["id"] if is_id(values.get("id")) else None,
         numbers([area])[0] if type(area) in (int, float) else None,
-        {name: value for name, value in values.items() if name not in _KNOWN},
+        plain({name: value for name, value in values.items() if name not in _KNOWN}),
     )

@@ -153,7 +153,7 @@ def to_object(values: Any) -> Object:
         keypoints(values.get("keypoints") or ()),
         id,
         None if area is None else numbers([area])[0],
-        more,
+        plain(more),
     )
 
 
@@ -189,6 +189,16 @@ def fitted(
 _SHOWN = {"rle": "runs", "more": "other attributes"}
 
 # What each part of an object has to be. A ValueError says what is wrong with it.
+
+
+def plain(more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what else is told of an object, if JSON can hold it: Python's also reads NaN."""
+    for name, value in more.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            raise ValueError(f"its {name!r:.60} is NaN or infinite: write null instead") from None
+    return more
 
 
 def is_id(value: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from dsprep.annotations.geometry import area_of_object
-from dsprep.annotations.objects import SHARES, Object, Objects, extent_of, numbers
+from dsprep.annotations.objects import SHARES, Object, Objects, extent_of, numbers, plain
 from dsprep.sample import Blobs, Floats, Ints
 
 PREFIX = "image/object/"
@@ -48,7 +48,7 @@ def parse(lists: Mapping[str, Sequence[Any]]) -> Objects | None:
                 frozenset(flag for name, flag in FLAG_NAMES.items() if own.get(name)),
                 rle=own.get(MASK),
                 area=numbers([own[AREA]])[0] if AREA in own else None,
-                more={name: _plain(own[name]) for name in sorted(own.keys() - NAMES)},
+                more=plain({name: _plain(own[name]) for name in sorted(own.keys() - NAMES)}),
             )
         )
     return Objects(tuple(found), SHARES)

@@ -33,7 +33,7 @@ def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> 
     Raises:
         ValueError: If a row is damaged, or is none of what the module's docstring says.
     """
-    rows = dict.fromkeys(_rows(data.decode()))
+    rows = dict.fromkeys(_rows(_text(data)))
     widths = set(map(len, rows))
     if len(widths) > 1 and _BOX in widths:
         raise ValueError("has boxes and polygons, which do not go together")
@@ -42,7 +42,14 @@ def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> 
 
 def count_rows(data: bytes) -> int:
     """Return how many rows a text has."""
-    return sum(map(bool, map(str.strip, data.decode().splitlines())))
+    return sum(map(bool, map(str.strip, _text(data).splitlines())))
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8: save the file as UTF-8") from None
 
 
 def may_be_rotated(objects: Objects) -> bool:
@@ -113,6 +120,7 @@ class DataYaml(NamedTuple):
     sides: Mapping[str, Sequence[str]]  # directories of images, or lists of them, by side
     names: tuple[str, ...] | None  # class names, by number
     pose: Pose | None
+    task: str = ""  # what models are trained for, if it tells: detect, segment, pose, obb
 
 
 def parse_data_yaml(text: str) -> DataYaml:
@@ -131,7 +139,10 @@ def parse_data_yaml(text: str) -> DataYaml:
     if not isinstance(path, str):
         raise ValueError("path is no text")
     names = _names(values.get("names"), values.get("nc"))
-    return DataYaml(path, sides, names, _pose(values.get("kpt_shape")))
+    task = values.get("task") or ""
+    if not isinstance(task, str):
+        raise ValueError("task is no text")
+    return DataYaml(path, sides, names, _pose(values.get("kpt_shape")), task)
 
 
 def _names(found: Value | None, count: Value | None) -> tuple[str, ...] | None:
@@ -171,7 +182,7 @@ _KEY = re.compile(
     r"""((?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*+"""
     r"""|[^\s#"'\[\]{},&*!|>%@`-][^#:]*+(?::(?=\S)[^#:]*+)*+):(?=\s|$)"""
 )
-_KEYS = frozenset(("path", "train", "val", "valid", "test", "names", "nc", "kpt_shape"))
+_KEYS = frozenset(("path", "train", "val", "valid", "test", "names", "nc", "kpt_shape", "task"))
 _TOKEN = re.compile(
     r"""\s*+("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\[\]{},]|:(?=[\s,\[\]{}]|$)"""
     r"""|[^\s,\[\]{}:"'](?:[^,\[\]{}:]|:(?=[^\s,\[\]{}]))*)"""

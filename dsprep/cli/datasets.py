@@ -1,4 +1,4 @@
-"""The commands on data sets: ``pack``, ``convert``, ``shard``, ``verify``."""
+"""The commands on data sets: ``pack``, ``convert``, ``shard``, ``verify``, ``status``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import dsprep
 from dsprep import keywords as of
 from dsprep.cli.help import DefaultGroup, option_group
 from dsprep.cli.options import command, source_options, take_source, take_transform
-from dsprep.errors import REJECTS_EXIT_CODE, SourceError
+from dsprep.errors import REJECTS_EXIT_CODE, RunStopped, SourceError
 from dsprep.progress import progress_for
 from dsprep.verifying.options import IndexOptions, VerifyOptions
 
@@ -215,3 +215,22 @@ def verify(dest: str, against: str | None, **options: Any) -> int:
     source = take_source(options, dest if against is None else against)
     options |= {"choice": source.choice} if against is None else {"against": source}
     return _check("verify", dest, **options)
+
+
+@command("DEST")
+def status(dest: str, as_json: bool, quiet: bool) -> int:
+    """Say what is there of the data set at DEST, and which commands finish it.
+
+    While a run in parts (--part) is unfinished, the parts that have shards left are named, and the
+    exit code is 6.
+
+    \b
+    Examples:
+      dsprep status shards/
+      dsprep status s3://bucket/train/
+    """
+    from dsprep.cli.report import show, status_lines
+
+    report = dsprep.status(dest)
+    show(report, status_lines, as_json, quiet)
+    return 0 if report.state == "complete" else RunStopped.exit_code

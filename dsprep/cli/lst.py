@@ -96,7 +96,13 @@ def create(root: tuple[str, ...], output: str, **options: Any) -> int:
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@command("LIST ROOT...", source_options, of.AppendOptions, workers_option)
+@command(
+    "LIST ROOT...",
+    source_options,
+    of.AppendOptions,
+    workers_option,
+    without=("keep_classes", "keep_numbers"),
+)
 def append(list: str, root: tuple[str, ...], **options: Any) -> int:
     """Add the images in ROOT that are not in LIST yet.
 

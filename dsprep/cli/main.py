@@ -24,6 +24,7 @@ COMMANDS = {
     "convert": ("dsprep.cli.datasets", "Convert samples from any format to any other."),
     "shard": ("dsprep.cli.datasets", "Change the size, order or number of shards; append, index."),
     "verify": ("dsprep.cli.datasets", "Check shards: complete, undamaged, readable by frameworks."),
+    "status": ("dsprep.cli.datasets", "Say what is there of a data set that is being written."),
     "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
     "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),

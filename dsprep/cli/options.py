@@ -79,13 +79,13 @@ class FormatChoice(click.Choice[str]):
         return tuple(FORMATS if self._folders else SHARDED)
 
 
-def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
+def parse_pairs(pairs: tuple[str, ...], option: str, form: str = "NAME=VALUE") -> Mapping[str, str]:
     """Read ``NAME=VALUE`` options."""
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
-            raise OptionError(f"{option} {pair}: write it as {option} NAME=VALUE")
+            raise OptionError(f"{option} {pair}: write it as {option} {form}")
         if name in found:
             raise OptionError(f"{option} {pair}: {name} is given twice")
         found[name] = value
@@ -149,7 +149,8 @@ def _click_option(declared: Option) -> click.Parameter:
         about["is_flag"] = True
         name += f"/--no-{name[2:]}" if declared.default else ""
     elif hint.startswith("Mapping"):
-        about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], name)}
+        form = name, declared.metavar
+        about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], *form)}
         del about["default"]
     elif hint.startswith("Sequence"):
         if "," in declared.metavar:
@@ -191,7 +192,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     from dsprep.sources.reading import make_source
 
     shown = [each.name for kind in source_options for each in shown_in(kind)]
-    given = {name: options.pop(name) for name in shown}
+    given = {name: options.pop(name) for name in shown if name in options}
     return make_source(root, others=others, needs_names=True, **given)
 
 

@@ -16,6 +16,7 @@ _NAMES = {
     "Chosen": "filtered unknown",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "
     "proof notes fields objects",
+    "StatusReport": "destination state shards done samples missing commands",
     "Problem": "file offset sample message",
     "FieldFound": "name type classes role told samples",
     "ObjectCounts": "objects classes samples without per_class",

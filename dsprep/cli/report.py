@@ -23,6 +23,7 @@ from dsprep.units import (
 
 if TYPE_CHECKING:
     from dsprep.annotations.objects import ObjectCounts
+    from dsprep.commands.status import StatusReport
     from dsprep.commands.write_report import WriteReport
     from dsprep.findings import Finding
     from dsprep.verifying.report import IndexReport, Problem, VerifyReport
@@ -311,3 +312,16 @@ def _problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
     if texts:
         yield ""
         yield from (f"  {text}" for text in some_of(texts, _PROBLEMS_SHOWN))
+
+
+def status_lines(report: StatusReport) -> Iterator[str]:
+    """Yield the lines that say what is there of a data set."""
+    yield f"{report.destination}: {report.state}"
+    of = "" if report.shards is None else f" of {report.shards:,}"
+    parts = f"{len(report.missing):,} ({format_some(report.missing)})" if report.missing else ""
+    yield from rows_of(
+        ("shards", f"{report.done:,}{of}"), ("samples", f"{report.samples:,}"), ("missing", parts)
+    )
+    if report.state == "unfinished":
+        yield from ("", "to finish it:")
+        yield from (f"  {each}" for each in report.commands or ["the command that began it, again"])

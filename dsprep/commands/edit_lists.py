@@ -110,6 +110,8 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
     the list.
     """
     path, source = options.path, source_of(options.source)
+    if source.keep_classes is not None:
+        raise OptionError("--keep-classes: the classes of a list stay as they are; leave it out")
     label = None if options.label is None else str(options.label)
     with editing(path):
         old = read_list(path, source.classes)

@@ -254,6 +254,12 @@ def _require_files(samples: Samples, options: SplitOptions) -> None:
             f"{samples.root} DIR"
         )
     for name, value in (("--leaks", options.leaks), ("--materialize", options.materialize)):
+        if value is not None and samples.annotated:
+            raise OptionError(
+                f"{name} is for images alone, and {samples.root} has annotations beside them: give "
+                "--from images to leave these out, or make shards of each side that have both: "
+                f"dsprep pack {samples.root} OUT --to webdataset --split train=0.8,val=0.2"
+            )
         if value is not None and not samples.in_files:
             raise OptionError(
                 f"{name} needs the images as files: unpack {samples.root}, and give the directory"

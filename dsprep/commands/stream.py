@@ -23,10 +23,10 @@ from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
-from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error
+from dsprep.plan.job import images_of, make_layout, no_image_error
 from dsprep.run.shard import same_key
 from dsprep.sample import Sample
-from dsprep.schema import Reading, Schema, observe, select, settle
+from dsprep.schema import Reading, Schema, idle_names, observe, select, settle
 from dsprep.sources.reading import choice_of
 from dsprep.sources.shards import ShardReader
 
@@ -193,7 +193,7 @@ class Converted(Iterator[bytes]):
             if why := why_no_shard(stream.passed_over, sum(len(each.fields) for each in samples)):
                 raise SourceError(f"{self._name}: {why}")
             raise no_image_error(self._name, schema)
-        changes = {"--features", "--metadata", "--rename", "--schema"}
+        changes = {"--features", "--metadata", "--rename", "--cast", "--schema"}
         changes |= {"--label-field", "--label-type"}
         raw = table.name == layout.name and not changes.intersection(given)
         notes: list[str] = []
@@ -208,7 +208,8 @@ class Converted(Iterator[bytes]):
         reader = replace(self._pipeline.reader, reading=reading)
         self._pipeline = replace(self._pipeline, layout=layout, schema=schema, reader=reader)
         require_effect("convert", given, looks=self._pipeline.looks)
-        for note in (*settled.notes, *notes, *idle, *idle_keep_fields(options.keep_fields, schema)):
+        idle += idle_names("--keep-fields", sorted(options.keep_fields), schema)
+        for note in (*settled.notes, *notes, *idle):
             self._note(note)
 
 

@@ -17,8 +17,8 @@ from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import effect_notes
-from dsprep.formats import CONCATENATIVE
-from dsprep.formats.base import Format
+from dsprep.formats import CONCATENATIVE, FORMATS
+from dsprep.formats.base import Format, ShardFacts
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
 from dsprep.plan.cut import ShardSize, seconds
@@ -31,7 +31,9 @@ from dsprep.plan.destination import (
 )
 from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
+from dsprep.plan.saved import load_plan, save_plan
 from dsprep.progress import Progress
+from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
 from dsprep.run.state import (
     RunState,
@@ -43,7 +45,7 @@ from dsprep.run.state import (
     remove_leftovers,
     require_same,
 )
-from dsprep.run.target import target_of
+from dsprep.run.target import PLAN, Target, Written, target_of
 from dsprep.sources.archive import require_file
 from dsprep.sources.reading import Source, choice_of, shards_of
 from dsprep.sources.shardset import ShardSet, require_no_index
@@ -60,7 +62,10 @@ _DONE["shard append"] = "appended"
 
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = frozenset(
-    ("--features", "--metadata", "--only", "--drop", "--rename", "--label-type", "--schema")
+    (
+        *("--features", "--metadata", "--only", "--drop", "--rename", "--cast"),
+        *("--label-type", "--schema"),
+    )
 )
 _CHANGES_OF_SHARDS = _CHANGES | {"--label-field", "--image-field"}
 
@@ -164,7 +169,11 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
     if options.to and options.format and options.to != options.format:
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
     given = options.given
-    source = source_with(options, **options.values_of(of.ClassOptions))
+    more = options.values_of(of.ClassOptions)
+    key, versions = options.key, None
+    if options.latest is not None:
+        key, versions = "path", (options.key, options.latest)
+    source = source_with(options, **more, versions=versions)
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
     is_gzip = (destination.single or "").endswith(".gz")
@@ -173,6 +182,7 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         given,
         format=format_name,
         single=destination.single and str(destination),
+        tree=FORMATS[format_name].is_tree,
         gzip=is_gzip,
         remote=destination.remote is not None,
         stream=False,
@@ -193,7 +203,7 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         Images(),
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
-        options.key,
+        key,
         divide=None if options.split is None else partial(_divided, _split_of(options), source),
     )
 
@@ -240,6 +250,8 @@ def size_of(options: of.SizeOptions) -> ShardSize:
 def write(job: Job, options: of.WriteOptions) -> WriteReport:
     """Write a data set, or continue an interrupted run."""
     began, target = time.monotonic(), target_of(job.destination)
+    if options.part is not None and not options.dry_run:
+        return replace(write_part(job, options), seconds=time.monotonic() - began)
     with _pool(options.workers) as pool:
         progress = options.progress or Progress()
         plan = make_plan(job, pool, progress)
@@ -256,13 +268,86 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
         if finished is None:
             report = carry_out(plan, identity, options, pool, overwrite=options.overwrite)
         else:
-            remove_leftovers(job.destination, finished)
-            require_same(plan, target, finished, identity)
-            rejects = rejects_of(target, finished)
-            report = report_of(plan, finished, rejects, f"already {_DONE[job.command]}")
-            compared = "paths, sizes and labels are the same; verify --against compares contents"
-            report = replace(report, notes=[*report.notes, compared])
+            report = _already(plan, target, finished, identity)
         return replace(report, seconds=time.monotonic() - began)
+
+
+def _already(
+    plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]
+) -> WriteReport:
+    """Return the report of a run whose data set is there."""
+    remove_leftovers(plan.job.destination, finished)
+    require_same(plan, target, finished, identity)
+    report = report_of(
+        plan, finished, rejects_of(target, finished), f"already {_DONE[plan.job.command]}"
+    )
+    compared = "paths, sizes and labels are the same; verify --against compares contents"
+    return replace(report, notes=[*report.notes, compared])
+
+
+def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
+    """Write a part of the shards of a data set; the last part to end completes it."""
+    part, progress = parse_part(options.part or ""), options.progress or Progress()
+    if part.told:
+        progress.note(f"this is {part}, as {part.told} says")
+    target, state = target_of(job.destination, part), None
+    most = 0 if options.on_error == "fail" else options.max_errors
+    with _pool(options.workers) as pool:
+        try:
+            with target.alone("plan", progress.note):
+                finished = finished_manifest(target, "remove it")
+                noted = None if finished else target.find(target.notes + PLAN)
+                if noted:
+                    plan = load_plan(noted, job, target.destination.url(target.notes + PLAN))
+                else:
+                    plan = make_plan(job, pool, progress)
+                require_distinct_keys(plan)
+                identity = identity_of(plan)
+                if finished is not None:
+                    return _already(plan, target, finished, identity)
+                state = RunState(target, identity, list(plan.files()), progress)
+                begin(plan, state)
+                if not noted:
+                    target.write(target.notes + PLAN, save_plan(plan, part.of))
+            Run(plan, state, most, part).carry_out(pool, progress)
+            state.done |= target.receipts()
+            if missing := [shard for shard in plan.shards if shard.name not in state.done]:
+                return _report_of_part(plan, state, part, len(missing))
+            with target.alone("commit", progress.note):
+                if (finished := finished_manifest(target)) is not None:
+                    return _already(plan, target, finished, identity)
+                outcome = Run(plan, state, most).outcome()
+                manifest = commit(plan, state, outcome, None)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"{part} was interrupted; give the same command again to continue"
+            ) from None
+        finally:
+            pool.close()  # before anything is removed that a worker may be writing
+            if state is not None:
+                state.release()
+    return _done(plan, manifest, outcome, _DONE[job.command])
+
+
+def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> WriteReport:
+    """Return the report of a part that is done, while others are not."""
+    done = [(each.name, state.done[each.name]) for each in part.share(plan.shards)]
+    shards = [ShardFacts(name, each.samples, each.files[-1].bytes) for name, each in done]
+    outcome = Written.merged([each for _, each in done], plan.catalog.root)
+    rejects = outcome.rejects
+    left = f"{missing:,} of {format_count(len(plan.shards), 'shard')} are left to other parts"
+    return replace(
+        report_of(
+            plan,
+            rejects=rejects,
+            state=f"{part}: {len(shards):,} of {format_count(len(plan.shards), 'shard')} are there",
+        ),
+        shards=shards,
+        samples=outcome.samples,
+        bytes=sum(each.bytes for each in shards),
+        estimated=False,
+        notes=[*effect_notes(outcome.effects), left],
+    )
 
 
 def _pool(workers: int | None) -> Pool:
@@ -303,6 +388,13 @@ def carry_out(
         pool.close()  # before anything is removed that a worker may be writing
         state.release()
     name = "continued" if state.resumed else _DONE[plan.job.command]
+    return _done(plan, manifest, outcome, name, base)
+
+
+def _done(
+    plan: Plan, manifest: Manifest, outcome: Written, name: str, base: Manifest | None = None
+) -> WriteReport:
+    """Return the report of a run that has just completed a data set."""
     report = report_of(plan, manifest, [*plan.lost, *outcome.rejects], name)
     notes = list(report.notes)
     notes += effect_notes(outcome.effects)

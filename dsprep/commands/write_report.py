@@ -128,6 +128,8 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
     rows = catalog.table
     if job.key == "index":
         rows = rows.with_columns(path=rows["index"].cast(str))
+    if catalog.sides:
+        rows = rows.with_columns(side=rows["side"].replace_strict(dict(enumerate(catalog.sides))))
     yield from layout.caveats(rows)
     if (
         target is not None

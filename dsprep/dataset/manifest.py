@@ -260,8 +260,10 @@ class Recorded:
     key: str = "path"  # `path` or `index`: where keys came from
     # the fields that do not depend on the geometry of images
     keep_fields: frozenset[str] = frozenset()
-    # which fields were kept: `only`, `drop` and `rename`; empty if all were
+    # which fields were kept: `only`, `drop`, `rename`, `cast`; empty if all were
     fields: Choice = Choice()
+    # the columns of records and of their times, if only the newest versions were read
+    versions: tuple[str, str] | None = None
     known: bool = True  # whether this was recorded; if not, it is what is most likely
 
 
@@ -279,6 +281,8 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             return Recorded(FORMATS[manifest.format](), known=False)
         fields = options.get("fields", {})
         only, drop = (tuple(map(str, fields.get(name, ()))) for name in ("only", "drop"))
+        rename, cast = (dict(fields.get(name, {})) for name in ("rename", "cast"))
+        versions = options.get("versions")
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
             FORMATS[manifest.format](**layout),
@@ -286,7 +290,8 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             int(options["max_pixels"]),
             str(options["key"]),
             frozenset(map(str, options.get("keep_fields", ()))),
-            Choice(only=only, drop=drop, rename=dict(fields.get("rename", {}))),
+            Choice(only=only, drop=drop, rename=rename, cast=cast),
+            versions and (str(versions[0]), str(versions[1])),
         )
         # What was converted to the right type, or left out, is not what was recorded.
         told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))

@@ -11,12 +11,12 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from xml.sax.saxutils import escape
 
 from dsprep.annotations.geometry import area_of
-from dsprep.annotations.objects import FLAGS, PARTS, Object, Objects, extent_of, to_objects
+from dsprep.annotations.objects import FLAGS, PARTS, Object, Objects, extent_of, numbers, to_objects
 from dsprep.errors import OptionError
 from dsprep.formats.folder import File, Folder, Listed, side_directory
 from dsprep.formats.values import quote
@@ -25,6 +25,9 @@ from dsprep.sample import Sample
 from dsprep.schema import FACTS, Field, Schema
 from dsprep.storage.store import crc32c
 from dsprep.units import format_some
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _ROUNDED = 1e-6  # of an image's size: what rounding adds to a box
 _DIGITS = 6  # after the point: of pixels, far below what anybody draws
@@ -36,6 +39,7 @@ class AnnotatedFolder(Folder):
 
     divides: ClassVar[bool] = True
     masks: ClassVar[bool] = False  # whether it has a place for masks
+    side: str = field(default="", kw_only=True)  # that of the samples, if the source tells it
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         if schema.objects is None and not (self.masks and self._mask_of(schema)):
@@ -58,10 +62,13 @@ class AnnotatedFolder(Folder):
 
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         listed, parts = super().lay_out(sample)
-        field = self.written.objects
-        objects: Objects = sample.fields.get(field.name, Objects()) if field else _none(sample)
+        column = self.written.objects
+        objects: Objects = sample.fields.get(column.name, Objects()) if column else _none(sample)
         directory = side_directory(listed.stem)
         side, below = _last(directory), listed.stem[len(directory) :]
+        if self.side and _usual(self.side) != _usual(side):
+            side, below = self.side, listed.stem
+            listed = listed._replace(side=side)
         extension = listed.files[0].path[len(listed.stem) :]
         paths = self.paths(side, below)
         files = [listed.files[0]._replace(path=paths[0] + extension)]
@@ -103,7 +110,12 @@ class AnnotatedFolder(Folder):
         field, told = self.written.objects, json.loads(f"{{{listed.fields}}}")
         fields: dict[str, Any] = {}
         if field is not None and (objects := to_objects(told.get(field.name))) is not None:
-            fields[field.name] = objects._replace(extent=(told["width"], told["height"]))
+            extent = numbers([told.get("width"), told.get("height")])
+            if min(extent) <= 0:
+                raise ValueError(f"the size of {listed.key} is {extent}")
+            fields[field.name] = objects._replace(extent=(extent[0], extent[1]))
+        if not listed.files:
+            raise ValueError(f"{listed.key} has no files")
         image, *others = listed.files
         mask = self._mask_of(self.written)
         for path, data in files.items():
@@ -234,10 +246,22 @@ class Yolo(AnnotatedFolder):
             lines.append(f"{each.number} {' '.join(f'{share:.8g}' for share in center)}\n")
         return "".join(lines).encode()
 
+    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+        directories = rows["path"].str.extract(r"^(.*/)").fill_null("").unique()
+        own: Iterable[str] = [_last(side_directory(each)) for each in directories]
+        if "side" in rows.columns:
+            own = rows["side"].unique()
+        sides = {_usual(each or "train") for each in own}
+        if lacks := [side for side in ("train", "val") if side not in sides]:
+            yield (
+                f"data.yaml names no {' and no '.join(lacks)}, which ultralytics needs: no image "
+                "lies in a directory of this name"
+            )
+
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         sides: dict[str, dict[str, None]] = {}
         for each in samples():
-            side = _last(side_directory(each.stem.removeprefix("images/"))) or "train"
+            side = each.stem.split("/")[1]
             sides.setdefault(_usual(side), {})[f"images/{side}"] = None
         lines = []  # without `path`, which is relative to a setting: paths are below this file
         for side, paths in sides.items():
@@ -302,7 +326,7 @@ class Voc(AnnotatedFolder):
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         directory = "Segmentation" if self.written.objects is None else "Main"
         for each in samples():
-            side = _usual(_last(side_directory(each.key)) or "train")
+            side = _usual(each.own_side or "train")
             stem = each.stem.removeprefix("JPEGImages/")
             yield f"ImageSets/{directory}/{side}.txt", f"{stem}\n"
 

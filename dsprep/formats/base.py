@@ -267,7 +267,7 @@ class Format(ABC):
     def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
         """Yield what users should know of samples before they train on the shards.
 
-        The rows are the catalog's table, with paths that tell the keys.
+        The rows are the catalog's table, with paths that tell the keys, and names of sides.
         """
         yield from ()
 

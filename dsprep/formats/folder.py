@@ -80,6 +80,12 @@ class Listed(NamedTuple):
     fields: str = ""  # what its metadata says besides, as the inside of an object of JSON
     # the fields that are further images, and how their paths end
     references: tuple[tuple[str, str], ...] = ()
+    side: str = ""  # that of a split, if the key does not tell it
+
+    @property
+    def own_side(self) -> str:
+        """The side that it is told to be, or that a directory in its key is called like."""
+        return self.side or side_directory(self.key).rstrip("/").rpartition("/")[2]
 
     def to_json(self) -> bytes:
         """Return the line, its line break included."""
@@ -93,6 +99,7 @@ class Listed(NamedTuple):
             "wanted": self.wanted,
             "fields": self.fields or None,
             "references": dict(self.references) or None,
+            "side": self.side or None,
         }
         present = {name: value for name, value in values.items() if value is not None}
         # What is no Unicode in a key becomes the escape that JSON has for it.
@@ -117,6 +124,7 @@ class Listed(NamedTuple):
                 values.get("wanted"),
                 values.get("fields", ""),
                 tuple(values.get("references", {}).items()),
+                values.get("side", ""),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no line of a listing: {error}") from None
@@ -405,7 +413,7 @@ class FolderWriter:
             try:
                 descriptor = os.open(file.path, _FLAGS, 0o666, dir_fd=self._tree)
             except FileExistsError:
-                raise _taken(sample, file.path) from None
+                raise _taken(sample, file.path, self._holder_of(file.path)) from None
             with open(descriptor, "wb", buffering=0) as opened:
                 left = memoryview(data)
                 while left:
@@ -422,6 +430,11 @@ class FolderWriter:
     def close(self) -> None:
         os.close(self._tree)
 
+    def _holder_of(self, path: str) -> str:
+        """Return the key of the sample of this unit that has a file; empty if none has it."""
+        units = map(Listed.from_json, self._lines)
+        return next((u.key for u in units if path in (file.path for file in u.files)), "")
+
     def _make(self, directory: str, sample: Sample) -> None:
         if directory in self._directories:
             return
@@ -433,10 +446,11 @@ class FolderWriter:
         self._directories.add(directory)
 
 
-def _taken(sample: Sample, path: str) -> SourceError:
+def _taken(sample: Sample, path: str, holder: str = "") -> SourceError:
+    other = f"the sample {holder}" if holder else "another sample"
     return SourceError(
-        f"{sample.path or sample.key}: another sample has the file {path} already, and a folder "
-        "holds one of a name; rename one of them, or give --key index to name files by number"
+        f"{sample.path or sample.key}: {other} has the file {path} already, and a folder holds one "
+        "of a name; rename one of them, or give --key index to name files by number"
     )
 
 

@@ -28,7 +28,13 @@ from dsprep.formats.protobuf import (
     head_of_bytes,
     varint_sizes,
 )
-from dsprep.formats.tfrecord_objects import label_map, object_makers, objects_in, source_id
+from dsprep.formats.tfrecord_objects import (
+    count_without_shape,
+    label_map,
+    object_makers,
+    objects_in,
+    source_id,
+)
 from dsprep.formats.values import as_floats
 from dsprep.images.header import sniff
 from dsprep.sample import (
@@ -227,6 +233,8 @@ class TFRecord(Format):
     def encode(self, sample: Sample) -> list[bytes]:
         if self.schema is None:
             return _encode_raw(sample, self.names.first_class)
+        if self.object_masks and (column := self.written.objects):
+            count_without_shape(sample, column)
         feature, name, before, after = self._makers
         head, tail = _entries(before, sample), _entries(after, sample)
         image: bytes | None = sample.fields.get(name)

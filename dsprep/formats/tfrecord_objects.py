@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from dsprep.errors import BadSample
 from dsprep.formats.protobuf import encode_feature
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import decoded
-from dsprep.sample import Value
+from dsprep.sample import Sample, Value
 from dsprep.schema import Field
 
 
@@ -55,6 +56,14 @@ def object_makers(column: Field, masks: bool) -> dict[str, tuple[str, Callable[[
         del lists[tensorflow.TEXT]
     features = {tensorflow.PREFIX + name: each for name, each in lists.items()}
     return {name: (column.name, maker(name, each)) for name, each in features.items()}
+
+
+def count_without_shape(sample: Sample, column: Field) -> None:
+    """Count the objects of a sample whose masks can only be their boxes."""
+    objects: Objects = sample.fields.get(column.name) or Objects()
+    if without := sum(not (each.polygons or each.rle) for each in objects.items):
+        effect = "object with its whole box as mask, as it has no polygon"
+        sample.effects = (sample.effects or Counter()) + Counter({effect: without})
 
 
 def label_map(column: Field) -> bytes:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dsprep.annotations.objects import APART
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
+from dsprep.formats.parquet import Parquet
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
@@ -18,7 +20,7 @@ from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
-from dsprep.schema import Schema, Settled
+from dsprep.schema import Schema, Settled, idle_names
 from dsprep.sources.reading import Source
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
@@ -79,6 +81,7 @@ class Job:
             "annotation_size": images.frame.size,
             "boxes_frame": images.frame.turn,
             "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
+            "versions": self.source.versions and [*self.source.versions],
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "copies": self.copies,
         }
@@ -155,9 +158,10 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         size = ShardSize()
     if job.layout.is_tree:
         size = ShardSize(target=_UNIT)
-    idle = idle_keep_fields(job.images.keep_fields, settled.schema)
+    idle = idle_names("--keep-fields", sorted(job.images.keep_fields), settled.schema)
     notes = (*job.notes, *_lacking_image(job, settled), *idle)
     job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
+    annotated = catalog.annotated
     require_effect(
         job.command,
         job.given,
@@ -165,10 +169,15 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
         classified=catalog.has_classes,
-        annotated=catalog.annotated is not None,
+        annotated=annotated is not None,
         objects=settled.schema.objects is not None,
-        image_files=not reader.reads_samples or catalog.annotated is not None,
+        shares=annotated is not None and annotated.in_shares,
+        boxes_alone=annotated is not None and annotated.boxes_alone,
+        marked=job.layout.kept_parts() >= APART,
+        copied=job.raw,
+        image_files=not reader.reads_samples or annotated is not None,
         format=job.layout.name,
+        columns=reader.reads_samples and reader.table.name == Parquet.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
     limit = job.layout.limits.classes
@@ -191,7 +200,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     # The files of a tree are laid out by the schema.
     same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
-    changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
+    changed = bool(choice.rename or choice.cast or choice.label_type or choice.schema or in_json)
     # Boxes and masks of raw samples would not move with the images.
     moving = any(each.type in ("objects", "mask") for each in schema.fields)
     changed = changed or (moving and job.images.transform is not None)
@@ -227,13 +236,6 @@ def no_image_error(where: str, schema: Schema) -> SourceError:
         f"{where}: its samples have no image; fields are {format_some(list(schema.by_name))}: give "
         "--image-field NAME, or --no-image to accept samples without an image"
     )
-
-
-def idle_keep_fields(names: Iterable[str], schema: Schema) -> list[str]:
-    """Return a note on fields to keep that no sample has."""
-    unknown = [name for name in sorted(names) if not schema.named(name)]
-    which = "this field" if len(unknown) == 1 else "these"
-    return [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
 
 
 def _lacking_image(job: Job, settled: Settled) -> list[str]:

@@ -45,8 +45,8 @@ class Lease:
         self._lost: DsprepError | None = None
         self._over, self._renewing = Flag(), threading.Lock()
 
-    def take(self, known: Path, tell: Callable[[str], None]) -> None:
-        """Take it, from a dead run if need be, and renew it from now on."""
+    def take(self, known: Path, tell: Callable[[str], None], waits: bool = False) -> None:
+        """Take it, from a dead run if need be, and renew it; wait for one that lives if asked."""
         # `known` is a file with the name of the holder: who goes on with a run on the same machine
         # need not wait.
         with destination_errors(known):
@@ -67,7 +67,9 @@ class Lease:
                     f"{self._place}: another run was writing there; looking for up "
                     f"to {DEAD_AFTER:.0f} s whether it still is"
                 )
-            if lease.etag != first:
+            if lease.etag != first and waits:
+                first, seen = lease.etag, time.monotonic()
+            elif lease.etag != first:
                 raise DestinationError(
                     f"{self._place}: another dsprep run is writing there; wait for it to end"
                 )

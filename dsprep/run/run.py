@@ -12,6 +12,7 @@ from dsprep.plan.cut import PlannedShard, cut_pieces, encoded_sizes
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
 from dsprep.rows import Reader
+from dsprep.run.part import Part
 from dsprep.run.shard import ShardTask, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written
@@ -39,14 +40,18 @@ def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None
 class Run:
     """One attempt to carry out a plan."""
 
-    def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
-        self._plan, self._state = plan, state
+    def __init__(
+        self, plan: Plan, state: RunState, max_errors: int | None, part: Part | None = None
+    ) -> None:
+        self._plan, self._state, self._part = plan, state, part
         self._shards, self._pipeline = plan.shards, plan.job.pipeline(plan.catalog)
+        if part is not None:
+            self._shards = part.share(plan.shards)
         self._sizes = plan.catalog.table["size"]
         self._bytes = int(self._sizes.sum())
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
-        self._max_misfits = most_misfits(len(self._sizes))
+        self._max_misfits = most_misfits(sum(each.stop - each.start for each in self._shards))
         self._places: dict[str, range] = {}  # the bytes of pieces in the files of their shards
 
     def carry_out(self, pool: Pool, progress: Progress) -> Written:
@@ -59,7 +64,7 @@ class Run:
         if not cuts:
             units |= self._shared(pool.size)
         missing = []
-        rejects = list(self._plan.lost)
+        rejects = [] if self._part else list(self._plan.lost)
         for shard in self._shards:
             for unit in [shard] if shard.name in done else units[shard.name]:
                 if unit.name in done:
@@ -71,7 +76,7 @@ class Run:
         missing.sort(key=lambda unit: places[unit.name].start if unit.name in places else -1)
         self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
-        if self._state.resumed:
+        if self._state.resumed and (self._part is None or len(missing) < len(self._shards)):
             complete = sum(shard.name in done for shard in self._shards)
             kept = f"{complete:,} of {format_count(len(self._shards), 'shard')} complete, "
             kept = "" if self._pipeline.layout.is_tree else kept
@@ -81,6 +86,14 @@ class Run:
             self._write(pool, missing, {})
             self._write(pool, [each for each in self._shards if each.name not in done], units)
         return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
+
+    def outcome(self) -> Written:
+        """Return what all shards hold together, when parts of the run have written them."""
+        outcome = Written.merged(
+            [self._state.done[each.name] for each in self._shards], self._plan.catalog.root
+        )
+        self._count([*self._plan.lost, *outcome.rejects])
+        return outcome
 
     def _write(
         self,
@@ -105,7 +118,11 @@ class Run:
                 for piece, there in ((piece, self._places.get(piece.name)) for piece in own)
             ]
             rows, source = self._plan.rows(unit.start, unit.stop), self._plan.catalog.root
-            return ShardTask(target, name, self._pipeline, rows, whole, source, place, parts)
+            pipeline, catalog = self._pipeline, self._plan.catalog
+            if catalog.sides:
+                side = catalog.sides[catalog.table["side"][unit.start]]
+                pipeline = replace(pipeline, layout=pipeline.layout.with_options(side=side))
+            return ShardTask(target, name, pipeline, rows, whole, source, place, parts)
 
         tasks = map(task, missing)
         for position, written in pool.run(write_shard, tasks, self._report, state.hold.check):
@@ -160,6 +177,8 @@ class Run:
         # Only the worker that writes a shard finds out whether its keys differ.
         keys_known = layout.distinct != "key" or self._plan.catalog.keys_known
         is_one_stream = layout.compressed or (reader.spools() and self._plan.in_order)
+        if self._part:
+            return False
         return layout.concatenative and keys_known and not is_one_stream
 
     def _shared(self, workers: int) -> dict[str, list[PlannedShard]]:

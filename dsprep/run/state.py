@@ -39,7 +39,17 @@ from dsprep.run.folder import (
     require_own_files,
     whole_units,
 )
-from dsprep.run.target import RECEIPTS, REPLACED, RUN, Hold, Target, Written, target_of
+from dsprep.run.target import (
+    LEASES,
+    PLAN,
+    RECEIPTS,
+    REPLACED,
+    RUN,
+    Hold,
+    Target,
+    Written,
+    target_of,
+)
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
 from dsprep.storage.store import crc32c
@@ -64,8 +74,8 @@ class RunState:
         self.done: dict[str, Written] = {}
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
-        pieces = Destination(target.destination.scratch / "pieces")
-        self.pieces = Target(pieces, target._run, durable=False)
+        pieces = Destination(target.work / "pieces")
+        self.pieces = Target(pieces, _run=target._run, durable=False)
         try:
             self.resumed, self.other = self._compare(target)
             if self.resumed:
@@ -85,8 +95,8 @@ class RunState:
 
     def begin(self, files: Iterable[str]) -> None:
         """Begin to write, or go on; from now on, these files are known as those of this run."""
-        with destination_errors(self.target.destination.scratch):
-            for leftover in self.target.destination.scratch.glob("partial-*"):
+        with destination_errors(self.target.work):
+            for leftover in self.target.work.glob("partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             if not self._goes_on_here:
                 shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
@@ -104,7 +114,7 @@ class RunState:
         remove_folder(self.target.destination, ours)
         self.target.delete(ours)
         self.target.abort_uploads(ours)
-        self.target.delete_notes(RECEIPTS, RUN)
+        self.target.delete_notes(RECEIPTS, RUN, PLAN)
         shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
         self.done.clear()
         self.resumed, self._goes_on_here, self.other = False, False, ""
@@ -428,7 +438,7 @@ def tidy_up(target: Target, finished: Manifest) -> None:
     """Remove what a run needed whose manifest is published."""
     remove_replaced(target, finished)
     target.abort_uploads([*files_of_run(target), *finished.names()])
-    target.delete_notes(RECEIPTS, RUN)
+    target.delete_notes(RECEIPTS, RUN, PLAN, LEASES)
 
 
 def remove_leftovers(destination: Destination, finished: Manifest) -> None:

@@ -9,14 +9,15 @@ makes way for another. On S3, ``lease.json`` says that the run is alive.
 from __future__ import annotations
 
 import json
-import os
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from uuid import uuid4
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import (
@@ -28,8 +29,10 @@ from dsprep.errors import (
 )
 from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.destination import Destination
+from dsprep.run.part import Part
 from dsprep.storage.files import entries, read_bytes, results
 from dsprep.storage.local import (
+    Lock,
     ScratchLock,
     destination_errors,
     free_bytes,
@@ -37,6 +40,7 @@ from dsprep.storage.local import (
     publish,
     read_whole,
     remove_all_but,
+    stage_for,
     sync_path,
     write_whole,
 )
@@ -55,6 +59,7 @@ T = TypeVar("T")
 Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
+PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
 
 
 @dataclass
@@ -130,14 +135,22 @@ class Target:
     """
 
     destination: Destination
-    _run: int = field(default_factory=os.getpid)
+    part: Part | None = None  # the part of a run that writes; None if the run has no parts
+    # not its process, the number of which another machine may have as well
+    _run: str = field(default_factory=lambda: uuid4().hex)
     # whether files that have their names survive a power cut; if not, their checksum is compared
     durable: bool = True
 
     @property
     def temporary(self) -> Path:
         """The directory for the temporary files of this run, which no later run needs."""
-        return self.destination.scratch / f"partial-{self._run}"
+        return self.work / f"partial-{self._run}"
+
+    @property
+    def work(self) -> Path:
+        """The directory for what no other part of the run uses."""
+        scratch = self.destination.scratch
+        return scratch if self.part is None else scratch / self.part.name
 
     @property
     def tree(self) -> Path:
@@ -256,7 +269,39 @@ class Target:
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Keep other runs out; ``names`` are the files that this one may write."""
-        return Hold(self.destination.scratch, self.destination.directory)
+        if self.part is None:
+            return Hold(self.work, self.destination.directory)
+        whole = ScratchLock(self.destination.scratch, self.destination.directory, shared=True)
+        try:
+            return Hold(self.work, f"{self.destination}: {self.part}", whole=whole)
+        except BaseException:
+            whole.release()
+            raise
+
+    @contextmanager
+    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
+        """Do a task while no other part does it; one that does is waited for."""
+        scratch = self.destination.scratch
+        with destination_errors(scratch):
+            made = [path for path in (scratch, *scratch.parents) if not path.exists()]
+            scratch.mkdir(parents=True, exist_ok=True)
+        path = scratch / f"{task}.lock"
+        try:
+            lock = Lock(path, self.destination.directory, hidden=True)
+        except DestinationError:
+            tell(f"{self.destination}: waits for another part, which {task}s")
+            lock = Lock(path, self.destination.directory, math.inf, hidden=True)
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                for each in made:
+                    if each == scratch:
+                        path.unlink()
+                    each.rmdir()
+            raise
+        finally:
+            lock.release()
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
         """Refuse shards of these sizes if there is no room, when ``freed`` bytes have made way."""
@@ -279,6 +324,16 @@ class PrefixTarget(Target):
     """
 
     @property
+    def work(self) -> Path:
+        return self.destination.scratch  # in a stage of its own
+
+    @property
+    def _lease(self) -> str:
+        """The name of the note that says that this run, or this part of one, is alive."""
+        own = "lease.json" if self.part is None else f"{LEASES}/{self.part.name}.json"
+        return self.notes + own
+
+    @property
     def _store(self) -> S3Store:
         assert self.destination.remote is not None
         return _connect(self.destination.remote.bucket)
@@ -296,12 +351,12 @@ class PrefixTarget(Target):
         return {name: there[key] for name in names if (key := self._key(name)) in there}
 
     def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
-        from dsprep.run.lease import LEASE, find_lease, lost_lease
+        from dsprep.run.lease import find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
         from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
-        lease = find_lease(store, self._key(self.notes + LEASE))
+        lease = find_lease(store, self._key(self._lease))
         if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
             raise lost_lease(str(self.destination))
         for file in files:
@@ -327,7 +382,7 @@ class PrefixTarget(Target):
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
-        from dsprep.run.lease import LEASE, Lease
+        from dsprep.run.lease import Lease
         from dsprep.storage.s3.upload import require_rights
 
         if any(len(self._key(name).encode()) > LONGEST_KEY for name in names):
@@ -336,8 +391,9 @@ class PrefixTarget(Target):
                 f"{LONGEST_KEY:,} bytes"
             )
         make_stage(self.destination.directory)
-        lease = Lease(self._store, self._key(self.notes + LEASE), str(self.destination))
-        hold = Hold(self.destination.scratch, str(self.destination), lease)
+        place = str(self.destination) if self.part is None else f"{self.destination}: {self.part}"
+        lease = Lease(self._store, self._key(self._lease), place)
+        hold = Hold(self.destination.scratch, place, lease)
         try:
             require_rights(self._store, self._key(), deleting=True)
             lease.take(self.destination.scratch / _HOLDER, tell)
@@ -345,6 +401,23 @@ class PrefixTarget(Target):
             hold.release(keep=any(path.is_dir() for path in self.destination.scratch.iterdir()))
             raise
         return hold
+
+    @contextmanager
+    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
+        from dsprep.run.lease import Lease
+
+        make_stage(self.destination.directory)
+        with destination_errors(scratch := self.destination.scratch):
+            scratch.mkdir(exist_ok=True)
+        key = self._key(f"{self.notes}{LEASES}/{task}.json")
+        lease = Lease(self._store, key, str(self.destination))
+        lease.take(scratch / f"{task}-holder", tell, waits=True)
+        try:
+            yield
+        finally:
+            lease.give_back()
+            with suppress(OSError):
+                (scratch / f"{task}-holder").unlink()
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
         """Compare the shards that are in the stage at once with what is free on its disk."""
@@ -368,11 +441,19 @@ class PrefixTarget(Target):
 class Hold:
     """The right to write to a target, which one run at a time has: a lock and, on S3, a lease."""
 
-    def __init__(self, work: Path, guarded: Path | str, lease: Lease | None = None) -> None:
+    def __init__(
+        self,
+        work: Path,
+        guarded: Path | str,
+        lease: Lease | None = None,
+        whole: ScratchLock | None = None,
+    ) -> None:
+        """Take the lock; of a part of a run, ``whole`` is the lock that all parts share."""
         with destination_errors(work.parent):
             above = (work.parent, *work.parent.parents)
             self._made = [path for path in above if not path.exists()]
         self._lock, self._lease, self._work = ScratchLock(work, guarded), lease, work
+        self._whole = whole
 
     def check(self) -> None:
         if self._lease is not None:
@@ -385,13 +466,18 @@ class Hold:
             with suppress(OSError):
                 remove_all_but(self._work.parent, self._work.name)
         self._lock.remove()
+        if self._whole is not None:
+            self._whole.remove()
         if self._lease is not None:
             with suppress(OSError):
                 self._work.parent.rmdir()
 
     def release(self, keep: bool) -> None:
         """Let other runs in; keep what a later run needs, or remove it all."""
-        if not keep:
+        if self._whole is not None:
+            self._lock.remove()
+            self._whole.release()
+        elif not keep:
             self.remove()
             with suppress(OSError):  # another program has put something there
                 for path in self._made:
@@ -413,9 +499,14 @@ def file_name(name: str) -> str:
     return name.replace("/", "-")
 
 
-def target_of(destination: Destination) -> Target:
-    """Return where a data set goes; nothing is looked at yet."""
-    return PrefixTarget(destination) if destination.remote is not None else Target(destination)
+def target_of(destination: Destination, part: Part | None = None) -> Target:
+    """Return where a data set goes, or a part of it; nothing is looked at yet."""
+    if destination.remote is None:
+        return Target(destination, part)
+    if part is not None:
+        stage = stage_for(f"{destination} {part.name}")
+        destination = replace(destination, directory=stage)
+    return PrefixTarget(destination, part)
 
 
 @cache

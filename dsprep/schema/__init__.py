@@ -22,6 +22,7 @@ from dsprep.schema.settle import (
     Seen,
     Settled,
     Table,
+    idle_names,
     impose,
     is_image,
     observe,
@@ -34,5 +35,6 @@ from dsprep.schema.settle import (
 __all__ = [
     "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_TEXT",
     "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES",
-    "Table", "Type", "impose", "is_image", "join", "observe", "select", "settle", "shown",
+    "Table", "Type", "idle_names", "impose", "is_image", "join", "observe", "select", "settle",
+    "shown",
 ]

@@ -132,6 +132,10 @@ def to_int(value: Value) -> int | None:
 
 
 def _to_bool(value: Value) -> bool | None:
+    value = single(value)
+    text = value.decode() if isinstance(value, bytes) else value
+    if isinstance(text, str) and text.lower() in ("true", "false"):
+        return text.lower() == "true"
     number = _to_number(value)
     if number not in (None, 0, 1):
         raise ValueError
@@ -180,8 +184,11 @@ def _to_objects(value: Value) -> Objects | None:
 
 
 def _to_list(item: Callable[[Value], Value | None], value: Value) -> tuple[Value, ...] | None:
+    are_texts = item is to_text or item is _to_bytes
+    if type(value) is Blobs and len(value) == 1 and not are_texts:
+        value = value[0]
     if isinstance(value, bytes | str):
-        value = parse_label(value) if item is not to_text and item is not _to_bytes else (value,)
+        value = (value,) if are_texts else parse_label(value)
     if value is None:
         return None
     values = tuple(value) if isinstance(value, tuple | list) else (value,)

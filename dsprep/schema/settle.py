@@ -29,6 +29,17 @@ LABEL_NAMES = (
 )
 LABEL_TYPES = ("class", "multi", "float", "text")  # what `--label-type` takes
 OBJECTS = "objects"  # the field of the objects of images
+# what `--cast` takes
+_CASTS = (
+    "bool",
+    "int",
+    "float32",
+    "float64",
+    "json",
+    "list<int>",
+    "list<float32>",
+    "list<float64>",
+)
 
 # in a `Meaning`: the type shows in a text, which holds a number, numbers, or a name
 LABEL_TEXT = "label text"
@@ -273,6 +284,7 @@ class Choice:
     only: tuple[str, ...] = ()  # the fields to keep; empty for all
     drop: tuple[str, ...] = ()  # the fields to leave out
     rename: Mapping[str, str] = field(default_factory=dict)  # new names by old ones
+    cast: Mapping[str, str] = field(default_factory=dict)  # new types by names of fields
     schema: Schema | None = None  # the schema, which then is not settled by a look
     look_all: bool = False  # whether all samples are looked at
     no_image: bool = False  # whether samples need no image
@@ -287,6 +299,9 @@ class Choice:
             raise OptionError(
                 f"--label-type {self.label_type}: choose one of {', '.join(LABEL_TYPES)}"
             )
+        for name, kind in self.cast.items():
+            if kind not in _CASTS:
+                raise OptionError(f"--cast {name}={kind}: choose one of {', '.join(_CASTS)}")
 
     @property
     def paths(self) -> tuple[Place, ...]:
@@ -297,6 +312,7 @@ class Choice:
     def options(self) -> dict[str, Any]:
         """Return the choice as a manifest records it: what the schema does not tell."""
         told = {"only": sorted(self.only), "drop": sorted(self.drop), "rename": dict(self.rename)}
+        told |= {"cast": dict(self.cast)}
         return {name: value for name, value in told.items() if value}
 
 
@@ -375,6 +391,12 @@ def settle(
             lacks = bool(observed.samples) and each.type != OBJECTS
             taken[each.name] = replace(each, missing=each.missing or lacks)
     schema = Schema(tuple(taken.values()), format=table.name)
+    for name, kind in choice.cast.items():
+        if (found := schema.named(name)) is None:
+            raise OptionError(f"--cast {name}={kind}: {_no_such_field(schema, source)}")
+        if found.kind.is_image or found.type == OBJECTS:
+            raise OptionError(f"--cast {name}={kind}: the field is {found.kind.what}")
+        schema = schema.with_field(replace(found, type=kind, names=(), told="--cast"))
     schema = _with_label(schema, seen, choice, told.label or roles.get(LABEL), source)
     image = told.image if told.image in schema.by_name else roles.get(IMAGE)
     schema = _with_image(schema, choice, image, source)
@@ -484,22 +506,23 @@ def _keys_to_name(seen: Mapping[Place, Seen], label: str) -> str:
     return "".join(f"; {name} has {format_some(list(keys))}" for name, keys in own.items())
 
 
+def idle_names(option: str, names: Iterable[str], schema: Schema) -> list[str]:
+    """Return a note on the names of an option that no field has; none if all have one."""
+    unknown = [name for name in names if not schema.named(name)]
+    which = "this field" if len(unknown) == 1 else "these"
+    return [f"{option} {','.join(unknown)}: no sample has {which}"] if unknown else []
+
+
 def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     """Leave fields out and rename others."""
     schema = settled.schema
     there = format_some(list(schema.by_name))
-    idle = []
-    options = {"--only": choice.only, "--drop": choice.drop, "--rename": tuple(choice.rename)}
-    for option, names in options.items():
-        # Whatever has a role may be kept by it: a list may tell the labels later.
-        roles = (IMAGE, LABEL) if option == "--only" else ()
-        if unknown := [name for name in names if not (name in roles or schema.named(name))]:
-            which = "this field" if len(unknown) == 1 else "these"
-            if option == "--only":
-                raise OptionError(
-                    f"--only {','.join(unknown)}: no sample has {which}; fields are {there}"
-                )
-            idle.append(f"{option} {','.join(unknown)}: no sample has {which}")
+    # Whatever has a role may be kept by it: a list may tell the labels later.
+    named = [name for name in choice.only if name not in (IMAGE, LABEL)]
+    for problem in idle_names("--only", named, schema):
+        raise OptionError(f"{problem}; fields are {there}")
+    idle = idle_names("--drop", choice.drop, schema)
+    idle += idle_names("--rename", choice.rename, schema)
     dropped, only = (
         {found.name for name in names if (found := schema.named(name))}
         for names in (choice.drop, choice.only)

@@ -22,6 +22,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
+from dsprep.options import require_effect
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
@@ -56,7 +57,10 @@ class Annotations(ABC):
 
 @dataclass(frozen=True)
 class Texts(Annotations):
-    """Annotations in a file for each image: a place is its path below a root, and its size."""
+    """Annotations in a file for each image: a place is its path below a root, and its size.
+
+    Or, if the file lies in an archive, its content.
+    """
 
     root: str
 
@@ -71,14 +75,16 @@ class Texts(Annotations):
         The bytes, at most, are those besides the boxes; more is what else is there, and how often.
         """
 
-    def data(self, place: tuple[str, int]) -> bytes:
+    def data(self, place: tuple[str, int | bytes]) -> bytes:
         path, size = place
+        if isinstance(size, bytes):
+            return size
         found = read_sized(f"{self.root.rstrip('/')}/{path}", size)
         if found is None:
             raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
         return found
 
-    def opened(self) -> AbstractContextManager[Callable[[tuple[str, int]], Objects]]:
+    def opened(self) -> AbstractContextManager[Callable[[tuple[str, int | bytes]], Objects]]:
         return nullcontext(lambda place: self.parse(self.data(place)))
 
 
@@ -148,6 +154,8 @@ class Scan(NamedTuple):
     places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
     sides: Sequence[str] = ()  # the side of each image; empty if there are none
     read: Collection[str] = ()  # the files below the root that were read
+    in_shares: bool = False  # whether boxes are shares of the size of images
+    boxes_alone: bool = False  # whether no object has polygons or a mask
 
 
 def list_images(source: Source, run_all: RunAll) -> Files:
@@ -159,7 +167,7 @@ def list_images(source: Source, run_all: RunAll) -> Files:
 
     if is_dir(source.root):
         return list_files(scan_below(source.root, source.suffixes, run_all))
-    return images_of(open_archive(source.root), source).below_top()
+    return images_of(open_archive(source.root), source)
 
 
 def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> Found:
@@ -190,6 +198,8 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         fields.append(replace(objects, flags=scan.flags))
     masks: Masks | TableMasks | None = None
     if scan is not None and scan.masks is not None:
+        are_runs = isinstance(scan.masks, TableMasks)
+        require_effect("", source.given, own_masks=True, own_runs=are_runs)
         masks = scan.masks.of(numbers)
         lacks = isinstance(masks, Masks) and "" in masks.paths
         fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
@@ -218,7 +228,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         *(table, source.root, None, reader, Schema(tuple(fields), "image", format="folder")),
         schema_known=True,
         sides=sides,
-        annotated=Annotated(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
+        annotated=Annotated(
+            *(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
+            in_shares=scan is not None and scan.in_shares,
+            boxes_alone=scan is not None and scan.boxes_alone,
+        ),
     )
     return catalog, sorted(findings, key=lambda found: found.path)
 
@@ -293,10 +307,11 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
             f"{format_some(ambiguous)}: give the directory that its paths start from as SOURCE"
         )
     if twice:
-        said = (f"{scan.names[taken[path]]!r} and {scan.names[at]!r} {path}" for at, path in twice)
+        pairs = ((path, scan.names[taken[path]], scan.names[at]) for at, path in twice)
+        said = (f"{path}: {one!r} and {two!r}" if one != two else path for path, one, two in pairs)
         raise SourceError(
-            f"{scan.where}: {format_count(len(twice), 'image')} would be named twice: "
-            f"{some_lines(said, len(twice))}"
+            f"{scan.where}: {format_count(len(twice), 'image')} named by several entries: merge "
+            f"these, or correct the names: {some_lines(said, len(twice))}"
         )
     return [taken.get(path, _NONE) for path in paths], missing
 
@@ -365,7 +380,9 @@ class Looked:
 _AT_ONCE = 512  # files that a worker looks at in a call
 
 
-def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunAll) -> Looked:
+def look_at(
+    annotations: Texts, places: Sequence[tuple[str, int | bytes]], run_all: RunAll
+) -> Looked:
     """Read the files of annotations; refuse them if any is damaged."""
     starts = range(0, len(places), _AT_ONCE)
     tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
@@ -386,7 +403,7 @@ def look_at(annotations: Texts, places: Sequence[tuple[str, int]], run_all: RunA
     return found
 
 
-def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> Looked:
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Looked:
     """Read some files of annotations, in a worker."""
     annotations, places = task
     digest, found = sha256(), Looked()
@@ -398,7 +415,7 @@ def look_at_some(task: tuple[Texts, Sequence[tuple[str, int]]]) -> Looked:
             why = error.strerror if isinstance(error, OSError) else error
             found.problems.append(f"{path}: {why}")
             continue
-        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), size))
+        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), len(data)))
         digest.update(data)
         found.counts.append(count)
         found.texts.append(told)

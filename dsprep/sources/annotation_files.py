@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 
@@ -17,6 +18,11 @@ _BY_MARK = {"[": "label-studio", "{": "coco", "<": "voc"}
 _HEAD = 4096  # bytes that show what a file is
 
 
+def kind_of_name(path: str) -> str | None:
+    """Return the kind of a file of annotations that its name tells."""
+    return _BY_NAME.get(os.path.splitext(path)[1].lower())
+
+
 def kind_of_file(path: str) -> str | None:
     """Return the kind of a file of annotations, as ``--annotation-format`` names it.
 
@@ -25,10 +31,14 @@ def kind_of_file(path: str) -> str | None:
     Raises:
         SourceError: If it is known, and not read.
     """
-    if (kind := _BY_NAME.get(os.path.splitext(path)[1].lower())) is not None:
+    if (kind := kind_of_name(path)) is not None:
         return kind
     with open_file(path) as file:
-        head = file.pread(_HEAD, 0).decode("utf-8-sig", "replace").lstrip()
+        data = file.pread(_HEAD, 0)
+    encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    head = data.decode(encoding, "replace").lstrip()
+    if not data:
+        raise SourceError(f"{path}: is empty")
     if _CVAT.match(head):
         raise SourceError(f"{path}: is CVAT's XML, which dsprep does not read: {CVAT_ADVICE}")
     return _BY_MARK.get(head[:1])

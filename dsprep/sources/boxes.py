@@ -25,6 +25,7 @@ from dsprep.units import quoted, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.sources.archive import Archive
     from dsprep.sources.reading import Source
 
 _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
@@ -107,18 +108,20 @@ def scan_of(
     counts = [stop - start for start, stop in pairwise(boxes.starts)]
     findings = [Finding("note", "", note) for note in notes]
     sizes = [64 * count for count in counts]
-    others["flags"] = any(each & APART for each in boxes.flags)
+    others |= {"flags": any(each & APART for each in boxes.flags), "boxes_alone": True}
+    others["in_shares"] = all(extent == SHARES for extent in boxes.extents)
     return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
 
 
-def scan_boxes(source: Source, path: str) -> Scan:
-    """Read a table of boxes, or of runs of pixels."""
+def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Scan:
+    """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
     import polars as pl
 
+    from dsprep.sources.files import read_text_beside
     from dsprep.sources.table import LABEL_COLUMNS, PATH_COLUMNS, parse_cells
     from dsprep.text import read_text
 
-    text = read_text(path)
+    text = read_text(path) if archive is None else read_text_beside(source.root, path, archive)
     cells, lines = parse_cells(text, path)
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
@@ -180,6 +183,12 @@ class _Classes(NamedTuple):
         if target is not None:  # as RSNA has it: 0 for an image without objects
             empty = cells[target].is_in(["0", ""])
         if label is None:
+            for option in ("--no-object", "--class-names", "--classes"):
+                if option in source.given:
+                    raise OptionError(
+                        f"{option} has no effect: {path} has no column of classes: name it with "
+                        "--label-column, or leave the option out"
+                    )
             numbers = pl.select(pl.when(~empty).then(0)).to_series()
             return cls((_ONE,), (), numbers, numbers.is_null() & False)
         texts = cells[label]

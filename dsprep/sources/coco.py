@@ -10,7 +10,7 @@ import posixpath
 import re
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan
 from dsprep.sources.json_file import JsonText
 from dsprep.sources.prefetch import OpenFiles, read_at
-from dsprep.storage.files import facts, open_file
+from dsprep.storage.files import OpenFile, facts, open_file
 from dsprep.storage.store import Facts
 from dsprep.units import format_count, format_some, quoted_names
 
@@ -70,6 +70,26 @@ class CocoFile(NamedTuple):
     path: str
     below: str = ""  # the directory below the root that its names start from, if images lie there
     side: str = ""  # the side that its images are, if that is known
+    data: bytes | None = None  # its content, if it lies in an archive
+
+    def opened(self) -> OpenFile | Held:
+        return open_file(self.path) if self.data is None else Held(self.data)
+
+
+class Held:
+    """A file that is in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def pread(self, count: int, offset: int) -> bytes:
+        return self._data[offset : offset + count]
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -119,6 +139,37 @@ class _Places(Sequence[Place]):
         for pair in zip(offsets, sizes, strict=True):
             found.extend(pair)
         return tuple(found)
+
+
+@dataclass(frozen=True)
+class HeldAnnotations(Annotations):
+    """Annotations whose texts are at their places."""
+
+    classes: Mapping[Any, int]  # numbers by category ids
+
+    def opened(self) -> AbstractContextManager[Callable[[tuple[Any, ...]], Objects]]:
+        return nullcontext(self._objects)
+
+    def _objects(self, place: tuple[Any, ...]) -> Objects:
+        width, height, *texts = place
+        extent = (float(width), float(height)) if width and height else None
+        return Objects(parse(texts, self.classes), extent)
+
+
+class _HeldPlaces(Sequence[tuple[Any, ...]]):
+    """The texts of the annotations of each image, after its width and height."""
+
+    def __init__(self, places: Sequence[Place], files: Sequence[bytes]) -> None:
+        self._places, self._files = places, files
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, number: Any) -> Any:
+        file, width, height, *spans = self._places[number]
+        pairs = zip(spans[::2], spans[1::2], strict=True)
+        data = self._files[file]
+        return (width, height, *(data[start : start + size] for start, size in pairs))
 
 
 class _Read:
@@ -196,7 +247,7 @@ def scan_coco(
     """Find the images, categories and annotations in files of COCO's.
 
     Args:
-        files: The files.
+        files: The files; all of them or none lie in an archive.
         known: The images below the root.
         classes: The names of the classes in the order of their numbers, if that is fixed.
     """
@@ -204,12 +255,11 @@ def scan_coco(
 
     digest = _Digest()
     paths = tuple(file.path for file in files)
-    states = tuple(map(facts, paths))
+    held = [file.data for file in files if file.data is not None]
+    states = () if held else tuple(map(facts, paths))
     read = _Read(known)
     for at, file in enumerate(files):
-        for section, offset, size, item in _items(
-            file.path, digest, partial(_fast, read.spans, at)
-        ):
+        for section, offset, size, item in _items(file, digest, partial(_fast, read.spans, at)):
             try:
                 if section == "annotations":
                     read.annotation(at, file.path, offset, size, item)
@@ -242,8 +292,10 @@ def scan_coco(
     ).fill_null(0)  # fmt: skip
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
     sides = [files[at].side for at in read.places[::3]]
+    spans = [array("q", table[name].to_list()) for name in ("offset", "size")]
+    places: Sequence[Any] = _Places(read.places, starts, spans)
     return Scan(
-        CocoAnnotations(paths, states, numbers),
+        HeldAnnotations(numbers) if held else CocoAnnotations(paths, states, numbers),
         read.names,
         of_image["len"].to_list(),
         (of_image["size"] * digest.growth).to_list(),
@@ -252,9 +304,7 @@ def scan_coco(
         digest.sha.hexdigest(),
         where,
         findings,
-        places=_Places(
-            read.places, starts, [array("q", table[name].to_list()) for name in ("offset", "size")]
-        ),
+        places=_HeldPlaces(places, held) if held else places,
         flags=digest.flags,
         sides=sides if all(sides) else (),
     )
@@ -312,15 +362,15 @@ def _fast(spans: Mapping[str, array[int]], file: int, text: str, at: int, start:
 
 
 def _items(
-    path: str, digest: _Digest, fast: Callable[[str, int, int], int]
+    of: CocoFile, digest: _Digest, fast: Callable[[str, int, int], int]
 ) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file: its name, and where each item lies.
 
     ``fast`` takes annotations that it knows from a position of the text on, whose place in the
     file it is told, and returns where it stopped.
     """
-    with open_file(path) as file:
-        held = JsonText(file, path, "JSON of COCO's", digest.update)
+    with of.opened() as file:
+        held = JsonText(file, of.path, "JSON of COCO's", digest.update)
         held.take("{")
         while held.expect('"}') != "}":
             *_, name = held.value()
@@ -341,3 +391,5 @@ def _items(
                 held.at += 1
             if held.expect(",}") == ",":
                 held.at += 1
+        held.at += 1
+        held.end()

@@ -27,7 +27,7 @@ from dsprep.dataset.manifest import read_manifest, recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format
-from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed, side_directory
+from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.names import in_order
@@ -365,9 +365,8 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         try:
             listed = Listed.from_json(line)
             paths = [file.path for file in listed.files]
-            usual = side_directory(listed.key).rstrip("/").rpartition("/")[2]
             above = listed.key.split("/")[:-1]
-            own.append(next((part for part in above if part in recorded), usual))
+            own.append(next((part for part in above if part in recorded), listed.own_side))
             sizes, mtimes = zip(*(files[path] for path in paths), strict=True)
         except (ValueError, KeyError):
             return None

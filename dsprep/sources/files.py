@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,8 +20,10 @@ from dsprep.rows import Reader
 from dsprep.sample import OTHER_IMAGES
 from dsprep.sources.archive import Archive, ZipReader, is_archive, open_archive
 from dsprep.sources.names import in_order
-from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
-from dsprep.storage.files import exists, is_dir
+from dsprep.sources.scan import LEFT_BEHIND, RunAll, Scanned, printable, scan_below
+from dsprep.storage.files import exists, is_dir, is_file
+from dsprep.storage.local import LARGEST_TABLE
+from dsprep.storage.location import full_path
 from dsprep.text import decode_text, read_text
 from dsprep.units import extension_in
 
@@ -55,6 +57,8 @@ class Files(NamedTuple):
     top: str = ""  # for an archive: the one directory that all of its images lie in
     archive: Archive | None = None
     samples: Catalog | None = None  # the catalog of samples, in the order of the table
+    # for an archive whose images have annotations: the content of these, by path
+    texts: Mapping[str, bytes] | None = None
 
     @property
     def reader(self) -> Reader | None:
@@ -86,6 +90,45 @@ class Files(NamedTuple):
     def below_top(self) -> Files:
         """Return the same with paths that start below :attr:`top`."""
         return self.below(self.top) if self.top else self
+
+    def contents(self, paths: Collection[str]) -> dict[str, bytes]:
+        """Read files of an archive that are not images."""
+        assert self.archive is not None
+        assert self.others is not None
+        rows = self.others.filter(pl.col("path").is_in(list(paths))).sort("offset")
+        if rows["size"].sum() > _MOST_TEXT:
+            raise SourceError(
+                f"{self.archive.path}: its annotations have more than {_MOST_TEXT:,} bytes, and "
+                "those of an archive are held in memory: unpack it"
+            )
+        if lost := sorted(set(paths).difference(rows["path"])):
+            why = next(found.detail for found in self.findings if found.path == lost[0])
+            raise SourceError(f"{self.archive.path}: {lost[0]}: cannot be read: {why}")
+        places = rows.select("offset", "stored", "size").iter_rows()
+        found = {}
+        for path, data in zip(rows["path"], self.archive.reader.members(places), strict=True):
+            if not isinstance(data, bytes):
+                raise SourceError(f"{self.archive.path}: {path}: {data}")
+            found[path] = data
+        return found
+
+    def listed(
+        self, below: str, extension: str, run_all: RunAll
+    ) -> Sequence[tuple[str, int | bytes]]:
+        """Return the files with an extension, each with its size or, in an archive, its content."""
+        if self.texts is not None:
+            ending = f".{extension}"
+            return sorted(each for each in self.texts.items() if each[0].lower().endswith(ending))
+        found = list_files(scan_below(below, frozenset({extension}), run_all)).table.sort("path")
+        return list(found.select("path", "size").iter_rows())
+
+    def text(self, root: str, path: str, limit: int = LARGEST_TABLE) -> str | None:
+        """Read a text that may lie beside the images below a root; None if there is none."""
+        if self.texts is not None:
+            below = full_path(path).removeprefix(f"{full_path(root)}/")
+            data = self.texts.get(below)
+            return None if data is None else decode_text(data, path)
+        return read_text(path, limit) if is_file(path) else None
 
     def unreadable(self) -> Iterator[Finding]:
         """Find the images of kinds that dsprep does not decode, by their extensions."""

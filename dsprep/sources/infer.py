@@ -301,6 +301,8 @@ def with_detection_labels(catalog: Catalog, run_all: RunAll) -> tuple[Catalog, l
             (4, 5, *label[2:4], *(value for at, value in enumerate(label[4:], 1) if at % 6))
             for label in labels
         ]
+    # MXNet's are 32-bit floats, which 9 digits tell apart: a list of more would be hard to read.
+    labels = [tuple(float(f"{each:.9g}") for each in label) for label in labels]
     table = table.with_columns(pl.Series("label", labels, dtype=pl.List(pl.Float64)))
     return replace(catalog, table=table, classes=objects.names or None), findings
 

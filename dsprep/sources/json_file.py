@@ -52,8 +52,12 @@ class JsonText:
         self._file, self._path, self._what, self._update = file, path, what, update
         self._scan = json.JSONDecoder().raw_decode
         self.text, self.start, self.at = "", 0, 0  # what is held, where it begins, a place in it
-        if self._fill() and self.text.startswith("\xef\xbb\xbf"):  # a byte order mark
+        if not self._fill():
+            raise SourceError(f"{path}: is empty")
+        if self.text.startswith("\xef\xbb\xbf"):  # a byte order mark
             self.at = 3
+        elif "\0" in self.text[:4] or self.text[:2] in ("\xff\xfe", "\xfe\xff"):
+            raise SourceError(f"{path}: is UTF-16 or UTF-32: save the file as UTF-8")
 
     def _fill(self) -> bool:
         block = read_at(self._file, max(_BLOCK, len(self.text)), self.start + len(self.text))
@@ -89,6 +93,16 @@ class JsonText:
         """Go behind the next character that is no space, which has to be this one."""
         self.expect(mark)
         self.at += 1
+
+    def end(self) -> None:
+        """Refuse what follows the value that was read, which is the whole file."""
+        if mark := self.following():
+            if mark not in "[{":
+                raise self.damaged()
+            raise SourceError(
+                f"{self._path}: the {self._what} is one JSON document, and another one begins at "
+                f"byte {self.start + self.at:,}: put it into a file of its own"
+            )
 
     def value(self, *, decodes: bool = True) -> tuple[int, int, Any]:
         """Go behind a value; return where it begins in the file, its size in bytes, and itself."""
@@ -130,5 +144,4 @@ def list_items(path: str, sha: Any, what: str) -> Iterator[tuple[int, int, Any]]
                 held.at += 1
                 mark = held.expect("{")
         held.at += 1
-        if held.following():
-            raise held.damaged()
+        held.end()

@@ -11,7 +11,7 @@ from math import prod
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
 from dsprep.sample import image_kind_of
-from dsprep.storage.files import absent, entries, exists, find_files, is_dir
+from dsprep.storage.files import Entry, absent, entries, exists, find_files, is_dir
 from dsprep.units import format_some
 
 # Names of splits, in lower case, and the split that each means.
@@ -194,6 +194,11 @@ def located(name: str) -> str:
     return pattern_of(found) if found else name
 
 
+def is_partition(entry: Entry) -> bool:
+    """Return whether an entry of a directory is a partition of a table, such as ``year=2024``."""
+    return "=" in entry.name.strip("=") and entry.is_dir()
+
+
 def _is_samples(name: str) -> bool:
     is_stated = _STATED.fullmatch(name) is not None
     return not name.startswith(".") and (is_stated or format_of_source(name) is not None)
@@ -212,6 +217,8 @@ def _data_directory(root: str) -> str:
                 return root
             if any(image_kind_of(entry.name) for entry in found):
                 return root
+            if len(level) == 1 and any(map(is_partition, found)):
+                return directory
             if any(_is_samples(entry.name) and entry.is_file() for entry in found):
                 holding.append(directory)
                 continue

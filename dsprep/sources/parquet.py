@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import label_lists, number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
+from dsprep.sources.versions import newest_rows
 from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
@@ -44,6 +46,7 @@ def read_parquet(
     classes: tuple[str, ...] | None,
     *,
     choice: Choice = _NO_CHOICE,
+    versions: tuple[str, str] | None = None,
     run_all: RunAll = map,
 ) -> Found:
     """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
@@ -64,7 +67,18 @@ def read_parquet(
         label = None
     label_column = label.places[0][0] if label else None
 
-    tasks = [(path, columns, label_column, choice.no_image) for path in paths]
+    newest, only = None, list[Sequence[int] | None]([None] * len(paths))
+    if versions is not None:
+        newest, more = newest_rows(paths, *versions, run_all)
+        notes += more
+        chosen = [array("q") for _ in paths]
+        for file, row in newest.select("file", "row").iter_rows():
+            chosen[file].append(row)
+        only = [*chosen]
+    tasks = [
+        (path, columns, label_column, choice.no_image, rows)
+        for path, rows in zip(paths, only, strict=True)
+    ]
     indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
     findings: list[Finding] = []
     for rows in indexed:
@@ -81,7 +95,8 @@ def read_parquet(
     def joined(name: str) -> list[Any]:
         return list(chain.from_iterable(getattr(rows, name) for rows in indexed))
 
-    names = _names(paths, indexed, joined("paths"))
+    own_paths = joined("paths") if newest is None else _paths_of_records(newest, indexed)
+    names = _names(paths, indexed, own_paths)
     table = pl.DataFrame(
         {
             "index": range(len(names)),
@@ -239,6 +254,17 @@ def _number(
     if max(numbers) >= 1 << 63:
         raise SourceError(f"{root}: the label {max(numbers)} is beyond 64 bits with a sign")
     return label, pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
+
+
+def _paths_of_records(newest: pl.DataFrame, indexed: Sequence[IndexedRows]) -> list[str]:
+    """Return a path for each record, whose key is that of the record."""
+    places = [(number, row) for number, each in enumerate(indexed) for row in each.rows]
+    table = pl.DataFrame(places, {"file": newest["file"].dtype, "row": pl.Int64}, orient="row")
+    found = table.join(newest, on=("file", "row"), how="left", maintain_order="left")["key"]
+    kinds = (kind for each in indexed for kind in each.kinds)
+    # The key of a path without dots is the path.
+    keys = (key_of(f"{name}.") for name in found.cast(pl.String))
+    return [f"{key}.{kind}".rstrip(".") for key, kind in zip(keys, kinds, strict=True)]
 
 
 def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[Cell]) -> list[str]:

@@ -11,14 +11,14 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, compress
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from dsprep.errors import BadSample, SourceError, source_errors
+from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.formats.arrow import (
     Cell,
     Columns,
@@ -36,6 +36,7 @@ from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.storage.files import facts, open_file
+from dsprep.units import quoted_names
 
 _HEAD = 16  # bytes that show the kind of an image
 _HEADERS = 4096  # more than Arrow's file takes beside its messages
@@ -73,9 +74,9 @@ class IndexedRows:
     damage: list[str] = field(default_factory=list)  # row groups that cannot be read, and why
 
 
-# The path of a file, the columns to read, that of the labels if they are wanted, and whether rows
-# without an image are samples.
-_Task: TypeAlias = tuple[str, Columns, str | None, bool]
+# The path of a file, the columns to read, that of the labels if they are wanted, whether rows
+# without an image are samples, and the rows that are wanted if not all are.
+_Task: TypeAlias = tuple[str, Columns, str | None, bool, "Sequence[int] | None"]
 
 
 def open_or_refuse(path: str) -> Any:
@@ -121,10 +122,13 @@ def index_rows(task: _Task) -> IndexedRows:
 
 
 def _index(indexed: IndexedRows, batch: Any, start: int, task: _Task) -> None:
-    _, columns, label, no_image = task
+    _, columns, label, no_image, only = task
+    rows: Sequence[int] = range(start, start + len(batch))
+    if only is not None:
+        rows = only[bisect_left(only, start) : bisect_left(only, start + len(batch))]
+        batch = batch.take(arrow().array([row - start for row in rows], "int64"))
     image, count = columns.image, len(batch)
     present = {name: _present(batch.column(name)) for name in batch.schema.names}
-    rows: Sequence[int] = range(start, start + count)
     kept = present.get(image or "")
     if kept is not None and kept.false_count and not no_image:
         indexed.without_image += kept.false_count
@@ -169,6 +173,25 @@ def _present(column: Any) -> Any:
         return data.is_valid()
     named = arrow().compute.not_equal(paths, "").fill_null(False)
     return arrow().compute.or_(data.is_valid(), named)
+
+
+def read_columns(task: tuple[str, Mapping[str, str], Sequence[str]]) -> Any:
+    """Read the columns of a file that options name, and some others if it has them, in a worker."""
+    path, named, others = task
+    with open_or_refuse(path) as file:
+        there = file.schema_arrow.names
+        for option, name in named.items():
+            if name not in there:
+                have = quoted_names(there)
+                raise OptionError(f"{option} {name}: {path} has no such column, but {have}")
+        names = [name for name in dict.fromkeys((*named.values(), *others)) if name in there]
+        try:
+            return file.read(columns=names, use_threads=False)
+        except (arrow().ArrowException, OSError) as error:
+            raise SourceError(
+                f"{path}: is damaged ({first_line(error)}), and so it is not known which rows are "
+                "the newest: download it again"
+            ) from None
 
 
 # Reading

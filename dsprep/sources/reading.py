@@ -28,7 +28,14 @@ from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import first_names, open_archive
-from dsprep.sources.names import expand, files_of_sides, located, require_one_split, sides_of_files
+from dsprep.sources.names import (
+    expand,
+    files_of_sides,
+    is_partition,
+    located,
+    require_one_split,
+    sides_of_files,
+)
 from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file, open_file
@@ -56,6 +63,8 @@ class Source(SourceOptions, ClassOptions):
     needs_names: bool = False
     choice: Choice = Choice()  # the choice of fields
     features: str | None = None  # the preset of feature names of TFRecord shards
+    # the columns that tell records and their versions, of which the newest is read; None for all
+    versions: tuple[str, str] | None = None
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 
     @property
@@ -123,6 +132,7 @@ def choice_of(options: FieldOptions) -> Choice:
         only=tuple(selection.only),
         drop=tuple(selection.drop),
         rename=dict(selection.rename or {}),
+        cast=dict(selection.cast or {}),
         schema=schema,
         look_all=options.look == "all",
         no_image=options.no_image,
@@ -176,8 +186,13 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
             from dsprep.sources.infer import with_schema
 
             if catalog.settled is UNSETTLED:
-                every = source.needs_names
+                every = source.needs_names or source.keep_classes is not None
                 catalog, notes = with_schema(catalog, source.choice, every, run_all)
+                findings = [*findings, *notes]
+            if source.keep_classes is not None:
+                from dsprep.sources.subset import keep_classes
+
+                catalog, notes = keep_classes(catalog, source)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
         raise SourceError(
@@ -259,16 +274,16 @@ def _annotated(source: Source, run_all: RunAll) -> Found | None:
     if not source.annotations and source.masks is None and not lists_boxes:
         return None
     from dsprep.sources.annotated import catalog_of, list_images
-    from dsprep.sources.recognized import named_scan, recognized_scan
+    from dsprep.sources.recognized import below_top, named_scan, recognized_scan
 
     _require_alone(source)
-    files = list_images(source, run_all)
+    below, files = below_top(source, list_images(source, run_all))
     scan = None
     if source.annotations:
-        scan = named_scan(source, files, run_all)
+        scan = named_scan(below, files, run_all)
     elif source.kind is None and (lists_boxes or not source.chooses):
         # A list of boxes that was made of this folder chooses from its annotations, which say more.
-        scan = recognized_scan(source, files, run_all)
+        scan = recognized_scan(below, files, run_all)
     return None if scan is source.masks is None else catalog_of(source, scan, files, run_all)
 
 
@@ -342,11 +357,20 @@ def _described(source: Source, run_all: RunAll) -> Found | None:
 
 
 def _parquet(source: Source, run_all: RunAll) -> Found | None:
-    root = source.root
+    root, notes = source.root, list[Finding]()
     if is_dir(root) and not source.others:
         found = {entry.name: entry for entry in entries(root) if not entry.name.startswith(".")}
         tables = [entry for name, entry in found.items() if name.endswith(".parquet")]
         files = sorted(entry.path for entry in tables if entry.is_file())
+        if not files and any(map(is_partition, found.values())):
+            from dsprep.sources.files import list_files
+
+            below = list_files(scan_below(root, frozenset({"parquet"}), run_all)).table["path"]
+            files = [os.path.join(root, path) for path in below.sort()]
+            if files:
+                names = ", ".join(re.findall(r"([^/=]+)=[^/]*/", files[0].removeprefix(root)))
+                detail = f"directories are partitions: their {names} become no fields"
+                notes.append(Finding("note", "", detail))
         if files and source.kind is None:
             formats = CONCATENATIVE.values()
             shards = {shard_stem(name) for name in found if format_of_source(name) in formats}
@@ -380,9 +404,9 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
         if not (sides or recorded):
             require_one_split(root, files)
     catalog, findings = read_parquet(
-        files, source.class_names(), choice=source.choice, run_all=run_all
+        files, source.class_names(), choice=source.choice, versions=source.versions, run_all=run_all
     )
-    return with_sides_of_files(catalog, sides), findings
+    return with_sides_of_files(catalog, sides), [*notes, *findings]
 
 
 def _require_finished(source: Source, files: Sequence[str]) -> None:
@@ -497,10 +521,11 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
         files = list_files(scans)
     if files is not None and source.kind is None and not source.chooses:
         from dsprep.sources.annotated import catalog_of
-        from dsprep.sources.recognized import recognized_scan
+        from dsprep.sources.recognized import below_top, recognized_scan
 
-        if scan := recognized_scan(source, files, run_all):
-            return catalog_of(source, scan, files, run_all)
+        below, own = below_top(source, files)
+        if scan := recognized_scan(below, own, run_all):
+            return catalog_of(source, scan, own, run_all)
     return read_tree(source, files, run_all)
 
 

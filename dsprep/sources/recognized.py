@@ -14,9 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated import Scan
-from dsprep.sources.annotation_files import kind_of_file
+from dsprep.sources.annotation_files import kind_of_file, kind_of_name
 from dsprep.sources.names import SPLITS
 from dsprep.storage.files import entries, exists, is_dir, open_file
 from dsprep.storage.location import full_path
@@ -35,35 +36,52 @@ _COCO = re.compile(
 )
 _XML = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
+_TABLE = re.compile(r"\.[ct]sv$", re.IGNORECASE)
+_OBJECTS = ("instances", "person_keypoints")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
 _ROW = re.compile(rb"\s*\d+(?:\.0*)?(?:[ \t]+-?\d[\d.eE+-]*){4,}[ \t]*(?:\r?\n|$)")
 _SIDE = re.compile(rf"(?:{'|'.join(SPLITS)})\d*", re.IGNORECASE)
 _IMAGES = frozenset({"images", "jpegimages", "segmentationclass", "segmentationobject"})
 _LOOKED_AT = 1000  # names in a directory
 _HEAD = 4096  # bytes of a file that show what it is
+_MOST_LOOKED_AT = 1 << 26  # bytes of a file in an archive, which is read whole
+_TEXTS = {"coco": _COCO, "voc": re.compile(r"(?i)\.(?:xml|txt)$")}
+_TEXTS["yolo"] = re.compile(r"(?i)\.(?:txt|ya?ml|names|labels)$")
 
 
 def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
     """Scan the annotations that a user names."""
+    inside = _inside(source, files)
     for path in source.annotations:
-        if not exists(path):
-            raise SourceError(f"{path}: does not exist")
-    kinds = {source.annotation_format or _kind_of(path) for path in source.annotations}
+        if path not in inside and not exists(path):
+            where = f", neither on the disk nor in {source.root}" if files.archive else ""
+            raise SourceError(f"{path}: does not exist{where}")
+    kinds = {source.annotation_format or _kind_of(path, inside) for path in source.annotations}
     if len(kinds) > 1:
         names = " and ".join(sorted(_WORDS[kind] for kind in kinds))
         raise OptionError(f"--annotations: are of {names}: give those of one of them")
     (kind,) = kinds
-    _require_voc(source, kind)
+    _require_effect(source, kind)
     if kind == "coco":
+        if inside:
+            _require_all(source, inside)
+            files = files._replace(texts=files.contents([*inside.values()]))
+            named = [posixpath.join(source.root, path) for path in inside.values()]
+            return _scan_coco(source, files, named)
         named = [found for path in source.annotations for found in _json_files(path)]
         return _scan_coco(source, files, named)
     first, *others = source.annotations
+    if inside and kind != "csv":
+        raise SourceError(
+            f"--annotations {first}: those of {_WORDS[kind]} cannot be named in an archive: leave "
+            f"this out if {source.root} has a whole set, or unpack it"
+        )
     if others:
         raise OptionError(f"--annotations {others[0]}: give one path for {_WORDS[kind]}")
     if kind == "csv":
         from dsprep.sources.boxes import scan_boxes
 
-        return scan_boxes(source, first)
+        return scan_boxes(source, first, files.archive)
     if kind == "lst":
         from dsprep.sources.boxes import scan_lst
 
@@ -83,8 +101,8 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
     from dsprep.sources.yolo import scan_yolo
 
     if is_dir(first):
-        inside = (os.path.join(first, name) for name in _CONFIGS)
-        config = next(filter(exists, inside), None)
+        configs = (os.path.join(first, name) for name in _CONFIGS)
+        config = next(filter(exists, configs), None)
         return scan_yolo(source, files, config, first, run_all)
     return scan_yolo(source, files, first, _labels_root(source.root, first), run_all)
 
@@ -98,14 +116,6 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
     root = source.root
     others = _others(files)
     signs = _signs(root, files, others)
-    if files.archive is not None:
-        if signs:
-            kind, path = next(iter(signs.items()))
-            raise SourceError(
-                f"{root}: has annotations of {_WORDS[kind]}, such as {path}, which are not read in "
-                "an archive: unpack it; or give --from images to pack the images alone"
-            )
-        return None
     if len(signs) > 1:
         said = " and of ".join(f"{_WORDS[kind]} ({path})" for kind, path in sorted(signs.items()))
         raise SourceError(
@@ -119,20 +129,67 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
         except SourceError as error:
             raise SourceError(f"{error}\nTo pack the images alone, give --from images") from None
     if source.masks is None:
-        _require_no_table(root, others)
+        _require_no_table(root, files, others)
         _require_alone(root, files)
     return None
 
 
-def _require_no_table(root: str, others: Collection[str]) -> None:
+def below_top(source: Source, files: Files) -> tuple[Source, Files]:
+    """Return the one directory of an archive and its files, unless annotations lie beside it."""
+    from dsprep.sources.yolo import NAME_LISTS
+
+    if not files.top:
+        return source, files
+    outside = [path for path in _others(files) if not path.startswith(f"{files.top}/")]
+    ends = tuple(f"/{_within(source, path)}" for path in source.annotations)
+    kinds = _COCO, _XML, _LABEL, _TABLE
+    if any(
+        path in (*_CONFIGS, *NAME_LISTS)
+        or f"/{path}".endswith(ends)
+        or any(kind.search(path) for kind in kinds)
+        for path in outside
+    ):
+        return source, files
+    return source.replace(root=f"{source.root.rstrip('/')}/{files.top}"), files.below_top()
+
+
+def _within(source: Source, path: str) -> str:
+    """Return what a user calls a path in an archive, with or without that of the archive."""
+    return posixpath.normpath(path).removeprefix(f"{source.root.rstrip('/')}/")
+
+
+def _inside(source: Source, files: Files) -> dict[str, str]:
+    """Return the paths of annotations in an archive, by what the user calls them."""
+    if files.archive is None:
+        return {}
+    named = [path for path in source.annotations if not exists(path)]
+    found: dict[str, str] = {}
+    for path in named:
+        wanted = _within(source, path)
+        own = [each for each in sorted(_others(files)) if f"/{each}".endswith(f"/{wanted}")]
+        if len(own) > 1 and wanted not in own:
+            raise SourceError(f"{path}: may be {' or '.join(own[:2])} of {source.root}")
+        found |= {path: wanted if wanted in own else own[0]} if own else {}
+    return found
+
+
+def _require_all(source: Source, inside: Mapping[str, str]) -> None:
+    if others := [path for path in source.annotations if path not in inside]:
+        raise OptionError(
+            f"--annotations {others[0]}: lies on the disk, and others in {source.root}: give those "
+            "of one place"
+        )
+
+
+def _require_no_table(root: str, files: Files, others: Collection[str]) -> None:
     """Refuse images beside a table of boxes or of runs, as their directories are no classes."""
     from dsprep.sources.boxes import holds_boxes
 
-    for name in sorted(name for name in others if name.lower().endswith((".csv", ".tsv"))):
+    for name in sorted(name for name in others if _TABLE.search(name)):
         if name.count("/") > 1:
             continue
-        with open_file(path := os.path.join(root, name)) as file:
-            head = file.pread(_HEAD, 0).decode("utf-8-sig", "replace").partition("\n")[0]
+        head = _head(root, files, name).decode("utf-8-sig", "replace").partition("\n")[0]
+        path = name if files.archive else os.path.join(root, name)
         if holds_boxes(cell.strip().strip('"') for cell in re.split(r"[,;\t]", head)):
             raise SourceError(
                 f"{root}: has a table of boxes or masks, {name}: give --annotations {path}, or "
@@ -144,11 +201,15 @@ def _scan(
     source: Source, files: Files, kind: str, others: Collection[str], run_all: RunAll
 ) -> Scan:
     """Scan the annotations of a kind that a folder has."""
-    _require_voc(source, kind)
+    _require_effect(source, kind)
     root = source.root
+    if files.archive is not None:
+        wanted = [path for path in others if _TEXTS[kind].search(path)]
+        files = files._replace(texts=files.contents(wanted))
     if kind == "coco":
-        named = [os.path.join(root, path) for path in others if _COCO.search(path)]
-        return _scan_coco(source, files, sorted(named))
+        named = sorted(os.path.join(root, path) for path in others if _COCO.search(path))
+        _require_one_kind(root, named)
+        return _scan_coco(source, files, named)
     if kind == "voc":
         from dsprep.sources.voc import scan_voc
 
@@ -156,22 +217,39 @@ def _scan(
     from dsprep.sources.yolo import scan_yolo
 
     own = [os.path.join(root, name) for name in _CONFIGS if name in others]
+    if files.archive is not None:
+        return scan_yolo(source, files, own[0] if own else None, root, run_all)
     above = os.path.dirname(full_path(root))
     own += [path for name in _CONFIGS if exists(path := os.path.join(above, name))]
     return scan_yolo(source, files, own[0] if own else None, root, run_all)
 
 
-def _require_voc(source: Source, kind: str) -> None:
-    if source.voc_origin is not None and kind != "voc":
-        raise OptionError(
-            f"--voc-origin {source.voc_origin} has no effect: annotations are {_WORDS[kind]}'s"
+def _require_one_kind(root: str, named: Sequence[str]) -> None:
+    """Refuse COCO's own annotations, which have the persons of an image in two files."""
+    parts = {kind: [p for p in named if f"{kind}_" in posixpath.basename(p)] for kind in _OBJECTS}
+    if all(parts.values()):
+        given = (" ".join(f"--annotations {path}" for path in paths) for paths in parts.values())
+        raise SourceError(
+            f"{root}: has files of instances and of person_keypoints for the same images: give "
+            f"those to take: {', or '.join(given)}"
         )
+
+
+def _require_effect(source: Source, kind: str) -> None:
+    """Refuse options that are for annotations of other kinds."""
+    require_effect("", source.given, annotations=_WORDS[kind])
 
 
 def _others(files: Files) -> frozenset[str]:
     """Return the files of a listing that are not images."""
-    named = {found.path for found in files.findings if found.kind == "not-an-image"}
-    return frozenset(named.union([] if files.others is None else files.others["path"].to_list()))
+    found = [each for each in files.findings if each.kind == "not-an-image"]
+    if files.others is None:
+        return frozenset(each.path for each in found)
+    named = {each.path for each in found if each.detail}  # those that cannot be read
+    hidden = {found.path for found in files.findings if found.kind == "hidden"}
+    tops = tuple(path for path in hidden if path.endswith("/"))
+    own = (path for path in files.others["path"].to_list() if not path.startswith(tops))
+    return frozenset(named.union(own).difference(hidden))
 
 
 def _signs(root: str, files: Files, others: Collection[str]) -> Mapping[str, str]:
@@ -188,23 +266,32 @@ def _signs(root: str, files: Files, others: Collection[str]) -> Mapping[str, str
                 found.setdefault("voc", path)
             beside[path] = path[-3:]
     for kind, extension in (("voc", "xml"), ("yolo", "txt")):
-        if kind in found or files.archive is not None:
+        if kind in found:
             continue
         own = [path for path, other in beside.items() if other == extension][:_LOOKED_AT]
         endings = [*IMAGE_EXTENSIONS, *map(str.upper, IMAGE_EXTENSIONS)]
         images = {f"{path[:-4]}.{ending}": path for path in own for ending in endings}
         named = files.table["path"]
         first = min(named.filter(named.is_in(list(images))).to_list(), default="") if own else ""
-        if first and _looks_like(kind, os.path.join(root, images[first])):
+        if first and _looks_like(kind, _head(root, files, images[first])):
             found[kind] = images[first]
     return found
 
 
-def _looks_like(kind: str, path: str) -> bool:
+def _looks_like(kind: str, head: bytes) -> bool:
     """Return whether a file beside an image is an annotation, judged by its beginning."""
-    with open_file(path) as file:
-        head = file.pread(_HEAD, 0)
     return b"<annotation" in head if kind == "voc" else _ROW.match(head) is not None
+
+
+def _head(root: str, files: Files, path: str) -> bytes:
+    """Return the beginning of a file beside images; of a large one in an archive, nothing."""
+    if files.archive is None:
+        with open_file(os.path.join(root, path)) as file:
+            return file.pread(_HEAD, 0)
+    assert files.others is not None
+    found = files.others.filter(files.others["path"] == path)
+    is_small = found["size"].sum() <= _MOST_LOOKED_AT and not found.is_empty()
+    return files.contents([path])[path][:_HEAD] if is_small else b""
 
 
 # Annotations around a folder
@@ -216,11 +303,15 @@ def _require_alone(root: str, files: Files) -> None:
     masks = paths.filter(paths.str.contains("Segmentation", literal=True))  # fast: few have it
     masks = masks.filter(masks.str.contains(r"(?:^|/)Segmentation(?:Class|Object)/"))
     if not masks.is_empty():
+        advice = f"give --masks {os.path.join(root, posixpath.dirname(masks[0]))}"
+        if files.archive is not None:
+            advice = "masks in an archive are not read: unpack it, and give --masks DIR"
         raise SourceError(
-            f"{root}: has masks, such as {masks[0]}, which are no images of a class: give --masks "
-            f"{os.path.join(root, posixpath.dirname(masks[0]))} and the directory of the images as "
-            "SOURCE, or --from images to pack all as images"
+            f"{root}: has masks, such as {masks[0]}, which are no images of a class: {advice} and "
+            "the directory of the images as SOURCE, or --from images to pack all as images"
         )
+    if files.archive is not None:
+        return
     full = full_path(root)
     name = posixpath.basename(full).lower()
     is_flat = not paths.str.contains("/", literal=True).any()
@@ -273,9 +364,11 @@ def _has_texts(directory: str, depth: int = 1) -> bool:
 # Files of each kind
 
 
-def _kind_of(path: str) -> str:
-    """Return the kind of annotations at a path."""
-    if not is_dir(path):
+def _kind_of(path: str, inside: Collection[str] = ()) -> str:
+    """Return the kind of annotations at a path, or in an archive."""
+    if path in inside:
+        kind = kind_of_name(path) or ("coco" if path.lower().endswith(".json") else None)
+    elif not is_dir(path):
         kind = kind_of_file(path)
     else:
         names = sorted(_names_below(path))
@@ -327,7 +420,9 @@ def _scan_coco(source: Source, files: Files, named: Sequence[str]) -> Scan:
         side = _side_of(path)
         beside = full_path(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
         own = by_name.get(side, []) if not path.endswith(_ROBOFLOW) else [beside]
-        found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side))
+        below = full_path(path).removeprefix(f"{top}/")
+        data = None if files.texts is None else files.texts[below]
+        found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side, data))
     are_sides = len(found) > 1 and all(_SIDE.fullmatch(file.side) for file in found)
     apart = are_sides and len({file.side for file in found}) == len(found)
     if not apart:

@@ -12,14 +12,15 @@ from dsprep.annotations.voc import Voc, counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Scan, Texts, look_at
-from dsprep.units import format_count, quoted_names
+from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:
     from dsprep.sources.files import Files
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
-_SIDES = ("train", "val", "test")
+_LISTS = tuple(f"ImageSets/Main/{side}.txt" for side in ("train", "val", "test"))
+_BESIDE = ("JPEGImages", "images")  # directories of images, beside that of XML files
 _FROM_0, _UNREAD = "from 0", "unread "
 
 
@@ -43,11 +44,8 @@ class VocTexts(Texts):
 def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
     """Find the XML files of images below a directory, the classes and the sides."""
     from dsprep.sources.classes import number_classes
-    from dsprep.sources.files import list_files
-    from dsprep.sources.scan import scan_below
 
-    texts = list_files(scan_below(below, frozenset({"xml"}), run_all)).table.sort("path")
-    places = list(texts.select("path", "size").iter_rows())
+    places = files.listed(below, "xml", run_all)
     if not places:
         raise SourceError(f"{below}: there is no XML file")
     annotations = VocTexts(below, {}, 0)
@@ -69,7 +67,10 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
             notes.append(Finding("note", "", said))
     known = {path.rpartition(".")[0] for path in files.table["path"].to_list()}
     called = [_name(path, known) for path, _ in places]
-    sides = _sides(source.root, files, called, notes) if below == source.root else []
+    lists = [found.path for found in files.findings if found.path.endswith(_LISTS)]
+    is_whole = below == source.root
+    texts = {path: files.text(source.root, posixpath.join(source.root, path)) for path in lists}
+    sides = _sides(texts, called, known, notes) if is_whole else []
     return Scan(
         replace(annotations, numbers={name: at for at, name in enumerate(names)}, origin=origin),
         called,
@@ -82,7 +83,8 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
         notes,
         places=places,
         sides=sides,
-        read=[path for path, _ in places] if below == source.root else (),
+        read=[*lists, *(path for path, _ in places)] if is_whole else (),
+        boxes_alone=True,
     )
 
 
@@ -91,30 +93,39 @@ def _name(path: str, known: Collection[str]) -> str:
     stem = path.rpartition(".")[0]
     directory, _, base = stem.rpartition("/")
     above = posixpath.dirname(directory)
-    for beside in ("JPEGImages", "images"):
+    for beside in _BESIDE:
         if (name := posixpath.join(above, beside, base)) in known:
             return name
     return stem if stem in known else base
 
 
-def _sides(root: str, files: Files, called: Sequence[str], notes: list[Finding]) -> Sequence[str]:
+def _sides(
+    lists: Mapping[str, str | None],
+    called: Sequence[str],
+    known: Collection[str],
+    notes: list[Finding],
+) -> Sequence[str]:
     """Return the side of each image by the lists of ``ImageSets/Main``; empty without lists."""
-    from dsprep.text import read_text
-
     sides: dict[str, str] = {}
     twice: dict[tuple[str, str, str], str] = {}
-    lists = [
-        found.path
-        for found in files.findings
-        if found.path.endswith(tuple(f"ImageSets/Main/{side}.txt" for side in _SIDES))
-    ]
+    lost: dict[str, str] = {}  # images that lists name and that are not there, with their list
+    bare: dict[str, str] = {}  # images without an XML file, likewise
+    annotated = frozenset(called)
     for path in sorted(lists, key=lambda path: (path.rpartition("ImageSets")[0], path)):
         top, side = path.rpartition("ImageSets")[0], posixpath.basename(path)[: -len(".txt")]
-        for line in read_text(posixpath.join(root, path)).split("\n"):
-            name = f"{top}JPEGImages/{line.strip()}"
-            if line.strip() and (other := sides.setdefault(name, side)) != side:
+        for line in filter(None, map(str.strip, (lists[path] or "").split("\n"))):
+            tried = [f"{top}{beside}/{line}" for beside in _BESIDE]
+            name = next((name for name in tried if name in known), tried[0])
+            if (other := sides.setdefault(name, side)) != side:
                 twice.setdefault((path, side, other), name)
+            if name not in annotated and (name in known or line not in annotated):
+                (bare if name in known else lost)[name] = path
     for (path, side, other), name in twice.items():
         said = f"{path}: {side} has images of {other}, which stay there, such as {name}"
         notes.append(Finding("note", "", said))
+    if bare:
+        said = f"{format_count(len(bare), 'image')} without an XML file, and so left out, although"
+        said += f" ImageSets lists them: {format_some(list(bare))}"
+        notes.append(Finding("note", "", said))
+    notes += [Finding("missing", name, f"named in {path}") for name, path in lost.items()]
     return [sides.get(name, "") for name in called] if sides else []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
 _NUMBER = 20  # bytes that a number of pixels takes, at most
 _MOST_YAML = 1 << 20  # bytes
-_ROTATED, _EQUAL, _FILLED = "rotated", "equal", "filled"
+_ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class YoloTexts(Texts):
         numbers = {each.number for each in objects.items}
         facts = {_EQUAL: count_rows(data) - len(objects.items)}
         facts |= {_ROTATED: may_be_rotated(objects), _FILLED: bool(objects.items)}
-        corners = sum(len(each.keypoints) + sum(map(len, each.polygons)) for each in objects.items)
+        facts[_POLYGONS] = corners = sum(len(own) for e in objects.items for own in e.polygons)
+        corners += sum(len(each.keypoints) for each in objects.items)
         return len(objects.items), corners * _NUMBER, numbers, facts
 
 
@@ -65,17 +66,13 @@ def scan_yolo(
         below: The directory in which texts are looked for.
         run_all: Calls a function with each of a list, in workers.
     """
-    from dsprep.sources.files import list_files
-    from dsprep.sources.scan import scan_below
-
     images = sorted(files.table["path"].to_list())
-    told = _read_config(config) if config else DataYaml("", {}, None, None)
+    told = _read_config(source.root, files, config) if config else DataYaml("", {}, None, None)
     notes: list[Finding] = []
     sides: dict[str, str] = {}
     if config and told.sides:
-        sides = _sides(source.root, images, config, told, notes)
-    listed = list_files(scan_below(below, frozenset({"txt"}), run_all)).table
-    texts = dict(listed.select("path", "size").iter_rows())
+        sides = _sides(source.root, images, files, config, told, notes)
+    texts = dict(files.listed(below, "txt", run_all))
     given = source.class_names()
     if given and told.names and len(given) != len(told.names):
         raise SourceError(
@@ -98,10 +95,12 @@ def scan_yolo(
     used = sorted({of_image[path] for path in chosen if path in of_image})
     annotations = YoloTexts(below, None if names is None else len(names), told.pose)
     looked = look_at(annotations, [(path, texts[path]) for path in used], run_all)
-    if looked.facts.get(_ROTATED) and looked.facts[_ROTATED] == looked.facts[_FILLED]:
+    rotated = looked.facts.get(_ROTATED, 0)
+    if told.task == "obb" or (told.task == "" and rotated and rotated == looked.facts[_FILLED]):
+        says = f"{config} says task: obb" if told.task else "each row has four corners"
         raise SourceError(
-            f"{below}: each row has the four corners of a rotated box (OBB), and rotated boxes are "
-            "not read: write boxes of 4 numbers, or polygons with other numbers of corners"
+            f"{below}: {says}, as rotated boxes (OBB) have, which are not read: if these are "
+            f"polygons, write the line task: segment into {config or 'a file data.yaml there'}"
         )
     if names is None:
         names = tuple(map(str, range(max(looked.classes, default=-1) + 1)))
@@ -134,6 +133,8 @@ def scan_yolo(
         places=[(path, texts[path]) if path else None for path in own],
         sides=[sides[path] for path in chosen] if sides else (),
         read=read if below == source.root else (),
+        in_shares=True,
+        boxes_alone=not looked.facts.get(_POLYGONS),
     )
 
 
@@ -147,17 +148,18 @@ def _lost_image(text: str, below: str, root: str) -> str:
     return posixpath.splitext(text)[0] if posixpath.basename(start) == "labels" else ""
 
 
-def _read_config(path: str) -> DataYaml:
-    from dsprep.text import read_text
-
+def _read_config(root: str, files: Files, path: str) -> DataYaml:
+    text = files.text(root, path, _MOST_YAML)
+    if text is None:
+        raise SourceError(f"{path}: is not a regular file")
     try:
-        return parse_data_yaml(read_text(path, _MOST_YAML))
+        return parse_data_yaml(text)
     except ValueError as error:
         raise SourceError(f"{path}: {error}") from None
 
 
 def _texts_of(
-    images: Iterable[str], root: str, below: str, texts: Mapping[str, int], names_file: str
+    images: Iterable[str], root: str, below: str, texts: Collection[str], names_file: str
 ) -> dict[str, str]:
     """Return the text of each image that has one: both below their roots."""
     found = {}
@@ -190,19 +192,18 @@ def _require_apart(of_image: Mapping[str, str], below: str) -> None:
 
 
 def _listed_names(
-    below: str, texts: Mapping[str, int], files: Files
+    below: str, texts: Collection[str], files: Files
 ) -> tuple[tuple[str, ...] | None, str]:
     """Return the class names that a list of Darknet's tells, and the list; None without one."""
-    from dsprep.storage.files import is_file
-    from dsprep.text import read_text
-
     others = {found.path for found in files.findings if found.kind == "not-an-image"}
     places = sorted({*texts, *others}, key=lambda path: (path.count("/"), path))
     found: dict[tuple[str, ...], str] = {}
     for path in places:
-        if posixpath.basename(path) in NAME_LISTS and is_file(os.path.join(below, path)):
-            lines = read_text(os.path.join(below, path), _MOST_YAML).splitlines()
-            names = tuple(line.strip() for line in lines if line.strip())
+        if posixpath.basename(path) not in NAME_LISTS:
+            continue
+        text = files.text(below, os.path.join(below, path), _MOST_YAML)
+        if text is not None:
+            names = tuple(line.strip() for line in text.splitlines() if line.strip())
             found.setdefault(names, path)
     if len(found) > 1:
         one, two = list(found.values())[:2]
@@ -214,7 +215,12 @@ def _listed_names(
 
 
 def _sides(
-    root: str, images: Sequence[str], config: str, told: DataYaml, notes: list[Finding]
+    root: str,
+    images: Sequence[str],
+    files: Files,
+    config: str,
+    told: DataYaml,
+    notes: list[Finding],
 ) -> dict[str, str]:
     """Return the side of each image that ``data.yaml`` names."""
     sides: dict[str, str] = {}
@@ -226,7 +232,7 @@ def _sides(
             above = posixpath.dirname(above)
     for side, entries in told.sides.items():
         for entry in entries:
-            found = _entry(root, images, directories, config, told.path, entry)
+            found = _entry(root, images, files, directories, config, told.path, entry)
             if found is None:
                 notes.append(Finding("note", "", f"{config}: {side}: there is no {entry}"))
                 continue
@@ -245,15 +251,13 @@ def _sides(
 def _entry(
     root: str,
     images: Sequence[str],
+    files: Files,
     directories: Collection[str],
     config: str,
     path: str,
     name: str,
 ) -> Sequence[str] | None:
     """Return the images of a directory or a list that ``data.yaml`` names."""
-    from dsprep.storage.files import is_file
-    from dsprep.text import read_text
-
     top, beside = full_path(root), full_path(posixpath.dirname(config) or ".")
     name = name.replace("\\", "/")
     bare = "/".join(part for part in name.split("/") if part not in ("..", "."))
@@ -261,8 +265,8 @@ def _entry(
     for full in (*map(posixpath.normpath, tried), posixpath.join(beside, bare)):
         if name.endswith(".txt"):
             there = full.replace("s3:/", "s3://", 1) if is_s3(root) else full
-            if is_file(there):
-                return _list(read_text(there), posixpath.dirname(full), top, images)
+            if (text := files.text(root, there)) is not None:
+                return _list(text, posixpath.dirname(full), top, images)
         elif f"{full}/".startswith(f"{top}/"):
             below = full[len(top) + 1 :]
             if below in directories:

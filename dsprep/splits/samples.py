@@ -75,6 +75,7 @@ class Samples:
     rows: pl.DataFrame  # the samples with the columns of a list
     sizes: pl.Series | None = None  # the sizes of their files; None where nobody looked at files
     root: str | None = None  # what their paths start from, if that is known
+    annotated: bool = False  # whether images have annotations beside them
     in_files: bool = False  # whether each is a file of its own below the root
     classes: tuple[str, ...] | None = None  # the names of the classes, if there are any
     labeled: bool = True  # whether they have labels; else those of the rows are all 0
@@ -121,6 +122,11 @@ def read_samples(
     text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
     gives, given = parse_assignment(text, options.assign, column, options.path_column, shared)
     names_own = gives != "side" and not source.chooses  # then --classes names those of the file
+    if names_own and source.keep_classes is not None:
+        raise OptionError(
+            f"--keep-classes {source.keep_classes}: {options.assign} gives the classes: leave it "
+            "out here, and give it to pack, together with the list that this writes"
+        )
     samples = _read(source.replace(classes=None) if names_own else source, options, pool)
     values = assigned_values(given, samples.rows["path"], options.assign, options.skip_unmatched)
     if gives == "side":
@@ -170,6 +176,7 @@ def samples_of(catalog: Catalog, source: Source, pool: Pool) -> Samples:
         rows_of(named),
         sizes=catalog.table["size"],
         root=source.root,
+        annotated=catalog.annotated is not None,
         in_files=in_files,
         classes=classes,
         labeled=catalog.label_column is not None,

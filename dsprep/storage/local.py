@@ -225,9 +225,16 @@ class Lock:
     """A lock of the kernel (``flock``) on a file, which it opens; it ends with the process."""
 
     def __init__(
-        self, path: Path, guarded: Path | str, patience: float = _PATIENCE, *, hidden: bool = False
+        self,
+        path: Path,
+        guarded: Path | str,
+        patience: float = _PATIENCE,
+        *,
+        hidden: bool = False,
+        shared: bool = False,
     ) -> None:
         """Take the lock, or raise `DestinationError`; make the directory of a hidden file."""
+        self._how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
         until = time.monotonic() + patience
         with destination_errors(path):
             while not self._take(path, hidden):
@@ -240,7 +247,7 @@ class Lock:
     def _take(self, path: Path, hidden: bool) -> bool:
         self.file = io.FileIO(_open_hidden(path) if hidden else open_regular(path, _LOCKED))
         with suppress(OSError):
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.file, self._how)
             # A run that has just ended removed the file between our opening and our locking it.
             if os.path.samestat(path.stat(), os.fstat(self.file.fileno())):
                 return True
@@ -262,10 +269,10 @@ def _open_hidden(path: Path) -> int:
 class ScratchLock(Lock):
     """A lock and its hidden directory, which is made and removed with it."""
 
-    def __init__(self, scratch: Path, guarded: Path | str) -> None:
+    def __init__(self, scratch: Path, guarded: Path | str, *, shared: bool = False) -> None:
         """Take the lock; a run that only looks for leftovers releases it soon."""
         self._scratch = scratch
-        super().__init__(scratch / "lock", guarded, hidden=True)
+        super().__init__(scratch / "lock", guarded, hidden=True, shared=shared)
 
     def remove(self) -> None:
         # The locked file is removed last: until then no other run can begin to write there.

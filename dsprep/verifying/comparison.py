@@ -122,10 +122,11 @@ def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Sou
         only=fields.only,
         drop=fields.drop,
         rename=fields.rename,
+        cast=fields.cast,
         look_all=choice.look_all or not (understood.enforced or choice.schema),
         label_type="text" if is_text else choice.label_type,
     )
-    return against.replace(choice=choice, needs_names=True)
+    return against.replace(choice=choice, needs_names=True, versions=shards.made.versions)
 
 
 def _match_fields(

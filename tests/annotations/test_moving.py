@@ -137,7 +137,7 @@ def test_annotations_of_another_size_are_refused_by_name() -> None:
     image, mask = painted((40, 30), (2, 3, 20, 12), 1)
     objects = Objects((Object((2, 3, 20, 12), 0),), (80.0, 60.0))
     sample = Sample("k", {"image": image, "objects": objects, "mask": mask}, image="image")
-    with pytest.raises(BadSample, match="--annotation-size 80x60"):
+    with pytest.raises(BadSample, match="80x60 pixels, .*--annotation-size listed"):
         moved(sample, None)
 
 

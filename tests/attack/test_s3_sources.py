@@ -21,6 +21,7 @@ from dsprep.storage.s3.bucket import store_of
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.here import Lasting
+from tests.house.test_guides import feature_store
 from tests.images import image_folder
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -334,3 +335,18 @@ def test_local_runs_know_nothing_of_s3(
     done = run_cli("pack", tmp_path / "images", tmp_path / "out", *how, env=env)
     assert "polars" in done.err  # which tells what was imported, here and in workers
     assert "botocore" not in done.err
+
+
+def test_a_feature_store(ceph: Bucket, tmp_path: Path, run_cli: RunCli) -> None:
+    feature_store(tmp_path)
+    local = tmp_path / "reviews-1714550400"
+    for path, data in contents(local).items():
+        ceph.put(f"{local.name}/{path}", data)
+    options = ("--to", "tfrecord", "--no-image", "--key", "review_id", "--latest", "EventTime")
+    for number, source in enumerate(
+        (local, f"{ceph.url}/{local.name}", f"{ceph.url}/{local.name}/data")
+    ):
+        done = run_cli("pack", source, tmp_path / str(number), *options, "-j1")
+        assert done.code == 0, done.err
+        assert "keeps 3 records of 8 rows; left out: 4 older versions, 1 deleted" in done.out
+    assert contents(tmp_path / "0") == contents(tmp_path / "1") == contents(tmp_path / "2")

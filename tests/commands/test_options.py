@@ -35,11 +35,11 @@ ALWAYS = {
     ),
     # sources: each of these tells what is read, or contradicts what is
     *("--list", "--labels", "--classes", "--from", "--parts", "--pair", "--root", "--under"),
-    *("--annotations", "--masks", "--sides-from", "--split"),
+    *("--annotations", "--masks", "--sides-from", "--split", "--keep-classes"),
     # what is written
     *("--to", "--key", "--check", "--on-error", "--output", "--materialize"),
     # fields: names that no sample has are said when samples have been looked at
-    *("--only", "--drop", "--rename", "--image-field", "--label-field", "--label-type"),
+    *("--only", "--drop", "--rename", "--cast", "--image-field", "--label-field", "--label-type"),
     *("--schema", "--schema-out", "--no-image"),
     # images
     *("--resize", "--crop", "--encode", "--color"),

@@ -247,11 +247,11 @@ def recordio(dest: Path, truth: Truth, libraries: Frameworks) -> Found:
                 values["label"] = labels[-1]
             found.samples.append(values)
         records.close()
-        _iterate(mx, shard, labels)
+        iterate(mx, shard, labels)
     return found
 
 
-def _iterate(mx: ModuleType, shard: Path, labels: list[list[float]]) -> None:
+def iterate(mx: ModuleType, shard: Path, labels: list[list[float]]) -> None:
     """ImageRecordIter gives all records, with their labels."""
     widths = {len(label) for label in labels}
     if len(widths) > 1:  # boxes

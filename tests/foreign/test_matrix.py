@@ -24,6 +24,8 @@ from tests.foreign.readers import (
     Found,
     decoded,
     files_of,
+    iterate,
+    load,
     pixels,
     webdataset_of_datasets,
 )
@@ -56,33 +58,191 @@ WITH_MASKS = ("deeplab",)  # in two features, which are one field
 PLAIN = [name for name in SETS if name not in (*WITH_BOXES, *WITH_MASKS)]
 
 
-@pytest.mark.parametrize("name", WITH_MASKS)
-def test_masks_become_masks(run_here: RunHere, tmp_path: Path, name: str) -> None:
-    done = run_here("convert", *SETS[name].args, tmp_path / "out", "--to", "webdataset", "-j", 1)
+@pytest.mark.parametrize(("name", "target"), [*product(WITH_MASKS, TARGETS)])
+def test_masks_become_masks(
+    run_here: RunHere, libraries: Frameworks, tmp_path: Path, name: str, target: str
+) -> None:
+    given, expected, dest = SETS[name], truth(name), tmp_path / "out"
+    done = convert(run_here, given, dest, target)
+    if target == "recordio":
+        assert (done.code, "--drop mask" in done.err) == (2, True), done.err
+        return
     assert done.code == 0, done.err
+    found = MASKS[target](dest, libraries)
+    assert len(found) == len(expected.samples)
+    for image, mask in found:
+        told = expected.samples[pixels(decoded(image))][SEGMENTATION]
+        picture = decoded(mask)
+        # As RGB, gray of class numbers has these three times: no palette, and no other numbers.
+        assert (picture.mode, [*picture.size]) == ("L", told["size"])
+        assert pixels(picture) == told["pixels"]
+
+
+SEGMENTATION = "image/segmentation/class/encoded"
+Pairs = list[tuple[bytes, bytes]]
+
+
+def masks_in_tars(dest: Path, libraries: Frameworks) -> Pairs:
+    return [(each["jpg"], each["mask.png"]) for each in in_tars(dest, libraries)]
+
+
+def masks_in_records(dest: Path, libraries: Frameworks) -> Pairs:
+    found = in_records(dest, libraries)
+    own = [each["image/segmentation/class/format"].bytes_list.value[0] for each in found]
+    assert set(own) == {b"png"}
+    names = "image/encoded", SEGMENTATION
+    return [tuple(each[name].bytes_list.value[0] for name in names) for each in found]  # type: ignore[misc]
+
+
+def masks_in_tables(dest: Path, libraries: Frameworks) -> Pairs:
+    return [(each["image"]["bytes"], each["mask"]["bytes"]) for each in in_tables(dest, libraries)]
+
+
+def masks_in_folder(dest: Path, libraries: Frameworks) -> Pairs:
+    lines = (dest / "metadata.jsonl").read_text().splitlines()
+    names = [json.loads(line) for line in lines]
+    return [
+        ((dest / each["file_name"]).read_bytes(), (dest / each["mask_file_name"]).read_bytes())
+        for each in names
+    ]
+
+
+def in_tars(dest: Path, libraries: Frameworks) -> list[dict[str, bytes]]:
+    return list(libraries.webdataset.WebDataset(files_of(dest, ".tar"), shardshuffle=False))
+
+
+def in_records(dest: Path, libraries: Frameworks) -> list[Any]:
+    tf = libraries.tensorflow
+    records = tf.data.TFRecordDataset(files_of(dest, ".tfrecord")).as_numpy_iterator()
+    return [tf.train.Example.FromString(record).features.feature for record in records]
+
+
+def in_tables(dest: Path, libraries: Frameworks) -> list[Any]:
+    datasets = libraries.datasets
+    rows = load(libraries, "parquet", data_files=files_of(dest, ".parquet"))
+    for name in {"image", "mask"}.intersection(rows.features):
+        assert isinstance(rows.features[name], datasets.Image)
+        rows = rows.cast_column(name, datasets.Image(decode=False))
+    return list(rows)
+
+
+MASKS: dict[str, Callable[[Path, Frameworks], Pairs]] = {
+    "webdataset": masks_in_tars,
+    "tfrecord": masks_in_records,
+    "parquet": masks_in_tables,
+    "folder": masks_in_folder,
+}
+
+
+Boxes = list[tuple[int, list[float]]]
+"""Class number, and x0 y0 x1 y1 in shares of the image's size, of each object."""
+
+
+def told_boxes(sample: dict[str, Any]) -> Boxes:
+    """What objects a set has, whatever form it tells them in."""
+    if (label := sample.get("label")) is not None:  # MXNet's
+        head, step = int(label[0]), int(label[1])
+        return [(int(label[at]), label[at + 1 : at + 5]) for at in range(head, len(label), step)]
+    if (found := sample.get("objects")) is not None:  # COCO's boxes, in pixels
+        across, down = sample["image"]["size"]
+        return [
+            (number, [x / across, y / down, (x + width) / across, (y + height) / down])
+            for number, (x, y, width, height) in zip(found["category"], found["bbox"], strict=True)
+        ]
+    sides = (sample[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax"))
+    numbers = [number - 1 for number in sample["image/object/class/label"]]
+    return list(zip(numbers, map(list, zip(*sides, strict=True)), strict=True))
+
+
+def boxes_in_tars(dest: Path, libraries: Frameworks) -> list[tuple[bytes, Boxes]]:
     found = []
-    for path in files_of(tmp_path / "out", ".tar"):
-        with tarfile.open(path) as tar:
-            masks = [tar.extractfile(each) for each in tar if each.name.endswith(".mask.png")]
-            found += [each.read() for each in masks if each]
-    assert len(found) == len(truth(name).samples)
-    assert all(decoded(each).mode == "L" for each in found)
+    for each in in_tars(dest, libraries):
+        told = json.loads(each["json"])
+        sizes = (told["width"], told["height"]) * 2
+        own = [
+            (one["class"], [at / size for at, size in zip(one["box"], sizes, strict=True)])
+            for one in told["objects"]
+        ]
+        found.append((each["jpg"], own))
+    return found
 
 
-@pytest.mark.parametrize("name", WITH_BOXES)
-def test_boxes_become_objects(run_here: RunHere, tmp_path: Path, name: str) -> None:
-    done = run_here("convert", *SETS[name].args, tmp_path / "out", "--to", "webdataset", "-j", 1)
+def boxes_in_records(dest: Path, libraries: Frameworks) -> list[tuple[bytes, Boxes]]:
+    found = []
+    for each in in_records(dest, libraries):
+        own = {
+            name: [*(each[name].int64_list.value or each[name].float_list.value)]
+            for name in each
+            if name.startswith("image/object/") and name != "image/object/class/text"
+        }
+        names = ("image/object/class/label", *(f"image/object/bbox/{side}" for side in SIDES))
+        sample = dict.fromkeys(names, []) | own
+        found.append((each["image/encoded"].bytes_list.value[0], told_boxes(sample)))
+    return found
+
+
+SIDES = ("xmin", "ymin", "xmax", "ymax")
+
+
+def boxes_in_recordio(dest: Path, libraries: Frameworks) -> list[tuple[bytes, Boxes]]:
+    recordio, found = libraries.mxnet.recordio, []
+    for path in files_of(dest, ".rec"):
+        index, labels = str(Path(path).with_suffix(".idx")), []
+        records = recordio.MXIndexedRecordIO(index, path, "r")
+        for key in records.keys:
+            header, data = recordio.unpack(records.read_idx(key))
+            labels.append(header.label.tolist())
+            found.append((data, told_boxes({"label": labels[-1]})))
+        records.close()
+        iterate(libraries.mxnet, Path(path), labels)
+    return found
+
+
+def boxes_in_tables(dest: Path, libraries: Frameworks) -> list[tuple[bytes, Boxes]]:
+    return [
+        (
+            row["image"]["bytes"],
+            told_boxes({**row, "image": {"size": (row["width"], row["height"])}}),
+        )
+        for row in in_tables(dest, libraries)
+    ]
+
+
+def boxes_in_folder(dest: Path, libraries: Frameworks) -> list[tuple[bytes, Boxes]]:
+    lines = [line.split("\t") for line in Path(f"{dest}.lst").read_text().splitlines()]
+    return [
+        ((dest / name).read_bytes(), told_boxes({"label": [*map(float, label)]}))
+        for _, *label, name in lines
+    ]
+
+
+BOXES: dict[str, Callable[[Path, Frameworks], list[tuple[bytes, Boxes]]]] = {
+    "webdataset": boxes_in_tars,
+    "tfrecord": boxes_in_records,
+    "recordio": boxes_in_recordio,
+    "parquet": boxes_in_tables,
+    "folder": boxes_in_folder,
+}
+
+
+@pytest.mark.parametrize(("name", "target"), [*product(WITH_BOXES, TARGETS)])
+def test_boxes_become_objects(
+    run_here: RunHere, libraries: Frameworks, tmp_path: Path, name: str, target: str
+) -> None:
+    given, expected, dest = SETS[name], truth(name), tmp_path / "out"
+    is_dropped = target == "recordio" != given.format  # MXNet stops at an image without objects
+    done = convert(run_here, given, dest, target, *(["--empty", "drop"] * is_dropped))
     assert done.code == 0, done.err
-    boxes = []
-    for path in files_of(tmp_path / "out", ".tar"):
-        with tarfile.open(path) as tar:
-            texts = [tar.extractfile(each) for each in tar if each.name.endswith(".json")]
-            told = [json.loads(each.read()) for each in texts if each]
-        boxes += [(each, box["box"]) for each in told for box in each["objects"]]
-    assert boxes
-    for each, (x0, y0, x1, y1) in boxes:
-        assert 0 <= x0 < x1 <= each["width"] + 0.01
-        assert 0 <= y0 < y1 <= each["height"] + 0.01
+    wanted = {image: told_boxes(sample) for image, sample in expected.samples.items()}
+    if is_dropped:
+        wanted = {image: own for image, own in wanted.items() if own}
+    found = {pixels(decoded(data)): own for data, own in BOXES[target](dest, libraries)}
+    assert found.keys() == wanted.keys()
+    assert any(len(own) > 1 for own in wanted.values())
+    for image, own in wanted.items():
+        assert [number for number, _ in found[image]] == [number for number, _ in own]
+        for (_, box), (_, told) in zip(found[image], own, strict=True):
+            assert box == pytest.approx(told, abs=1e-6)
 
 
 @pytest.mark.parametrize(("name", "target"), [*product(PLAIN, TARGETS)])

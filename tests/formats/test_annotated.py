@@ -147,5 +147,60 @@ def test_torchvision_reads_xml_with_classes_of_any_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", ["a_1.jpg", "val/a/1.jpg"])
 def test_names_that_would_be_one_in_voc_are_an_error(tmp_path: Path, other: str) -> None:
     shards = packed(tmp_path, {"a/1.jpg": [], other: []})
-    with pytest.raises(DsprepError, match=r"another sample has the file \w+/a_1\.\w+ already"):
+    with pytest.raises(DsprepError, match=r"the sample \S*1 has the file \w+/a_1\.\w+ already"):
         converted(shards, "voc")
+
+
+def test_ultralytics_needs_a_side_to_validate_with(tmp_path: Path) -> None:
+    needed = "data.yaml names no val, which ultralytics needs"
+    _, notes = converted(packed(tmp_path, {"train/1.jpg": []}), "yolo")
+    assert any(needed in note for note in notes), notes
+    _, notes = converted(packed(tmp_path / "two", {"train/1.jpg": [], "valid/2.jpg": []}), "yolo")
+    assert not any("data.yaml" in note for note in notes), notes
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('\\"width\\":40', '\\"width\\":0'),
+        ('\\"width\\":40', '\\"width\\":NaN'),
+        ('\\"width\\":40', '\\"width\\":\\"x\\"'),
+        ('\\"width\\":40,', ""),
+        ('\\"class\\":1', '\\"class\\":1e3'),
+        ('\\"class\\":1', '\\"class\\":1000'),
+        ('\\"class\\":1', '\\"more\\": {\\"a\\": NaN},\\"class\\":1'),
+    ],
+)
+def test_a_listing_that_lies_makes_rejects(tmp_path: Path, old: str, new: str) -> None:
+    boxes = {"train/1.jpg": [[1, 1, 2, 2]], "train/2.jpg": [[5, 5, 1, 1]]}
+    out, _ = converted(packed(tmp_path, boxes), "coco")
+    listing = Path(f"{out}.files.jsonl")
+    lines = listing.read_text("utf-8").splitlines(keepends=True)
+    assert old in lines[0], lines[0]
+    listing.write_text("".join([lines[0].replace(old, new), *lines[1:]]), "utf-8")
+    for target in ("webdataset", "yolo"):
+        report = dsprep.convert(str(out), str(tmp_path / target), to=target, workers=1)
+        assert (report.samples, len(report.rejects)) == (1, 1)
+
+
+@pytest.mark.parametrize("to", ["coco", "voc", "yolo"])
+def test_sides_that_no_directory_is_called_like(tmp_path: Path, to: str) -> None:
+    boxes: dict[str, list[Any]] = {"a/1.jpg": [[1, 1, 2, 2]], "train/2.jpg": [], "b/3.jpg": []}
+    shards = packed(tmp_path, boxes)
+    options: dict[str, Any] = {"to": to, "workers": 2, "split": "train=0.34,val=0.66"}
+    report = dsprep.convert(shards, tmp_path / to, **options)
+    assert report.sides == {"train": 1, "val": 2}
+    assert not [note for note in report.notes if "ultralytics" in note]
+    back = dsprep.pack(tmp_path / to, tmp_path / "back", to="webdataset", workers=1)
+    assert back.sides == report.sides
+    if to == "yolo":
+        told = framework("yaml").safe_load((tmp_path / to / "data.yaml").read_text("utf-8"))
+        assert [told["train"], told["val"]] == ["images/train", "images/val"]
+    # Without what dsprep writes beside it, the folder says the same.
+    copy = tmp_path / "copy"
+    (tmp_path / to).rename(copy)
+    again = dsprep.pack(copy, tmp_path / "again", to="webdataset", workers=1)
+    assert again.sides == report.sides
+    folds = dsprep.convert(shards, tmp_path / "folds", **options | {"split": "a=0.5,b=0.5"})
+    back = dsprep.pack(tmp_path / "folds", tmp_path / "ab", to="webdataset", workers=1)
+    assert back.sides == folds.sides == {"a": 2, "b": 1}

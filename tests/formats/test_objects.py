@@ -349,6 +349,38 @@ def test_losses_are_reported(coco: Path, run_here: Cli, tmp_path: Path) -> None:
         given = option.split()
         refused = run_here("pack", source[0], tmp_path / "x", "--to", "webdataset", *given)
         assert (refused.code, "has no effect" in refused.err) == (2, True), option
+    for target, given, why in (
+        ("webdataset", ("--crowd", "drop"), "webdataset keeps the marks"),
+        ("tfrecord", ("--crowd", "keep"), "tfrecord keeps the marks"),
+    ):
+        own = (*source, "--to", target, *given)
+        refused = run_here("pack", own[0], tmp_path / "x", *own[1:])
+        assert (refused.code, why in refused.err) == (2, True), refused.err
+    own = (tmp_path / "tf", tmp_path / "x", "--to", "tfrecord", "--object-masks")
+    refused = run_here("convert", *own)
+    assert (refused.code, "stay as they are" in refused.err) == (2, True), refused.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_options_that_boxes_alone_or_shares_have_no_use_for(run_here: Cli, tmp_path: Path) -> None:
+    source = tmp_path / "set"
+    source.mkdir()
+    Image.new("RGB", (40, 20)).save(source / "a.png")
+    text = source / "a.txt"
+    text.write_text("0 0.5 0.5 0.5 0.5\n")
+    for option in ("--annotation-size 80x40", "--object-masks"):
+        done = run_here("pack", source, tmp_path / "x", "--to", "tfrecord", *option.split())
+        assert (done.code, f"{option} has no effect" in done.err) == (2, True), done.err
+    text.write_text("0 0.5 0.5 0.5 0.9 0.1 0.1\n")
+    done = run_here("pack", source, tmp_path / "x", "--to", "tfrecord", "--object-masks")
+    assert (done.code, "whole box" in done.out) == (0, False), done.err
+    text.unlink()
+    listed = {"id": 1, "file_name": "a.png", "width": 40, "height": 20}
+    own = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}
+    values = {"images": [listed], "annotations": [own], "categories": [{"id": 1, "name": "a"}]}
+    (source / "instances_a.json").write_text(json.dumps(values))
+    done = run_here("pack", source, tmp_path / "y", "--to", "tfrecord", "--object-masks")
+    assert "1 object with its whole box as mask, as it has no polygon" in done.out
 
 
 @pytest.mark.parametrize("name", ["coco", "voc", "yolo"])

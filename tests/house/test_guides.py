@@ -13,9 +13,12 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image, ImageDraw
 
@@ -65,6 +68,7 @@ def write_imagenet(root: Path) -> None:
     kit, numbers = (synsets[2], synsets[0], synsets[1]), (1, 3, 2, 2, 3, 1)
     boxes = [f"{name},{kit[i - 1]} 1 2 30 40 " for name, i in zip(validation, numbers, strict=True)]
     write_lines(root / "synsets.txt", kit)
+    write_lines(root / "imagenet100.txt", (synsets[2], synsets[0]))
     write_lines(root / "ILSVRC2012_validation_ground_truth.txt", map(str, numbers))
     write_lines(root / "LOC_val_solution.csv", ("ImageId,PredictionString", *boxes))
     write_lines(
@@ -89,6 +93,41 @@ def write_competitions(root: Path) -> None:
     write_lines(root / "corrected.csv", table)
     zip_of(root / "more-dogs.zip", images([f"train/{id}.jpg" for id in ids[30:]], first=30))
     write_lines(root / "more.csv", ("id,breed", *rows[30:]))
+
+
+def feature_store(root: Path, *, numbers: bool = False) -> None:
+    """Write the offline store of a feature group as SageMaker does: four records in eight rows."""
+
+    def rows(hour: int, name: str, *rows: tuple[str, int, str | None, int | None, int]) -> None:
+        values = []
+        for minute, (key, milliseconds, tokens, label, deleted) in enumerate(rows):
+            time = datetime(2024, 5, 1, hour, 0, 0, milliseconds * 1000, tzinfo=UTC)
+            text = time.isoformat(timespec="milliseconds" if milliseconds else "seconds")
+            called = time.replace(
+                minute=59 - minute, tzinfo=None
+            )  # of equal times, the first row is newer
+            told = time.timestamp() if numbers else text.replace("+00:00", "Z")
+            values.append((key, told, tokens, label, called, called, bool(deleted)))
+        names = ("review_id", "EventTime", "input_ids", "label_id")
+        names += ("write_time", "api_invocation_time", "is_deleted")
+        types = [pa.string(), pa.float64() if numbers else pa.string(), pa.string(), pa.int64()]
+        types += [pa.timestamp("ms"), pa.timestamp("ms"), pa.bool_()]
+        place = root / f"reviews-1714550400/data/year=2024/month=05/day=01/hour={hour}"
+        place.mkdir(parents=True)
+        columns = zip(*values, strict=True)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        pq.write_table(pa.table(arrays, [*names]), place / f"20240501T{hour}0000Z_{name}.parquet")
+
+    first = (("R1", 0, "[101, 7, 102]", 1, 0), ("R2", 0, "[101, 8]", 0, 0))
+    rows(10, "aB3dE5gH7jK9mN1p", *first, ("R3", 500, "[101, 9]", 0, 0), ("R3", 0, "[0]", 0, 0))
+    then = (("R1", 0, "[101, 77, 102]", 0, 0), ("R2", 0, None, None, 1))
+    rows(12, "Q2wE4rT6yU8iO0pA", *then, ("R4", 0, "[1]", 1, 0), ("R4", 0, "[2]", 1, 0))
+
+
+def write_sagemaker(root: Path) -> None:
+    """Write images, and the offline store of a feature group."""
+    write_data_set(root)
+    feature_store(root)
 
 
 def write_foreign(root: Path) -> None:
@@ -140,6 +179,22 @@ def write_boxes(root: Path) -> None:
             file.write(f"{at % 2} {share.replace('  ', ' ')}\n")
     yaml = ("path: .", "train: images/train", "val: images/val", "names:", "  0: cat", "  1: dog")
     write_lines(root / "yolo/data.yaml", yaml)
+    shutil.make_archive(str(root / "yolo"), "zip", root / "yolo")
+
+
+def write_scheduler(root: Path) -> None:
+    """Write a stand-in of Slurm, which runs the tasks of an array one after another."""
+    write_data_set(root)
+    (root / "bin").mkdir()
+    (root / "bin/sbatch").write_text("""#!/bin/bash
+range=$(sed -n 's/^#SBATCH --array=//p' "$1")
+export SLURM_ARRAY_TASK_MIN=${range%-*} SLURM_ARRAY_TASK_MAX=${range#*-} SLURM_ARRAY_TASK_STEP=1
+export SLURM_ARRAY_TASK_COUNT=$((SLURM_ARRAY_TASK_MAX - SLURM_ARRAY_TASK_MIN + 1))
+for task in $(seq $SLURM_ARRAY_TASK_MIN $SLURM_ARRAY_TASK_MAX); do
+    SLURM_ARRAY_TASK_ID=$task bash "$1" || exit
+done
+""")
+    (root / "bin/sbatch").chmod(0o755)
 
 
 def write_segments(root: Path) -> None:
@@ -246,6 +301,8 @@ DOWNLOADS = {
     "start.md": write_beginnings,
     "detection.md": write_boxes,
     "masks.md": write_segments,
+    "several-machines.md": write_scheduler,
+    "sagemaker.md": write_sagemaker,
 }
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
 
@@ -266,12 +323,13 @@ def test_guide(
         ceph: Bucket = request.getfixturevalue("ceph")
         ceph.s3.create_bucket(Bucket=ON_S3[guide.name])
         monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
-    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", f"{command.parent}:{tmp_path}/bin", prepend=os.pathsep)
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
     lacking: set[str] = set()
-    for kind, block in re.findall(
-        r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
-    ):
+    text = guide.read_text("utf-8")
+    for name, script in re.findall(r"^```bash (\S+)\n(.*?)^```", text, re.M | re.S):
+        (tmp_path / name).write_text(script)
+    for kind, block in re.findall(r"^```(sh|python)\n(.*?)^```", text, re.M | re.S):
         if kind == "python":
             if names := lacks(block):
                 lacking |= names

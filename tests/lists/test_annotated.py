@@ -53,6 +53,29 @@ def test_a_list_has_boxes_as_shares(run_here: Cli, images: Path, tmp_path: Path)
     assert "objects for detection" in done.out
 
 
+def test_numbers_of_a_list_are_those_that_mxnet_can_hold(
+    run_here: Cli, images: Path, tmp_path: Path
+) -> None:
+    for number in (1, 2, 3):
+        Image.new("RGB", (30, 70), (number * 60, 9, 90)).save(images / f"{number}.jpg")
+    (tmp_path / "boxes.csv").write_text(HEAD + "dog,1.jpg,10,10,20,30\n")
+    out = tmp_path / "a.lst"
+    own = ("--annotations", tmp_path / "boxes.csv", "--no-shuffle")
+    assert run_here("lst", "create", images, "-o", out, *own).code == 0
+    line = out.read_text().splitlines()[0]
+    assert line.endswith("0.333333333\t0.142857143\t0.666666667\t0.428571429\t1.jpg")
+
+
+def test_what_needs_files_says_what_boxes_need(run_here: Cli, images: Path, tmp_path: Path) -> None:
+    own = ("--annotations", tmp_path / "boxes.csv", "--ratio", "train=0.5,val=0.5")
+    done = run_here("split", images, "-o", tmp_path / "x", *own, "--materialize", "copy")
+    assert (done.code, "--materialize is for images alone" in done.err) == (2, True), done.err
+    assert "--split train=0.8,val=0.2" in done.err
+    given = ("--masks", images, "--mask-values", "1")
+    done = run_here("pack", images, tmp_path / "y", "--to", "webdataset", *given)
+    assert "write it as --mask-values VALUE=NUMBER" in done.err
+
+
 def test_lists_of_a_split_have_boxes(images: Path, tmp_path: Path) -> None:
     report = dsprep.split(
         images,

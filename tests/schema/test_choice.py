@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import dsprep
@@ -156,3 +158,70 @@ def test_samples_without_the_image_of_others_are_said(run_here: RunHere, tmp_pat
     options = ("--from", "webdataset", "-j1")
     done = run_here("convert", tmp_path / "x.tar", tmp_path / "out.tfrecord", *options)
     assert "1 of 3 samples looked at without the image 'image'; further images are img" in done.out
+
+
+CASTS = {
+    "list<int>": (["[101, 7]", " [1]\n"], [[101, 7], [1]], "[101, x]"),
+    "list<float64>": (["[0.5, 7]", "[1e3]"], [[0.5, 7.0], [1000.0]], '["a"]'),
+    "list<float32>": (["[0.5]", "2"], [[0.5], [2.0]], "[1e60]"),
+    "int": (["3", "-4"], [3, -4], "3.5"),
+    "float64": (["3", "0.1"], [3.0, 0.1], "three"),
+    "bool": (["True", "0"], [True, False], "yes"),
+    "json": (['{"a": 1}', "[]"], ['{"a": 1}', "[]"], "{"),
+}
+
+
+@pytest.mark.parametrize("kind", CASTS)
+@pytest.mark.parametrize("via", ["parquet", "webdataset", "tfrecord"])
+def test_a_field_gets_another_type(run_here: RunHere, tmp_path: Path, kind: str, via: str) -> None:
+    texts, expected, wrong = CASTS[kind]
+    path = write_table(tmp_path / "a.parquet", {"x": [*texts, wrong], "n": ["a", "b", "c"]})
+    source: Path | str = path
+    end = ("--no-image", "-j1", "-q")
+    if via != "parquet":
+        source = tmp_path / via
+        assert run_here("convert", path, source, "--to", via, *end).code == 0
+    told = ("--cast", f"x={kind}", "--max-errors", "1")
+    done = run_here("convert", source, tmp_path / "o", "--to", "parquet", *told, *end)
+    assert done.code == 3, done.err
+    (reject,) = (tmp_path / "o/rejects.jsonl").read_text().splitlines()
+    assert "the field 'x' is" in reject and repr(wrong)[1:-1] in json.loads(reject)["reason"]
+    (made,) = (tmp_path / "o").glob("*.parquet")
+    rows = pl.read_parquet(made).sort("n")
+    assert rows["x"].to_list() == expected
+    manifest = json.loads((tmp_path / "o/manifest.json").read_text())
+    types = {each["name"]: each["type"] for each in manifest["schema"]["fields"]}
+    assert types == {"x": kind, "n": "text"}
+    done = run_here("verify", tmp_path / "o", "--against", source, "--no-image", "-j1")
+    assert done.code == 0, done.out
+
+
+@pytest.mark.parametrize(
+    ("cast", "problem"),
+    [
+        ("x=ints", "--cast x=ints: choose one of bool, int, float32"),
+        ("y=int", "--cast y=int: no sample of .* has this field; fields are image, x"),
+        ("image=int", "--cast image=int: the field is an encoded image"),
+        ("x", "write it as --cast NAME=VALUE"),
+    ],
+)
+def test_types_that_a_field_cannot_get(
+    run_here: RunHere, tmp_path: Path, cast: str, problem: str
+) -> None:
+    path = write_table(tmp_path / "a.parquet", {"image": images([jpeg(1)]), "x": ["1"]})
+    done = run_here("convert", path, tmp_path / "o", "--to", "webdataset", "--cast", cast)
+    assert done.code == 2
+    assert re.search(problem, done.err)
+
+
+def test_a_stream_gives_another_type(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "a.parquet", {"x": ["[101, 7]", "[1]"]})
+    dsprep.convert(path, tmp_path / "a.tfrecord", no_image=True)
+    with (tmp_path / "a.tfrecord").open("rb") as source:
+        cast = {"x": "list<int>"}
+        made = dsprep.convert_stream(
+            source, source="tfrecord", to="tfrecord", no_image=True, cast=cast
+        ).read()
+    (tmp_path / "b.tfrecord").write_bytes(made)
+    dsprep.convert(tmp_path / "b.tfrecord", tmp_path / "b.parquet", no_image=True)
+    assert pl.read_parquet(tmp_path / "b.parquet")["x"].to_list() == [[101, 7], [1]]

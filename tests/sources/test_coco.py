@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import dsprep
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.sources import coco as module
 from dsprep.sources import json_file
@@ -185,6 +186,47 @@ def test_a_file_that_is_nested_deeply(tmp_path: Path) -> None:
     files = {"a.jpg": None, "instances_a.json": '{"a":' + "[" * 200_000}
     with pytest.raises(SourceError, match="ends early: byte 6"):
         read(write(tmp_path, files))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "is empty"),
+        (coco(["a.jpg"]).encode("utf-16"), "is UTF-16 or UTF-32: save the file as UTF-8"),
+        (coco(["a.jpg"]).encode("utf-16-le"), "is UTF-16 or UTF-32"),
+        (coco(["a.jpg"]).encode() * 2, r"another one begins at byte 1\d\d"),
+        (b'{"id": 1, "file_name": "a.jpg"}\n{"id": 2}\n', "another one begins at byte 32"),
+        (coco(["a.jpg"]).encode() + b"}", "ends early"),
+    ],
+)
+def test_a_file_that_is_no_single_document(tmp_path: Path, data: bytes, why: str) -> None:
+    root = write(tmp_path, {"a.jpg": None, "instances_a.json": data})
+    with pytest.raises(SourceError, match=why):
+        read(root)
+    with pytest.raises(SourceError, match=why):
+        read(root, annotations=[str(root / "instances_a.json")])
+
+
+def test_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    text = coco(["a.jpg"], [box(1, 1)]).encode("utf-8-sig")
+    catalog, _ = read(write(tmp_path, {"a.jpg": None, "instances_a.json": text}))
+    assert boxes(catalog) == {"a.jpg": [CAT]}
+
+
+def test_entries_for_one_image(tmp_path: Path) -> None:
+    names = ["a.jpg", "a.jpg", "x/b.jpg", "y/b.jpg"]
+    files = {"a.jpg": None, "b.jpg": None, "instances_a.json": coco(names)}
+    with pytest.raises(SourceError) as refused:
+        read(write(tmp_path, files))
+    said = "2 images named by several entries: merge these, or correct the names: \n"
+    assert f"{said}  a.jpg\n  b.jpg: 'x/b.jpg' and 'y/b.jpg'" in str(refused.value)
+
+
+def test_boxes_without_a_width_are_counted(tmp_path: Path) -> None:
+    found = coco(["a.jpg"], [box(1, 1), box(2, 1, bbox=[5, 5, 0, 3]), box(3, 1, bbox=[5, 5, 3, 0])])
+    root = write(tmp_path / "set", {"a.jpg": None, "instances_a.json": found})
+    report = dsprep.pack(str(root), str(tmp_path / "out"), format="webdataset", workers=1)
+    assert [note for note in report.notes if note.startswith("2 objects with a box of no width")]
 
 
 def test_a_file_in_another_encoding(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,21 @@ import dsprep
 from dsprep.annotations.geometry import measured_on
 from dsprep.annotations.objects import SHARES, to_json
 from dsprep.errors import OptionError, SourceError
-from tests.sources.boxes import ROW, box, boxes, coco, image, objects, read, voc, voc_object, write
+from dsprep.images.transform import Transform
+from tests.sources.boxes import (
+    ROW,
+    box,
+    boxes,
+    coco,
+    image,
+    kinds,
+    notes,
+    objects,
+    read,
+    voc,
+    voc_object,
+    write,
+)
 
 SHARES_OF_MANY = "".join(f"0 .1 .2 .{at} .7 .9 .3\n" for at in range(10, 50))
 Content = dict[str, str | bytes | None]
@@ -30,6 +46,7 @@ COCO: Content = {
     "annotations/instances_train2017.json": coco(["a.jpg"], [box(1, 1)]),
     "annotations/instances_val2017.json": coco(["b.jpg"]),
 }
+BOXES, RUNS = "image,x,y,width,height\na.jpg,1,2,3,4\n", "ImageId,EncodedPixels\na.jpg,1 3\n"
 VOC: Content = {
     "JPEGImages/1.jpg": None,
     "Annotations/1.xml": voc(voc_object("cat", (1, 2, 3, 4))),
@@ -86,15 +103,101 @@ def test_what_does_not_fit_together(tmp_path: Path, files: Content, why: str) ->
     assert len(read(root, kind="images")[0])
 
 
-@pytest.mark.parametrize("files", [YOLO, COCO, VOC])
-def test_an_archive(tmp_path: Path, files: Content) -> None:
+ROBOFLOW: Content = {
+    "README.roboflow.txt": "1 2 3 4 5",
+    "data.yaml": "train: ../train/images\nval: ../valid/images\nnames: [cat]\n",
+    "train/images/a.jpg": None,
+    "train/labels/a.txt": ROW,
+}
+DARKNET: Content = {"obj.names": "cat\n", "obj/a.jpg": None, "obj/a.txt": ROW, "train.txt": "obj/a"}
+BESIDE: Content = {f"train/1.{end}": VOC[f"{of}/1.{end}"] for of, end in
+                   (("JPEGImages", "jpg"), ("Annotations", "xml"))}  # fmt: skip
+
+
+def archived(tmp_path: Path, files: Content, kind: str, top: str = "") -> Path:
+    """Put files into a zip or a tar, with what a Mac adds."""
+    root = write(tmp_path / "files", files | {"__MACOSX/labels/._a.txt": "\0\5\x16"})
+    path = tmp_path / f"set.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in sorted(files | {"__MACOSX/labels/._a.txt": ""}):
+                archive.write(root / name, top + name)
+    else:
+        with tarfile.open(path, f"w:{kind[4:]}") as tar:
+            for name in sorted(files, reverse=True):
+                tar.add(root / name, top + name)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+@pytest.mark.parametrize("files", [YOLO, COCO, VOC, ROBOFLOW, DARKNET, BESIDE])
+def test_an_archive(tmp_path: Path, files: Content, kind: str) -> None:
+    if files in (BESIDE, DARKNET) and kind != "zip":
+        return  # a shard of WebDataset, whose samples have a field xml or txt
     root = write(tmp_path / "set", files)
-    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
-        for name in files:
-            archive.write(root / name, f"set/{name}")
-    with pytest.raises(SourceError, match=r"not read in an archive: unpack it; or give --from"):
-        read(tmp_path / "set.zip")
-    assert len(read(tmp_path / "set.zip", kind="images")[0])
+    expected, told = read(root)
+    for top in ("", "set/"):
+        found, findings = read(archived(tmp_path, files, kind, top))
+        assert list(boxes(found).values()) == list(boxes(expected).values())
+        assert found.settled.schema == expected.settled.schema
+        assert found.sides == expected.sides
+        assert notes(findings).replace(f"set.{kind}/{top}", "set/") == notes(told)
+        assert len(kinds(findings)) - ("__MACOSX/" in kinds(findings)) == len(kinds(told))
+    assert len(read(tmp_path / f"set.{kind}", kind="images")[0])
+
+
+def test_an_archive_is_packed_as_its_directory(tmp_path: Path) -> None:
+    for files, options in (
+        (COCO, {}),
+        (YOLO, {"transform": Transform(crop=(8, 8))}),
+        (VOC, {"seed": 3}),
+    ):
+        path, root = archived(tmp_path, files, "zip"), tmp_path / "files"
+        for source, workers in ((path, 1), (root, 2)):
+            out = tmp_path / str(workers)
+            given: dict[str, Any] = {"to": "webdataset", "overwrite": True, **options}
+            dsprep.pack(str(source), str(out), workers=workers, **given)
+        made = {each.name: each.read_bytes() for each in (tmp_path / "1").glob("*.tar")}
+        assert made == {each.name: each.read_bytes() for each in (tmp_path / "2").glob("*.tar")}
+        shutil.rmtree(root)
+        shutil.rmtree(tmp_path / "1")
+        shutil.rmtree(tmp_path / "2")
+
+
+def test_annotations_that_are_named_in_an_archive(tmp_path: Path) -> None:
+    files: Content = {"train/a.jpg": None, "train.csv": "image,x,y,width,height\na,10,5,20,10\n"}
+    path = archived(tmp_path, files, "zip")
+    with pytest.raises(SourceError, match=r"set.zip: has a table of .*: give --annotations train"):
+        read(path)
+    catalog, _ = read(path, annotations=["train.csv"])
+    assert boxes(catalog) == {"train/a.jpg": [("object", 10, 5, 30, 15)]}
+    path = archived(tmp_path, COCO, "zip", "set/")
+    for top in ("", f"{path}/set/"):
+        catalog, _ = read(path, annotations=[f"{top}annotations/instances_train2017.json"])
+        assert list(boxes(catalog).values()) == [[("cat", 10, 5, 30, 15)]]
+    with pytest.raises(SourceError, match="neither on the disk nor in .*set.zip"):
+        read(path, annotations=["instances.json"])
+    with pytest.raises(SourceError, match="unpack"):
+        read(archived(tmp_path, YOLO, "zip"), annotations=["data.yaml"])
+
+
+def test_damaged_annotations_in_an_archive(tmp_path: Path) -> None:
+    path = archived(tmp_path, YOLO, "zip")
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo("labels/train/a.txt")
+    data = bytearray(path.read_bytes())
+    data[member.header_offset + 30 + len(member.filename)] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=r"set.zip: labels/train/a.txt: "):
+        read(path)
+    data = bytearray(archived(tmp_path, YOLO, "zip").read_bytes())
+    at = data.index(b"PK\1\2", data.index(b"PK\1\2labels"[:4]))
+    while data[at + 46 : at + 64] != b"labels/train/a.txt":
+        at = data.index(b"PK\1\2", at + 1)
+    data[at + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=r"labels/train/a.txt: cannot be read: encrypted"):
+        read(path)
 
 
 def test_classes_stay_classes(tmp_path: Path) -> None:
@@ -119,7 +222,7 @@ def test_classes_stay_classes(tmp_path: Path) -> None:
         (["images"], {}, "--annotation-format coco or csv"),
         (["data.yaml", "annotations"], {}, "are of COCO and YOLO"),
         (["labels", "labels"], {}, "give one path"),
-        (["labels"], {"voc_origin": 1}, "annotations are YOLO's"),
+        (["labels"], {"voc_origin": 1}, "annotations of YOLO"),
     ],
 )
 def test_named_wrongly(tmp_path: Path, paths: list[str], options: Any, why: str) -> None:
@@ -174,6 +277,16 @@ def test_one_file_of_coco_without_a_side(tmp_path: Path) -> None:
     assert catalog.sides == ()
 
 
+def test_files_of_coco_itself(tmp_path: Path) -> None:
+    files = COCO | {"annotations/person_keypoints_val2017.json": coco(["b.jpg"])}
+    with pytest.raises(SourceError) as refused:
+        read(write(tmp_path, files))
+    one = "--annotations {0}instances_train2017.json --annotations {0}instances_val2017.json, or "
+    said = one + "--annotations {0}person_keypoints_val2017.json"
+    given = said.format(f"{tmp_path}/annotations/")
+    assert f"give those to take: {given}" in str(refused.value)
+
+
 def test_cvat_is_refused_by_name(tmp_path: Path) -> None:
     text = "<?xml version='1.0' encoding='utf-8'?>\n<annotations>\n  <version>1.1</version>\n"
     root = write(tmp_path, {"i/a.jpg": None, "annotations.xml": text})
@@ -191,3 +304,29 @@ def test_label_studios_export_as_coco(tmp_path: Path) -> None:
         )
     catalog, _ = read(root / "i", annotations=[str(root / "result.json")])
     assert [each.id for each in objects(catalog)["a.jpg"].items] == [0]
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "why"),
+    [
+        (COCO, {"box": "xywh", "box_columns": ("a",)}, "--box xywh .* annotations of COCO"),
+        (COCO, {"no_object": "x"}, "--no-object x .* annotations of COCO"),
+        (COCO, {"class_names_file": "x"}, "--class-names x .* annotations of COCO"),
+        (COCO, {"label_columns": ("x",)}, "--label-column x .* annotations of COCO"),
+        (COCO, {"voc_origin": 0}, "--voc-origin 0 .* annotations of COCO"),
+        (COCO, {"box_columns": ("a",)}, "--box-columns a .* give --box xywh"),
+        (VOC, {"path_column": "x"}, "--path-column x .* annotations of Pascal VOC"),
+        ({"a.jpg": None, "a.csv": BOXES}, {"no_object": "x"}, "--no-object .* no column of cl"),
+        ({"a.jpg": None, "a.csv": BOXES}, {"classes": "x"}, "--classes .* no column of classes"),
+        ({"a.jpg": None, "a.csv": RUNS}, {"masks": "x"}, "--masks x .* the table has the masks"),
+    ],
+)
+def test_options_for_other_annotations(
+    tmp_path: Path, files: Content, options: dict[str, Any], why: str
+) -> None:
+    root = write(tmp_path, files)
+    names = (name for name in files if name.endswith((".json", ".csv", "xml")))
+    named = root / next(names)
+    named = named.parent if named.suffix == ".xml" else named
+    with pytest.raises(OptionError, match=why):
+        read(root, annotations=[str(named)], **options)

@@ -67,6 +67,26 @@ def test_an_image_on_two_sides_is_told(tmp_path: Path) -> None:
     )
 
 
+def test_images_that_lists_name_in_vain_are_counted(tmp_path: Path) -> None:
+    root = devkit(tmp_path) / "VOCdevkit"
+    main = root / "VOC2012/ImageSets/Main"
+    main.joinpath("val.txt").write_text("3\n4\n8\n9\n")
+    (root / "VOC2012/Annotations/4.xml").unlink()
+    (root / "VOC2012/Annotations/9.xml").write_text(voc(CAT))
+    catalog, findings = read(root)
+    assert sides(catalog)["VOC2012/JPEGImages/3.jpg"] == "val"
+    missing = {path for path, kind in kinds(findings).items() if kind == "missing"}
+    assert missing == {"VOC2012/JPEGImages/8", "9"}
+    assert "1 image without an XML file, and so left out" in notes(findings)
+    assert "VOC2012/ImageSets/Main/val.txt" not in kinds(findings)
+
+
+def test_sides_of_images_in_another_directory(tmp_path: Path) -> None:
+    files = {"images/1.jpg": None, "annotations/1.xml": voc(CAT), "ImageSets/Main/val.txt": "1"}
+    catalog, _ = read(write(tmp_path, files))
+    assert sides(catalog) == {"images/1.jpg": "val"}
+
+
 @pytest.mark.parametrize(
     ("files", "path"),
     [

@@ -142,6 +142,30 @@ def test_refused(tmp_path: Path, rows: str, why: str) -> None:
         assert "2 more" in said
 
 
+@pytest.mark.parametrize("task", ["segment", "detect", "obb"])
+def test_four_corners_are_what_data_yaml_says(tmp_path: Path, task: str) -> None:
+    files: dict[str, str | bytes | None] = {"images/a.jpg": None}
+    files["data.yaml"] = f"train: images\n{NAMES}task: {task}\n"
+    files["labels/a.txt"] = "0 0.25 0.25 0.75 0.25 0.75 0.5 0.25 0.5\n"
+    root = write(tmp_path, files)
+    if task == "obb":
+        with pytest.raises(SourceError, match="data.yaml says task: obb, as rotated boxes"):
+            read(root)
+        return
+    (found,) = objects(read(root)[0])["images/a.jpg"].items
+    assert found.box == (0.25, 0.25, 0.75, 0.5)
+
+
+def test_texts_with_a_byte_order_mark(tmp_path: Path) -> None:
+    text = ROW.encode("utf-8-sig")
+    files: dict[str, str | bytes | None] = {"images/a.jpg": None, "labels/a.txt": text}
+    root = write(tmp_path, files | {"data.yaml": "train: images\n" + NAMES})
+    assert boxes(read(root)[0]) == {"images/a.jpg": CAT}
+    (root / "labels/a.txt").write_bytes(ROW.encode("utf-16"))
+    with pytest.raises(SourceError, match="labels/a.txt: is not UTF-8"):
+        read(root)
+
+
 def test_equal_rows_are_one(tmp_path: Path) -> None:
     files = {"data.yaml": "train: images\n" + NAMES, "images/a.jpg": None, "labels/a.txt": ROW * 3}
     catalog, findings = read(write(tmp_path, files))

@@ -1,0 +1,211 @@
+"""A plan as bytes, for the parts of a run on other machines: the first part makes it for all.
+
+It lies where others may write, so it is no pickle: JSON that names classes and functions of dsprep,
+and the tables as Parquet, in a zip file.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import polars as pl
+
+from dsprep.declared import options_in
+from dsprep.errors import DestinationError
+from dsprep.images.probe import probe, versions
+from dsprep.keywords import PackOptions
+from dsprep.options import option_name, shown
+from dsprep.plan.job import Job
+from dsprep.plan.plan import Plan
+
+_JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
+_OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
+_FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
+_COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "frozenset": frozenset,
+    "dict": dict,
+    "range": lambda each: range(*each),
+    "array": lambda each: array(each[0], each[1]),
+}
+
+
+def save_plan(plan: Plan, parts: int) -> bytes:
+    """Return the plan of a run in parts, and what was asked for, as the bytes of a file."""
+    file, tables = BytesIO(), list[pl.DataFrame]()
+    nothing: dict[str, Any] = dict.fromkeys(_OWN)
+    job = replace(plan.job, **nothing)
+    with ZipFile(file, "w") as saved:
+        plain = _plain([replace(plan, job=job), _asked(plan.job)], tables)
+        saved.writestr(_JSON, json.dumps(plain))
+        facts = [shard.name for shard in plan.shards], parts, _command(plan.job)
+        saved.writestr(_FACTS, json.dumps(facts))
+        saved.writestr(_PROBE, json.dumps(_probe(plan.job)))
+        for number, table in enumerate(tables):
+            with saved.open(f"{number}.parquet", "w") as member:
+                table.write_parquet(member, compression="zstd")
+    return file.getvalue()
+
+
+def load_plan(data: bytes, job: Job, place: str) -> Plan:
+    """Read a plan that another part has saved, for the job of this one."""
+    with _opened(data, place) as saved:
+        plan, asked = _value(
+            json.loads(saved.read(_JSON)),
+            lambda number: pl.read_parquet(saved.read(f"{number}.parquet")),
+        )
+        there, told = json.loads(saved.read(_PROBE))
+        if not (isinstance(plan, Plan) and isinstance(asked, dict)):
+            raise ValueError(f"{type(plan)}")
+    own = _asked(job)
+    if other := sorted(name for name in {*asked, *own} if asked.get(name) != own.get(name)):
+        raise DestinationError(
+            f"{job.destination}: another command began a run in parts there (other "
+            f"{', '.join(other)}); give one command for all parts, or remove what is there"
+        )
+    here, own_versions = _probe(plan.job)
+    if here != there:
+        raise DestinationError(
+            f"{job.destination}: images would not be the same here as on the machine that made the "
+            f"plan: {platform.node()} has {own_versions}; the other has {told}: use the same "
+            "libraries for all parts"
+        )
+    kept: dict[str, Any] = {name: getattr(job, name) for name in _OWN}
+    return replace(plan, job=replace(plan.job, **kept))
+
+
+def _probe(job: Job) -> tuple[str, str]:
+    """Return what shows whether another machine makes the same images, and the versions here."""
+    transform = job.images.transform
+    return ("", "") if transform is None else (probe(transform), versions(transform))
+
+
+def plan_facts(data: bytes, place: str) -> tuple[list[str], int, str]:
+    """Return the names of the shards, the number of parts, and the command of a saved plan."""
+    with _opened(data, place) as saved:
+        names, parts, command = json.loads(saved.read(_FACTS))
+        return list(map(str, names)), int(parts), str(command)
+
+
+@contextmanager
+def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
+    try:
+        with ZipFile(BytesIO(data)) as saved:
+            yield saved
+    except (
+        *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, ImportError),
+        *(RecursionError, pl.exceptions.PolarsError),
+    ) as error:
+        raise DestinationError(
+            f"{place}: is no plan of this version of dsprep ({error}); use one version for all "
+            "parts, or delete it"
+        ) from None
+
+
+def _asked(job: Job) -> dict[str, str]:
+    """Return what all parts of a run must be given."""
+    given = {name: str(value) for name, value in job.given.items() if name not in _FREE}
+    return {"command": job.command, **given}
+
+
+def _command(job: Job) -> str:
+    """Return the command line of a run in parts, without its part."""
+    sources, places = job.given["--sources"], (job.given["--dest"],)
+    paths = (sources,) if isinstance(sources, str | Path) else sources
+    words = ["dsprep", job.command, *map(str, (*paths, *places))]
+    declared = options_in(PackOptions).values()
+    defaults = {option_name(each.name): each.default for each in declared}
+    for option, value in job.given.items():
+        if option not in ("--sources", *_FREE) and value != defaults.get(option):
+            name, _, text = shown(option, value).partition(" ")
+            words += [name, text] if text else [name]
+    return shlex.join(words)
+
+
+def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:
+    """Return a value as what JSON knows; tables are put into a list."""
+    inner = partial(_plain, tables=tables)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return list(map(inner, value))
+    if isinstance(value, bytes):
+        return {"bytes": b64encode(value).decode()}
+    if isinstance(value, pl.DataFrame):
+        tables.append(value)
+        return {"table": len(tables) - 1}
+    if isinstance(value, FunctionType | type):
+        return {"name": f"{value.__module__}:{value.__qualname__}"}
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        names = getattr(value, "_fields", ()) or _fields_of(type(value))
+        kept = {name: inner(getattr(value, name)) for name in names}
+        return {"name": inner(type(value))["name"], "fields": kept}
+    if isinstance(value, partial):
+        return {"partial": [inner(value.func), inner(value.args), inner(dict(value.keywords))]}
+    if isinstance(value, array):
+        return {"array": [value.typecode, value.tolist()]}
+    if isinstance(value, range):
+        return {"range": [value.start, value.stop, value.step]}
+    if isinstance(value, Mapping):
+        return {"dict": [[inner(name), inner(each)] for name, each in value.items()]}
+    if isinstance(value, frozenset):
+        return {"frozenset": sorted(map(inner, value), key=repr)}
+    if isinstance(value, tuple):
+        return {"tuple": list(map(inner, value))}
+    raise TypeError(f"a plan holds {type(value)}")
+
+
+def _fields_of(kind: type) -> list[str]:
+    return [each.name for each in fields(kind) if each.init]
+
+
+def _value(plain: Any, table: Callable[[int], pl.DataFrame]) -> Any:
+    """Return the value that JSON tells."""
+    inner = partial(_value, table=table)
+    if isinstance(plain, list):
+        return list(map(inner, plain))
+    if not isinstance(plain, dict):
+        return plain
+    if "name" in plain:
+        named = _named(plain["name"])
+        if "fields" not in plain:
+            return named
+        if not (is_dataclass(named) or hasattr(named, "_fields")):
+            raise ValueError(f"{plain['name']} has no fields")
+        return named(**{name: inner(each) for name, each in plain["fields"].items()})
+    ((kind, content),) = plain.items()
+    if kind == "bytes":
+        return b64decode(content)
+    if kind == "table":
+        return table(content)
+    if kind == "partial":
+        function, args, keywords = map(inner, content)
+        return partial(function, *args, **keywords)
+    return _COLLECTIONS[kind](list(map(inner, content)))
+
+
+def _named(name: str) -> Any:
+    """Return a class or a function of dsprep."""
+    module, _, qualified = name.partition(":")
+    if module.split(".")[0] != "dsprep":
+        raise ValueError(f"{name} is nothing of dsprep")
+    found = import_module(module)
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    if not isinstance(found, FunctionType | type) or found.__module__ != module:
+        raise ValueError(f"{name} is no class or function")
+    return found

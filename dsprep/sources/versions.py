@@ -1,0 +1,99 @@
+"""The newest version of each record (``--latest``), as a Feature Store's offline store needs it.
+
+Such a store never changes a row: a record that is written again, or deleted, is a further row. Its
+newest row is that with the latest event time; of several, that of the latest call and, then, that
+which was written last. So AWS's own query for Athena has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.sources.parquet_rows import read_columns
+from dsprep.sources.scan import RunAll
+from dsprep.storage.files import common_path
+from dsprep.units import format_count, quoted, quoted_names
+
+_TIES = ("api_invocation_time", "write_time")  # columns that decide between equal event times
+_DELETED = "is_deleted"
+_SHOWN = 3  # times that a message names
+
+
+def newest_rows(
+    paths: Sequence[str], key: str, time: str, run_all: RunAll = map
+) -> tuple[pl.DataFrame, list[str]]:
+    """Return ``file``, ``row`` and ``key`` of the newest row of each record, with notes.
+
+    ``key`` is the column that says which record a row is of, ``time`` that of event times. A record
+    whose newest row says that it is deleted has none.
+    """
+    tasks = [(path, {"--key": key, "--latest": time}, (*_TIES, _DELETED)) for path in paths]
+    found = enumerate(run_all(read_columns, tasks))
+    columns = [_with_places(number, read, key, time) for number, read in found]
+    rows = pl.concat(columns, how="diagonal_relaxed")
+    where = paths[0] if len(paths) == 1 else common_path(paths)
+    for file, row in rows.filter(pl.col("key").is_null()).select("file", "row").head(1).rows():
+        count = format_count(rows["key"].null_count(), "row")
+        raise SourceError(f"{paths[file]}: row {row}: no {key!r} ({count} like this): correct it")
+    rows = rows.with_columns(times(rows["time"], time, where))
+    order = [name for name in ("time", *_TIES) if name in rows.columns]
+    newest = rows.sort(order, maintain_order=True).unique("key", keep="last").sort("file", "row")
+    kept = newest
+    if _DELETED in newest.columns:
+        deleted = newest[_DELETED].cast(pl.String).str.to_lowercase().is_in(["true", "1"])
+        kept = newest.filter(~deleted.fill_null(False))
+    if kept.is_empty():
+        raise SourceError(f"{where}: all {format_count(newest.height, 'record')} are deleted")
+    notes = [
+        f"--latest {time} keeps {format_count(kept.height, 'record')} of {rows.height:,} rows; "
+        f"left out: {format_count(rows.height - newest.height, 'older version')}, "
+        f"{format_count(newest.height - kept.height, 'deleted record')}"
+    ]
+    if without := rows["time"].null_count():
+        be = "is" if without == 1 else "are"
+        notes.append(f"{format_count(without, 'row')} without {time!r} {be} taken for the oldest")
+    return kept.select("file", "row", "key"), notes
+
+
+def _with_places(number: int, read: Any, key: str, time: str) -> pl.DataFrame:
+    """Return the columns of a file under their meanings, with its number and those of its rows."""
+    rows = pl.DataFrame(pl.from_arrow(read))
+    rows = rows.with_columns(pl.col(pl.Categorical, pl.Binary).cast(pl.String))
+    told = {"key": pl.col(key), "time": pl.col(time)}
+    told |= {name: pl.col(name) for name in (*_TIES, _DELETED) if name in rows.columns}
+    return rows.select(file=pl.lit(number), row=pl.int_range(pl.len()), **told)
+
+
+def times(column: pl.Series, name: str, where: str) -> pl.Series:
+    """Return times that can be compared: numbers as they are, ISO 8601 as seconds since 1970."""
+    if column.dtype.is_float():
+        return column.fill_nan(None)
+    if column.dtype.is_numeric() or column.dtype.is_temporal() or column.dtype == pl.Null:
+        return column
+    if column.dtype != pl.String:
+        raise OptionError(f"--latest {name}: holds {column.dtype}, no times, in {where}")
+    known = {text: _seconds(text) for text in column.unique() if text}
+    if wrong := sorted(text for text, seconds in known.items() if seconds is None):
+        raise SourceError(
+            f"{where}: the column {name!r} holds {quoted_names(wrong, _SHOWN)}: times are numbers, "
+            f"or texts such as {quoted('2024-05-01T12:00:00Z')}: correct it, or name another column"
+        )
+    return column.replace_strict(known, default=None, return_dtype=pl.Float64)
+
+
+def _seconds(text: str) -> float | None:
+    """Read a time: a number, or ISO 8601, in UTC if it names no zone."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,334 @@
+"""``--part I/N``: processes that know nothing of each other write one data set between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import dsprep.run.part as part_module
+from dsprep.errors import OptionError
+from dsprep.run.part import Part, parse_part
+from dsprep.storage.local import ScratchLock
+from tests.conftest import Finished
+from tests.foreign.sets import SETS
+from tests.run.conftest import Machine, files
+from tests.servers.bucket import Bucket
+
+RunHere = Callable[..., Finished]
+FORMATS = ("webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet")
+SHARDS = ("--shards", 5, "--shuffle", "-j", 1)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def write(
+    run: RunHere, source: Path, dest: object, *options: object, to: str = "webdataset"
+) -> Finished:
+    return run("pack", source, dest, "--to", to, *SHARDS, *options)
+
+
+class TestOneDataSet:
+    @pytest.mark.parametrize("layout", FORMATS)
+    def test_is_that_of_one_process(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, layout: str
+    ) -> None:
+        alone, shared = tmp_path / "alone", tmp_path / "shared"
+        options = ("--resize", "12", "--encode", "png")
+        assert write(run_here, twelve, alone, *options, to=layout).code == 0
+        for number, state in ((2, "2/3: 1 of 5 shards"), (0, "0/3: 2 of 5"), (1, "packed as")):
+            done = write(run_here, twelve, shared, *options, "--part", f"{number}/3", to=layout)
+            assert done.code == 0, done.err
+            assert state in done.out
+        assert contents(shared) == contents(alone)
+
+    @pytest.mark.parametrize("name", SETS)
+    def test_of_any_source(self, run_here: RunHere, tmp_path: Path, name: str) -> None:
+        alone, shared = tmp_path / "alone", tmp_path / "shared"
+        options = ("--to", "webdataset", "--samples-per-shard", 2, "-j", 1)
+        done = run_here("shard", *SETS[name].args, alone, *options)
+        if done.code == 4:
+            pytest.skip("refused")
+        for number in range(2):
+            again = run_here("shard", *SETS[name].args, shared, *options, "--part", f"{number}/2")
+            assert again.code in (0, done.code), again.err
+        assert contents(shared) == contents(alone)
+
+    def test_with_more_parts_than_shards(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        for number in range(7):
+            done = write(run_here, twelve, tmp_path / "wds", "--part", f"{number}/7")
+            assert done.code == 0, done.err
+        assert "already packed" in done.out
+        assert not (tmp_path / "wds/.dsprep").exists()
+
+    def test_reads_the_source_once(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from dsprep.commands import write as writing
+
+        plans, make = [0], writing.make_plan
+
+        def counted(*args: object) -> object:
+            plans[0] += 1
+            return make(*args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(writing, "make_plan", counted)
+        for number in range(3):
+            write(run_here, twelve, tmp_path / "wds", "--part", f"{number}/3")
+        assert plans == [1]
+
+    def test_one_process_can_finish(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "1/4")
+        done = write(run_here, twelve, tmp_path / "wds")
+        assert "continued as webdataset" in done.out
+        write(run_here, twelve, tmp_path / "alone")
+        assert contents(tmp_path / "wds") == contents(tmp_path / "alone")
+
+    def test_rejects_are_counted_once(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        source = tmp_path / "photos"
+        shutil.copytree(twelve, source)
+        for name in ("a/bad.jpg", "b/bad.png"):
+            (source / name).write_bytes(b"\xff\xd8\xff")
+        for number in range(2):
+            done = write(run_here, source, tmp_path / "wds", "--part", f"{number}/2")
+        assert done.code == 3
+        assert "rejects.jsonl" in done.out
+        assert (tmp_path / "wds/rejects.jsonl").read_text().count("\n") == 2
+        refused = write(
+            run_here,
+            source,
+            tmp_path / "no",
+            "--to",
+            "webdataset",
+            "--part",
+            "0/1",
+            "--max-errors",
+            1,
+        )
+        assert refused.code == 6
+        assert not (tmp_path / "no/manifest.json").exists()
+
+
+class TestParts:
+    def test_that_are_killed_are_written_again(
+        self, command: Path, twelve: Path, tmp_path: Path, run_here: RunHere
+    ) -> None:
+        def part(number: int) -> Sequence[str]:
+            where = (str(twelve), str(tmp_path / "wds"), "--part", f"{number}/3")
+            return [str(command), "pack", *where, "--to", "webdataset", *map(str, SHARDS)]
+
+        live = [subprocess.Popen(part(number), start_new_session=True) for number in range(3)]
+        time.sleep(0.4)
+        for process in live[:2]:
+            os.killpg(process.pid, signal.SIGKILL)
+        assert [process.wait() for process in live][2] == 0
+        for number in range(2):
+            assert subprocess.run(part(number), check=False).returncode == 0
+        write(run_here, twelve, tmp_path / "alone")
+        assert contents(tmp_path / "wds") == contents(tmp_path / "alone")
+
+    def test_need_the_same_command(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        other = write(run_here, twelve, tmp_path / "wds", "--part", "1/3", "--seed", 4)
+        assert other.code == 5
+        assert "another command began a run in parts there (other --seed)" in other.err
+
+    def test_read_no_plan_that_names_other_code(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        path = tmp_path / "wds/.dsprep/plan.zip"
+        with ZipFile(path) as saved:
+            members = {each: saved.read(each) for each in saved.namelist()}
+        plan = members["plan.json"].replace(
+            b"dsprep.sources.readers:FileReader", b"subprocess:Popen"
+        )
+        assert plan != members["plan.json"]
+        for data in (plan, plan[:-5], b"[", b"[1, 2]", b"[" * 9999):
+            file = BytesIO()
+            with ZipFile(file, "w") as saved:
+                for name, own in {**members, "plan.json": data}.items():
+                    saved.writestr(name, own)
+            path.write_bytes(file.getvalue())
+            done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+            assert done.code == 5
+            assert "is no plan of this version of dsprep" in done.err
+
+    def test_make_the_same_images(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = ("--resize", 12, "--part")
+        write(run_here, twelve, tmp_path / "wds", *options, "0/3")
+        monkeypatch.setattr("dsprep.plan.saved.probe", lambda transform: "other")
+        done = write(run_here, twelve, tmp_path / "wds", *options, "1/3")
+        assert done.code == 5
+        assert "images would not be the same here" in done.err
+        assert "Pillow" in done.err
+        assert len(list((tmp_path / "wds").glob("*.tar"))) == 2
+
+    def test_are_not_done_twice_at_once(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        lock = ScratchLock(tmp_path / "wds/.dsprep/part-1", "a test")
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        lock.remove()
+        assert done.code == 5
+        assert "part 1/3: another dsprep run is writing there" in done.err
+
+    def test_leave_nothing_if_the_source_is_refused(
+        self, run_here: RunHere, tmp_path: Path
+    ) -> None:
+        (tmp_path / "empty").mkdir()
+        done = write(
+            run_here, tmp_path / "empty", tmp_path / "a/b", "--to", "tfrecord", "--part", "0/3"
+        )
+        assert done.code == 4
+        assert not (tmp_path / "a").exists()
+
+
+class TestStatus:
+    def test_names_what_is_missing_and_the_command_that_finishes(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        nothing = run_here("status", tmp_path / "wds")
+        assert nothing.code == 5
+        write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        done = run_here("status", tmp_path / "wds", "--json")
+        assert done.code == 6
+        report = json.loads(done.out)
+        assert (report["state"], report["done"], report["shards"]) == ("unfinished", 2, 5)
+        assert report["missing"] == ["0/3", "2/3"]
+        assert "to finish it" in run_here("status", tmp_path / "wds").out
+        for each in report["commands"]:
+            assert run_here(*each.split()[1:]).code == 0
+        assert run_here("status", tmp_path / "wds").code == 0
+
+    def test_of_a_run_without_parts(self, run_here: RunHere, tmp_path: Path) -> None:
+        notes = tmp_path / "wds/.dsprep"
+        notes.mkdir(parents=True)
+        (notes / "run.json").write_text("{}")
+        done = run_here("status", tmp_path / "wds")
+        assert (done.code, "the command that began it, again" in done.out) == (6, True)
+
+
+class TestOnS3:
+    def test_machines_write_one_data_set(
+        self, on_ceph: Callable[[str], Machine], ceph: Bucket, twelve: Path, tmp_path: Path
+    ) -> None:
+        options = ("--to", "webdataset", *SHARDS)
+        for number in (2, 1, 0):
+            machine = on_ceph(f"node-{number}")
+            done = machine("pack", twelve, f"{ceph.url}/wds/", *options, "--part", f"{number}/3")
+            assert machine.left() == []
+            assert machine("status", f"{ceph.url}/wds/", code=0 if number == 0 else 6)
+        assert "packed as" in done.out
+        on_ceph("alone")("pack", twelve, tmp_path / "alone", *options)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+
+    def test_a_killed_part_is_written_again(
+        self,
+        command: Path,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        machine = on_ceph("node")
+        env = {**os.environ, **ceph.env, **machine.env}
+
+        def part(number: int) -> Sequence[str]:
+            where = (str(twelve), f"{ceph.url}/wds/", "--part", f"{number}/3")
+            return [str(command), "pack", *where, "--to", "webdataset", *map(str, SHARDS)]
+
+        live = [subprocess.Popen(part(each), env=env, start_new_session=True) for each in range(3)]
+        time.sleep(1.5)
+        os.killpg(live[1].pid, signal.SIGKILL)
+        assert [process.wait() for process in live][0::2] == [0, 0]
+        assert subprocess.run(part(1), env=env, check=False).returncode == 0
+        machine("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+        assert machine.left() == []
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("16/16", r"parts count from 0, so the last of 16 is 15/16"),
+            ("1", "give a number of a part and how many there are, as 0/8"),
+            ("-1/4", "give a number"),
+            ("0/0", "there is at least one part"),
+            ("auto", "the environment is not that of an array job"),
+        ],
+    )
+    def test_that_make_no_sense(
+        self, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.clear(monkeypatch)
+        with pytest.raises(OptionError, match=message):
+            parse_part(text)
+
+    @pytest.mark.parametrize(
+        ("env", "text", "part"),
+        [
+            ("AWS_BATCH_JOB_ARRAY_INDEX=3 AWS_BATCH_JOB_ARRAY_SIZE=8", "auto", (3, 8)),
+            ("JOB_COMPLETION_INDEX=2", "auto/4", (2, 4)),
+            ("ID=5 MIN=1 MAX=9 STEP=2 COUNT=5", "auto", (2, 5)),
+            ("ID=7 MIN=3 MAX=7 STEP=1 COUNT=2", "auto/16", (7, 16)),
+        ],
+    )
+    def test_that_schedulers_tell(
+        self, env: str, text: str, part: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.clear(monkeypatch)
+        for each in env.split():
+            name, _, value = each.partition("=")
+            name = name if "_" in name else f"SLURM_ARRAY_TASK_{name}"
+            monkeypatch.setenv(name, value)
+        assert parse_part(text)[:2] == part
+
+    @pytest.mark.parametrize("env", ["JOB_COMPLETION_INDEX=2", "ID=7 MIN=3 MAX=7 STEP=1 COUNT=2"])
+    def test_that_need_their_number(self, env: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clear(monkeypatch)
+        for each in env.split():
+            name, _, value = each.partition("=")
+            monkeypatch.setenv(name if "_" in name else f"SLURM_ARRAY_TASK_{name}", value)
+        with pytest.raises(OptionError, match="auto/N"):
+            parse_part("auto")
+
+    def test_of_a_sagemaker_job(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clear(monkeypatch)
+        config = tmp_path / "resourceconfig.json"
+        hosts = ["algo-2", "algo-10", "algo-1"]
+        config.write_text(json.dumps({"current_host": "algo-2", "hosts": hosts}))
+        monkeypatch.setattr(part_module, "_SAGEMAKER", (tmp_path / "none", config))
+        assert parse_part("auto") == Part(2, 3, str(config))
+        config.write_text("{}")
+        with pytest.raises(OptionError, match="does not tell the hosts"):
+            parse_part("auto")
+
+    def clear(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in list(os.environ):
+            if name.startswith(("SLURM_", "AWS_BATCH_", "JOB_COMPLETION")):
+                monkeypatch.delenv(name)
+        monkeypatch.setattr(part_module, "_SAGEMAKER", ())
