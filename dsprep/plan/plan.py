@@ -194,7 +194,7 @@ def _require_side(name: str) -> None:
 
 def _require_directories(job: Job, catalog: Catalog) -> None:
     """Refuse sides of which a tree of files would keep nothing, as no directory is called so."""
-    if not job.layout.is_tree or catalog.annotated is not None:
+    if not job.layout.is_tree or job.layout.divides or catalog.annotated is not None:
         return
     for side, part in catalog.by_side():
         lies_there = ("/" + part.table["path"]).str.contains(f"/{side}/", literal=True)

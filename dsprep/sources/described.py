@@ -366,7 +366,8 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
             listed = Listed.from_json(line)
             paths = [file.path for file in listed.files]
             above = listed.key.split("/")[:-1]
-            own.append(next((part for part in above if part in recorded), listed.own_side))
+            by_path = next((part for part in above if part in recorded), listed.own_side)
+            own.append(listed.side or by_path)
             sizes, mtimes = zip(*(files[path] for path in paths), strict=True)
         except (ValueError, KeyError):
             return None
