@@ -49,7 +49,7 @@ class Annotated(NamedTuple):
 
     # by the numbers in the column `annotation`: `objects`, how many there are; `texts`, the bytes
     # that tell them; and, if there are masks, `masks`, the bytes of each
-    sizes: pl.DataFrame
+    sizes: pl.DataFrame | None  # None if there are no annotations but other values of a table
     digest: str  # of their content
     # the number of those of each image in its source, or -1, by the same numbers; and where they
     # lie, by the number in the source; if that is empty, readers know it by the number
@@ -135,7 +135,13 @@ class Catalog:
         """Whether samples have labels, or objects whose classes the source may leave unnamed."""
         objects = self.settled.schema.objects
         is_named = objects is not None and bool(objects.names) and objects.told == "a look"
-        return self.is_labeled or self.annotated is not None or is_named
+        return self.is_labeled or self.sizes is not None or is_named
+
+    @property
+    def sizes(self) -> pl.DataFrame | None:
+        """What there is to know of the annotations of each sample; None without any."""
+        sizes = self.annotated.sizes if self.annotated else None
+        return None if sizes is None else sizes[self.table["annotation"]]
 
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""

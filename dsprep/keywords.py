@@ -100,10 +100,12 @@ class SourceOptions(AnnotationOptions):
     kind: str | None = _source(
         "What SOURCE is, if its names do not tell: shards of a format; images in a directory or an "
         "archive; imagefolder, as Hugging Face has it; parts, files that make up samples; pixels, "
-        "as CIFAR and MNIST come; Parquet; an augmented manifest of SageMaker.",
+        "as CIFAR and MNIST come; Parquet; csv, tables whose rows are samples; numpy, arrays "
+        "whose rows are samples; an augmented manifest of SageMaker.",
         choices=(
             *CONCATENATIVE,
-            *("images", "imagefolder", "parts", "pixels", "parquet", "augmented-manifest"),
+            *("images", "imagefolder", "parts", "pixels", "parquet", "csv", "numpy"),
+            "augmented-manifest",
         ),
     )
     parts: bool = _rare_source(
@@ -122,9 +124,25 @@ class SourceOptions(AnnotationOptions):
         metavar="FILE",
     )
     labels: AnyPath | None = _source(
-        "Take samples and labels from a CSV or TSV file, as Kaggle has them; an id without "
-        "extension finds its image.",
+        "Take samples and labels from a table, as Kaggle has them: CSV, TSV, JSON Lines or "
+        "Parquet; an id without extension finds its image.",
         metavar="FILE",
+    )
+    label_regex: str | None = _source(
+        r"Take the class from file names: what a regular expression matches (its first "
+        r"parentheses, or the whole match), '^(\w+?)\.' for dog.0.jpg.",
+        metavar="REGEX",
+    )
+    fields: Sequence[str] = _source(
+        "Columns of --labels to write as further fields of the samples, each with the type of its "
+        "cells.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    columns: Sequence[str] = _rare_source(
+        "Names of the columns of --labels, if it has no header line.",
+        default=(),
+        metavar="NAME[,NAME...]",
     )
     sides_from: int | None = _rare_source(
         "Take the directory at this depth below SOURCE for the side of its images, as in "

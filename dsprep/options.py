@@ -20,12 +20,13 @@ Given: TypeAlias = Mapping[str, Any]
 FACTS = {
     "format": "The name of the format to write.",
     "single": "The file or the folder to write, if that is not a directory of shards; or None.",
+    "tree": "Whether what is written is a folder of files.",
     "gzip": "Whether the name of that file says that it is compressed.",
     "remote": "Whether the destination, or what is verified, is on S3.",
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
-    "columns": "Whether the source is columns whose rows are samples: Parquet.",
+    "parquet": "Whether the source is Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
     "tfrecords": "Whether the source is TFRecord shards.",
@@ -122,10 +123,10 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 """Conditions that are more than another option or a true fact, with the facts that they need."""
 
 _GROUPS = {
-    "TABLES": "--list --labels --label-column --label-separator --extensions --class-order --parts "
-    "--pair --annotations --annotation-format --unlisted --voc-origin --box --box-columns "
-    "--no-object --class-names --sides-from --masks --mask-classes --mask-colors --mask-values "
-    "--keep-classes --keep-numbers",
+    "TABLES": "--list --labels --label-regex --fields --columns --label-column --label-separator "
+    "--extensions --class-order --parts --pair --annotations --annotation-format --unlisted "
+    "--voc-origin --box --box-columns --no-object --class-names --sides-from --masks "
+    "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
@@ -162,6 +163,12 @@ _RULES = """
     it says how the classes are numbered that are kept; give --keep-classes FILE
 --label-separator needs --labels
     it tells how labels are written in a table; give --labels FILE
+--fields --columns needs --labels
+    it names columns of a table; give the table with --labels
+--label-regex excludes --list --labels --annotations --label-separator
+    it takes labels from file names; leave one of them out
+--label-regex needs image_files
+    SOURCE is not a directory or an archive of image files; leave it out
 lst append: --label-column excludes --label
     --label gives all new rows their label; leave one of them out
 --look excludes --schema
@@ -188,7 +195,7 @@ split: --root needs is_list
     it orders the rows of a record; give --key with the column that identifies a record
 --key needs keys
     keys come from path or index, or with --latest from a column; choose one of them
---latest needs columns
+--latest needs parquet
     SOURCE is not Parquet, whose columns tell records and times; leave it out
 --duplicates needs rows
     no list and no table names the samples; give --list or --labels, or leave it out

@@ -46,6 +46,8 @@ class Reader(ABC):
 
     # whether it reads whole samples, with keys and labels, instead of images alone
     reads_samples: ClassVar[bool] = False
+    # whether its samples have images, so that those without one are an error
+    has_images: ClassVar[bool] = True
     # whether it encodes images, so that their sizes are not known before
     encodes: ClassVar[bool] = False
     # converts whole samples to the schema; None leaves them raw

@@ -12,6 +12,7 @@ from dsprep.errors import SourceError
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, read_stream
 
+_SHOWN = 2  # further lines that a message names
 Problem = Callable[[dict[str, Any]], str]  # returns what is wrong with a row, given its columns
 
 
@@ -47,6 +48,15 @@ def decode_text(data: bytes, path: str) -> str:
 
 def refuse(source: str, rows: pl.DataFrame, wrong: pl.Expr, problem: Problem) -> None:
     """Raise an error about the first row that is wrong, if any is."""
-    first_wrong = rows.filter(rows.select(wrong=wrong)["wrong"]).head(1)
-    for row in first_wrong.iter_rows(named=True):
-        raise SourceError(f"{source}:{row['line']}: {problem(row)}")
+    all_wrong = rows.filter(rows.select(wrong=wrong)["wrong"])
+    for row in all_wrong.head(1).iter_rows(named=True):
+        raise SourceError(f"{source}:{row['line']}: {problem(row)}{also(all_wrong['line'])}")
+
+
+def also(lines: pl.Series) -> str:
+    """Return what a message on the first of some lines adds about the others."""
+    others = lines.unique(maintain_order=True)[1:]
+    if others.is_empty():
+        return ""
+    shown = ", ".join(map(str, others.head(_SHOWN))) + ", …" * (len(others) > _SHOWN)
+    return f" ({len(others):,} more like this: line {shown})"

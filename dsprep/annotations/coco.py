@@ -7,7 +7,7 @@ down the columns (cocodataset.org, "Data format").
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dsprep.annotations.objects import (
@@ -26,15 +26,20 @@ _KNOWN = frozenset(
     ("id", "image_id", "category_id", "bbox", "area", "iscrowd", "segmentation", "keypoints")
     + ("num_keypoints",)
 )
+_CROWD, _PLAIN = frozenset({"crowd"}), frozenset[str]()
 
 
-def parse(texts: Iterable[bytes], classes: Mapping[int, int]) -> tuple[Object, ...]:
+def parse(texts: Sequence[bytes], classes: Mapping[int, int]) -> tuple[Object, ...]:
     """Return the objects of an image, from the texts of its annotations, and class numbers by id.
 
     Raises:
         ValueError: If one of them is damaged.
     """
-    return tuple(parse_object(json.loads(text), classes) for text in texts)
+    try:  # one text takes half the time of many
+        items = json.loads(b"[%s]" % b",".join(texts))
+    except (ValueError, RecursionError):
+        items = map(json.loads, texts)
+    return tuple([parse_object(each, classes) for each in items])
 
 
 def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Object:
@@ -43,8 +48,8 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
     if number is None:
         raise ValueError(f"the category {values.get('category_id')!r:.60} is not in categories")
     shape, crowd = values.get("segmentation"), values.get("iscrowd")
-    runs = rle(shape) if isinstance(shape, dict) else None
-    polygons = tuple(map(polygon, shape)) if isinstance(shape, list) else ()
+    runs = rle(shape) if type(shape) is dict else None
+    polygons = tuple(map(polygon, shape)) if shape and type(shape) is list else ()
     found = values.get("bbox")
     if found:
         box = box_of_sides(found)
@@ -52,15 +57,17 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         box = box_of(polygons)
     else:
         raise ValueError("has no bbox")
-    area = values.get("area")
+    area, points = values.get("area"), values.get("keypoints")
     return Object(
         box,
         number,
-        frozenset({"crowd"}) if crowd else frozenset(),
+        _CROWD if crowd else _PLAIN,
         polygons,
         runs,
-        keypoints(values.get("keypoints") or ()),
+        keypoints(points) if points else (),
         values["id"] if is_id(values.get("id")) else None,
         numbers([area])[0] if type(area) in (int, float) else None,
-        plain({name: value for name, value in values.items() if name not in _KNOWN}),
+        {}
+        if values.keys() <= _KNOWN
+        else plain({name: value for name, value in values.items() if name not in _KNOWN}),
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import chain, starmap
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 from dsprep.annotations.objects import (
     SHARES,
@@ -59,13 +59,11 @@ def turned(objects: Objects, orientation: int) -> Objects:
     width, height = extent_of(objects)
     mirrors = orientation in _ACROSS, orientation in _DOWN
     swaps = orientation in _SWAPS
-
-    def point(x: float, y: float) -> tuple[float, float]:
-        x, y = width - x if mirrors[0] else x, height - y if mirrors[1] else y
-        return (y, x) if swaps else (x, y)
+    across, left = (-1, -width) if mirrors[0] else (1, 0)
+    down, top = (-1, -height) if mirrors[1] else (1, 0)
 
     def turn(each: Object) -> Object:
-        each = _mapped(each, point)
+        each = _mapped(each, across, down, left, top, swaps)
         if each.rle is not None:
             from dsprep.annotations.masks import mask_of, runs_of, turned_mask
 
@@ -107,26 +105,31 @@ def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]
 
 
 def _moved(each: Object, across: float, down: float, left: float, top: float) -> Object:
-    area = None if each.area is None else each.area * across * down
-    moved = _mapped(each, lambda x, y: (x * across - left, y * down - top))
-    return moved._replace(area=area)
+    moved = _mapped(each, across, down, left, top)
+    return moved if each.area is None else moved._replace(area=each.area * across * down)
 
 
-def _mapped(each: Object, point: Callable[[float, float], tuple[float, float]]) -> Object:
+def _mapped(
+    each: Object, across: float, down: float, left: float, top: float, swaps: bool = False
+) -> Object:
     """Return an object whose points are others; runs and the area stay as they are."""
-    return each._replace(
-        box=(*point(*each.box[:2]), *point(*each.box[2:])),
-        polygons=tuple(
-            tuple(chain.from_iterable(starmap(point, _corners(polygon))))
-            for polygon in each.polygons
-        ),
-        keypoints=tuple(
+
+    def points(values: Sequence[float]) -> Any:
+        found = [*values]
+        found[swaps::2] = [x * across - left for x in values[::2]]
+        found[not swaps :: 2] = [y * down - top for y in values[1::2]]
+        return tuple(found)
+
+    box, number, flags, polygons, rle, keypoints, id, area, more = each
+    if keypoints:
+        # COCO writes 0 0 0 for a keypoint that is not labeled.
+        keypoints = tuple(
             value
             for x, y, seen in _points(each)
-            # COCO writes 0 0 0 for a keypoint that is not labeled.
-            for value in ((*point(x, y), seen) if seen else (0.0, 0.0, 0.0))
-        ),
-    )
+            for value in ((*points((x, y)), seen) if seen else (0.0, 0.0, 0.0))
+        )
+    polygons = tuple(map(points, polygons)) if polygons else ()
+    return Object(points(box), number, flags, polygons, rle, keypoints, id, area, more)
 
 
 def _corners(polygon: Polygon) -> list[tuple[float, float]]:

@@ -10,7 +10,7 @@ import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
@@ -21,6 +21,7 @@ Polygon: TypeAlias = tuple[float, ...]
 """x and y of each corner, in turn."""
 
 FLAGS = ("crowd", "difficult", "truncated", "group_of")
+_FLAGS = frozenset(FLAGS)
 APART = frozenset({"crowd", "difficult", "group_of"})
 """Flags of objects that are not like others: no training takes them for ordinary ones."""
 PARTS = ("polygons", "rle", "keypoints", "id", "area", "more")
@@ -31,6 +32,7 @@ SHARES: Extent = (1.0, 1.0)
 
 _LARGEST = 2.0**31  # pixels; what is further out is damage
 _MOST_PIXELS = 1 << 28  # of the mask of an object
+_NUMERIC = frozenset({int, float})
 
 
 class Rle(NamedTuple):
@@ -74,7 +76,7 @@ class ObjectCounts(NamedTuple):
 
 
 def to_objects(value: Any) -> Objects | None:
-    """Make a value of a raw one: JSON as :func:`to_json` returns it, or its text.
+    """Make a value of a raw one: what :func:`to_json` returns, or the list that this text says.
 
     Raises:
         ValueError: If it is something else.
@@ -91,16 +93,31 @@ def to_objects(value: Any) -> Objects | None:
 
 
 def has_form(value: Any) -> bool:
-    """Return whether a value is objects as :func:`to_json` returns them."""
+    """Return whether a value is a list of objects as :func:`to_json` writes it."""
     return isinstance(value, list | tuple) and all(
         isinstance(each, dict) and {"box", "class"} <= each.keys() for each in value
     )
 
 
-def to_json(objects: Objects) -> list[dict[str, Any]]:
-    """Return objects as JSON has them: a list, without what is not known."""
+def to_json(objects: Objects) -> str:
+    """Return objects as the text of JSON: a list, without what is not known."""
     extent_of_pixels(objects)
-    return [_values(each) for each in objects.items]
+    return f"[{','.join(map(_text, objects.items))}]"
+
+
+def _text(each: Object) -> str:
+    box, number, flags, polygons, rle, keypoints, id, area, more = each
+    if flags or polygons or rle or keypoints or more:
+        return _encode(_values(each))
+    # Most have a box alone, which takes half the time this way.
+    x0, y0, x1, y1 = box
+    text = f'{{"box":[{x0!r},{y0!r},{x1!r},{y1!r}],"class":{number}'
+    text += "" if id is None else f',"id":{id}'
+    text += "" if area is None else f',"area":{area!r}'
+    return text + "}"
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def content_of_objects(objects: Objects, exact: bool) -> bytes:
@@ -118,20 +135,22 @@ def content_of_objects(objects: Objects, exact: bool) -> bytes:
 
 
 def _values(each: Object) -> dict[str, Any]:
-    values: dict[str, Any] = {"box": list(each.box), "class": each.number}
-    values |= {flag: True for flag in FLAGS if flag in each.flags}
-    if each.polygons:
-        values["polygons"] = [list(polygon) for polygon in each.polygons]
-    if each.rle:
-        values["rle"] = {"size": [each.rle.height, each.rle.width], "counts": [*each.rle.counts]}
-    if each.keypoints:
-        values["keypoints"] = list(each.keypoints)
-    if each.id is not None:
-        values["id"] = each.id
-    if each.area is not None:
-        values["area"] = each.area
-    if each.more:
-        values["more"] = dict(each.more)
+    box, number, flags, polygons, rle, keypoints, id, area, more = each
+    values: dict[str, Any] = {"box": list(box), "class": number}
+    if flags:
+        values |= {flag: True for flag in FLAGS if flag in flags}
+    if polygons:
+        values["polygons"] = [list(polygon) for polygon in polygons]
+    if rle:
+        values["rle"] = {"size": [rle.height, rle.width], "counts": [*rle.counts]}
+    if keypoints:
+        values["keypoints"] = list(keypoints)
+    if id is not None:
+        values["id"] = id
+    if area is not None:
+        values["area"] = area
+    if more:
+        values["more"] = dict(more)
     return values
 
 
@@ -165,9 +184,12 @@ def fitted(
     Objects whose flag is not kept would look like ordinary ones. They are dropped, unless
     ``keeps_apart``.
     """
+    gone = [part for part in PARTS if part not in kept]
+    if not gone and _FLAGS.issubset(kept):
+        return objects
     items = []
     for each in objects.items:
-        if lost := sorted((each.flags & APART).difference(kept)):
+        if each.flags and (lost := sorted((each.flags & APART).difference(kept))):
             marks = " and ".join(lost).replace("_", "-")
             if not keeps_apart:
                 counts[
@@ -177,8 +199,8 @@ def fitted(
                 continue
             counts[f"object kept without its mark: {marks}"] += 1
         items.append(each)
-        for part in PARTS:
-            if part not in kept and getattr(each, part) not in (None, (), {}):
+        for part in gone:
+            if getattr(each, part) not in (None, (), {}):
                 what = _SHOWN.get(part, part)
                 counts[f"object without {what}, as {place} has no place for that"] += 1
         if "truncated" in each.flags and "truncated" not in kept:
@@ -208,13 +230,14 @@ def is_id(value: Any) -> bool:
 
 def numbers(values: Any) -> tuple[float, ...]:
     """Return finite numbers as floats."""
-    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+    if not isinstance(values, list | tuple):
         raise ValueError(f"{values!r:.60} is no list of numbers")
-    found = tuple(
-        float(each) if type(each) in (int, float) and -_LARGEST < each < _LARGEST else math.nan
-        for each in values
-    )
-    if not all(map(math.isfinite, found)):
+    try:
+        found = tuple(map(float, values)) if _NUMERIC.issuperset(map(type, values)) else (math.nan,)
+    except OverflowError:
+        found = (math.nan,)
+    # No number is larger than all are as a vector: three times as fast as looking at each.
+    if not (math.hypot(*found) < _LARGEST or all(abs(each) < _LARGEST for each in found)):
         raise ValueError(f"{values!r:.60} has what is no number, or a number beyond any image")
     return found
 

@@ -102,9 +102,9 @@ def report_of(
 def _objects(catalog: Catalog) -> ObjectCounts | None:
     """Return what the annotations of a source tell of its objects; None if it has none."""
     field = catalog.settled.schema.objects
-    if catalog.annotated is None or field is None:
+    if catalog.sizes is None or field is None:
         return None
-    counts = catalog.annotated.sizes["objects"].gather(catalog.table["annotation"])
+    counts = catalog.sizes["objects"]
     samples = int((counts > 0).sum())
     return ObjectCounts(int(counts.sum()), len(field.names), samples, len(counts) - samples)
 
@@ -157,10 +157,10 @@ def _unlabeled(plan: Plan) -> str:
         )
     if not plan.catalog.reader.reads_samples:
         note += (
-            "; to have labels, give --labels FILE or --list FILE, or put the images of each class "
-            "into a directory of its own"
+            "; to have labels, give --labels FILE, --list FILE or --label-regex REGEX, or put the "
+            "images of each class into a directory of its own"
         )
-    elif others := list(plan.catalog.settled.schema.others):
+    elif plan.catalog.annotated is None and (others := list(plan.catalog.settled.schema.others)):
         likely = [f"NAME, such as {each.name}" for each in others if each.type == "class"]
         likely += [f"{each.name}.KEY" for each in others if each.type == "json"]
         note += f"; to have labels, give --label-field {[*likely, 'NAME'][0]}"

@@ -17,6 +17,8 @@ An entry that holds nothing is None.
 SageMaker's documentation knows two entries, ``features["values"]`` and ``label["values"]``. Here
 the key is ``uid``, the image ``features["image"]``, a label of numbers ``label["values"]``, any
 other field ``features[NAME]``: integers beyond 32 bits as Float64Tensor, text and JSON as Bytes.
+Without an image, the numbers are together ``features["values"]``, of 32-bit floats: a column each,
+or one list, or the fields ``keys``, ``values`` and ``shape``, which are a sparse tensor.
 
 Read are also labels of another key than ``values``, as ``label.KEY``, and the texts ``metadata``
 and ``configuration``. A feature that has such a name is ``features.NAME``.
@@ -30,13 +32,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from dsprep.errors import BadSample
+from dsprep.errors import BadSample, OptionError
 from dsprep.formats import protobuf
 from dsprep.formats.base import Entry, Format, Limits, Span, claim, refuse_objects, rounding_notes
 from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
-from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, Type
+from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Place, Schema, Type
+from dsprep.units import format_some
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,11 +70,17 @@ class RecordIOProtobuf(Format):
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         refuse_objects(schema, self.name)
-        used: dict[str, str] = {}
+        tensor = _tensor(schema, schema.format == self.name)
+        used: dict[str, str] = {_VALUES: ""} if tensor else {}
         fields: list[Field] = []
         for each in schema.fields:
             raw = _raw_name(each.name)
             place = each.places[0] if each.places and schema.format == self.name else ()
+            if each.name in tensor:
+                place = tensor[each.name]
+                kind = "list<float32>" if len(place) == 1 else each.type
+                fields.append(replace(each, type=kind, places=(place,)))
+                continue
             if len(place) == 1 and not each.given:
                 raw = place[0]
             elif each.name == schema.image and not each.given:
@@ -81,7 +90,18 @@ class RecordIOProtobuf(Format):
             claim(used, raw, each, "entry")
             fields.append(replace(each, places=((raw,),)))
         labels = (each for each in fields if each.places == ((_LABEL,),))
-        return self.laid_out(schema, fields), rounding_notes(labels, "a label")
+        notes = rounding_notes(labels, "a label")
+        if any(each.kind.code == "d" for each in schema.fields if each.name in tensor):
+            notes.append(
+                f"{_VALUES}: 64-bit floats are rounded to the 32 bits that SageMaker reads"
+            )
+        others = [each.name for each in schema.others if tensor and each.name not in tensor]
+        if others:
+            notes.append(
+                f"SageMaker's algorithms read only the label and {_VALUES}: {format_some(others)} "
+                f"can be left out with --drop {','.join(others)}"
+            )
+        return self.laid_out(schema, fields), notes
 
     def encode(self, sample: Sample) -> list[bytes]:
         entries, uid = sample.fields, sample.key
@@ -91,10 +111,12 @@ class RecordIOProtobuf(Format):
             uid = uid if own is None or (own and _key_of(own) != uid) else own
         else:
             entries = {
-                raw: _raw_value(name, kind, raw, entries[name])
+                raw: _raw_value(name, kind, raw, sample.fields[name])
                 for name, kind, raw in self._columns
                 if name in entries
             }
+            if self._parts:
+                entries[_VALUES] = _joined(sample.fields, self._parts)
         try:
             before, data, after = _encode_record(entries, uid)
         except (OverflowError, struct.error) as error:
@@ -107,7 +129,14 @@ class RecordIOProtobuf(Format):
     @cached_property
     def _columns(self) -> list[tuple[str, Type, str]]:
         """The name, the type, and the entry of each field."""
-        return [(each.name, each.kind, each.places[0][0]) for each in self.written.fields]
+        columns = (each for each in self.written.fields if len(each.places[0]) == 1)
+        return [(each.name, each.kind, each.places[0][0]) for each in columns]
+
+    @cached_property
+    def _parts(self) -> dict[str, str]:
+        """The fields that are one tensor together, by what they are of it."""
+        places = ((each.places[0], each.name) for each in self.written.fields)
+        return {place[1]: name for place, name in places if len(place) > 1}
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         total = protobuf.entry_sizes(_IMAGE, protobuf.framed_sizes(rows["image"]))
@@ -165,6 +194,8 @@ def _raw_value(name: str, kind: Type, raw: str, value: Value) -> Value:
     values = value if kind.is_list else (value,)
     if raw == _LABEL:
         return Floats(as_floats(values, "the label"))
+    if raw == _VALUES and kind.name == "list<float32>":
+        return Floats(as_floats(values, f"the field {name!r}"))
     if kind.of is float:
         return Floats(values) if kind.bits == 32 else tuple(values)
     if kind.is_number:
@@ -176,6 +207,50 @@ def _raw_value(name: str, kind: Type, raw: str, value: Value) -> Value:
             f"the field {name!r} is {value!r:.60}: a record holds whole numbers from -2^53 to 2^53"
         )
     return Blobs(each.encode() if isinstance(each, str) else each for each in values)
+
+
+# The features of samples without an image
+
+
+def _tensor(schema: Schema, is_own: bool) -> dict[str, Place]:
+    """Return the places of the fields that are the features together; none if there are no such."""
+    known = {each.name: each for each in schema.others if each.kind.is_number}
+    if schema.image is not None or (is_own and any(len(e.places[0]) == 1 for e in known.values())):
+        return {}  # records that were written otherwise stay so
+    lists = {name for name, each in known.items() if each.kind.is_list}
+    if lists == {"keys", _VALUES} and known.keys() <= {*lists, "shape"}:
+        return {name: (_VALUES, name) for name in known}
+    if lists:
+        return dict.fromkeys(lists, (_VALUES,)) if len(known) == 1 else {}
+    if lacking := [each.name for each in known.values() if each.missing and not is_own]:
+        raise OptionError(
+            f"samples may lack {format_some(lacking)}, and the features of RecordIO-protobuf have "
+            f"no missing numbers: fill them in, or give --drop {','.join(lacking)}"
+        )
+    return {name: (_VALUES, str(at)) for at, name in enumerate(known)}
+
+
+def _joined(fields: Mapping[str, Value], parts: Mapping[str, str]) -> Value:
+    """Return the tensor of several fields."""
+    if "keys" not in parts:
+        if lacking := [name for name in parts.values() if name not in fields]:
+            raise BadSample(f"lacks {lacking[0]!r}, which is one of the features")
+        found = {part: fields[name] for part, name in parts.items()}
+        try:
+            return Floats(as_floats(tuple(found.values()), ""))
+        except BadSample:  # name the field
+            for part, name in parts.items():
+                as_floats((found[part],), f"the field {name!r}")
+            raise
+    # Formats that have no empty lists have none in a row of zeros.
+    keys, values = (fields.get(parts[part], ()) for part in ("keys", _VALUES))
+    values = as_floats(values, "a value")
+    shape = (fields[parts["shape"]],) if "shape" in parts else ()
+    if len(keys) != len(values):
+        raise BadSample(f"has {len(keys)} keys for {len(values)} values")
+    if keys and not 0 <= min(keys) <= max(keys) < (shape or (1 << 63,))[0]:
+        raise BadSample(f"has a key outside of its {shape[0] if shape else 0} columns")
+    return {"type": "float32", "values": values, "keys": keys, "shape": shape}
 
 
 # Writing a Record

@@ -44,7 +44,7 @@ def quote(text: str) -> str:
 def json_writer(kind: Type) -> Callable[[Value], str]:
     """Return the function that writes values of a type as JSON; not for images and bytes."""
     if kind.of is Objects:
-        return lambda value: json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))
+        return to_json
     if kind.is_list and kind.code == "f":
         return lambda values: f"[{','.join(_float32s(values))}]"
     if kind.is_list:

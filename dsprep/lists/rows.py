@@ -15,7 +15,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from dsprep.catalog import Catalog
-from dsprep.errors import DestinationError, SourceError
+from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.formats.values import format_number
 from dsprep.text import refuse
@@ -358,6 +358,8 @@ class Noticed:
 
 def listable(catalog: Catalog, findings: Sequence[Finding]) -> tuple[Catalog, Noticed]:
     """Return the samples that a list can name; their paths are what the list calls them."""
+    if catalog.annotated is not None and catalog.annotated.sizes is None:
+        raise OptionError("--fields has no effect: a list holds labels and paths; leave it out")
     table = catalog.table.with_columns(catalog.names().alias("path"))
     odd = table.select(odd=~_fits(pl.col("path")))["odd"]
     reason = (
@@ -380,7 +382,8 @@ def note_unlabeled(count: int) -> str:
     have = "sample has" if count == 1 else "samples have"
     return (
         f"{count:,} {have} no label, and get the label 0, as each row of a list needs one; give "
-        "--labels FILE or --list FILE, or put the images of each class into a directory of its own"
+        "--labels FILE, --list FILE or --label-regex REGEX, or put the images of each class into a "
+        "directory of its own"
     )
 
 

@@ -41,6 +41,7 @@ SAMPLE = 400  # how many images are tried: the error of the total falls with the
 TOLERANCE = 0.05  # how far above its target a shard may come when sizes are estimates
 _SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard in thirty thousand
 _TIMED = 128  # how many samples are tried to find out how long a run will take
+_AT_ONCE = 1 << 17  # samples that are tried in one task: their rows take some 50 MB
 _SAMPLE_SEED = 1  # the images that are tried do not depend on the seed of the order
 
 
@@ -225,7 +226,7 @@ def weigh(
             sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
         return sizes if whole else encoded_sizes(job, catalog, sizes), capacity, True
-    if (not whole or catalog.annotated) and layout.weighs:
+    if (not whole or catalog.sizes is not None) and layout.weighs:
         return encoded_sizes(job, catalog, sizes), None, whole or not layout.concatenative
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
@@ -243,8 +244,8 @@ def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
     """Return how many objects the samples of a catalog have, and of how much text; if known."""
     import polars as pl
 
-    if catalog.annotated is not None:
-        return catalog.annotated.sizes[catalog.table["annotation"]]
+    if catalog.sizes is not None:
+        return catalog.sizes
     if catalog.settled.schema.objects is None or catalog.label_column != "label":
         return None
     label = pl.col("label")
@@ -296,9 +297,9 @@ def _estimate(
 
 def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> Measured:
     """Make the samples of a small catalog, all workers sharing the work, and measure them."""
-    share = math.ceil(len(sample) / (4 * pool.size))
+    share = min(math.ceil(len(sample) / (4 * pool.size)), _AT_ONCE)
     pipeline = job.pipeline(sample)
-    tasks = [(pipeline, sample.slice(at, share).rows()) for at in range(0, len(sample), share)]
+    tasks = ((pipeline, sample.slice(at, share).rows()) for at in range(0, len(sample), share))
     with progress.running("estimating sizes", len(sample)):
         parts = pool.map(measure, tasks, progress.advance)
     sizes = list(chain.from_iterable(part.sizes for part in parts))

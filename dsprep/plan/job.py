@@ -140,7 +140,8 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     """Fill in what the user left open, now that the source is known; refuse what it rules out."""
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
-    if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
+    needs_image = reader.has_images and not job.source.choice.no_image and not job.copies
+    if settled.schema.image is None and needs_image:
         if reader.reads_samples:
             raise no_image_error(job.source.root, settled.schema)
         raise OptionError(
@@ -169,7 +170,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
         classified=catalog.has_classes,
-        annotated=annotated is not None,
+        annotated=catalog.sizes is not None,
         objects=settled.schema.objects is not None,
         shares=annotated is not None and annotated.in_shares,
         boxes_alone=annotated is not None and annotated.boxes_alone,
@@ -177,7 +178,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         copied=job.raw,
         image_files=not reader.reads_samples or annotated is not None,
         format=job.layout.name,
-        columns=reader.reads_samples and reader.table.name == Parquet.name,
+        parquet=reader.reads_samples and reader.table.name == Parquet.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
     limit = job.layout.limits.classes

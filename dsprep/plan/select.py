@@ -17,8 +17,9 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.sample import key_expr
-from dsprep.sources.table import PATH_COLUMNS, parse_cells
-from dsprep.text import read_text
+from dsprep.sources.cells import parse_cells
+from dsprep.sources.table import PATH_COLUMNS
+from dsprep.text import read_data
 from dsprep.units import quoted_names
 
 _QUOTED_BOOLEAN = re.compile(r"'(?:true|false)'", re.IGNORECASE)
@@ -123,7 +124,7 @@ def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
 
 def _read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
     """Read a table with more columns of samples, which it names by key or path."""
-    cells, _ = parse_cells(read_text(path), path)
+    cells = parse_cells(read_data(path), path).texts
     known = {name.lower(): name for name in cells.columns}
     column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)
     if column is None:

@@ -14,6 +14,7 @@ from dsprep.schema.reading import Reading
 from dsprep.schema.settle import (
     IMAGE_NAMES,
     LABEL_FLOATS,
+    LABEL_NAMES,
     LABEL_TEXT,
     OBJECTS,
     Choice,
@@ -29,12 +30,13 @@ from dsprep.schema.settle import (
     select,
     settle,
     shown,
+    type_of,
 )
 
 # fmt: off
 __all__ = [
-    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_TEXT",
-    "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES",
-    "Table", "Type", "idle_names", "impose", "is_image", "join", "observe", "select", "settle",
-    "shown",
+    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES",
+    "LABEL_TEXT", "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled",
+    "TYPES", "Table", "Type", "idle_names", "impose", "is_image", "join", "observe", "select",
+    "settle", "shown", "type_of",
 ]

@@ -143,6 +143,8 @@ def _to_bool(value: Value) -> bool | None:
 
 
 def _to_float64(value: Value) -> float | None:
+    if type(value) is float:  # as nearly always: a third of the time that a row of numbers takes
+        return value
     number = _to_number(value)
     if isinstance(number, int) and float(number) != number:
         raise ValueError

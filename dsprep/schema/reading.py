@@ -174,7 +174,7 @@ def _converter(
                 number = ids.get(each.number, -1) if ids else each.number + shift
                 if not 0 <= number < most:
                     raise ValueError(f"the class {each.number} is none of the classes")
-                items.append(each._replace(number=number))
+                items.append(each if number == each.number else each._replace(number=number))
             return found._replace(items=tuple(items))
 
         return to_numbered

@@ -181,8 +181,11 @@ def _has_flags(value: Value) -> bool:
 
 
 def part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
-    """Return the part of a raw JSON value at a path; None if there is none."""
+    """Return the part of a raw value at a path: a key of JSON, a number of a list; or None."""
     value = fields.get(path[0])
+    if isinstance(value, Floats):
+        at = int(path[1]) if path[1].isdecimal() else len(value)
+        return value[at] if at < len(value) else None
     value = value[0] if isinstance(value, tuple | list) and len(value) == 1 else value
     if isinstance(value, bytes | str):
         try:

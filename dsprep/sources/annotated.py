@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import ABC, abstractmethod
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -25,12 +26,14 @@ from dsprep.formats.folder import Folder
 from dsprep.options import require_effect
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
-from dsprep.schema import Field, Schema
+from dsprep.schema import IMAGE, Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.catalog import Found
     from dsprep.sources.files import Files
     from dsprep.sources.reading import Source
@@ -41,6 +44,7 @@ _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 _NONE = -1  # the number of an image without annotations
 _SHOWN = 3  # examples in a message
+_AT_ONCE = 1 << 16  # rows of a table
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,23 @@ class AnnotatedReader(Reader):
         return replace(self, images=self.images.spooled(directory))
 
 
+@dataclass(frozen=True)
+class FieldsReader(AnnotatedReader):
+    """Reads images with further values of a table, which rows bring."""
+
+    names: tuple[str, ...] = ()  # the fields that these values are
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
+        for id, path, (_, values), found in places:
+            if not isinstance(found, bytes):
+                yield found
+                continue
+            pairs = zip(self.names, values, strict=True)
+            fields = {name: value for name, value in pairs if value is not None}
+            yield self.typed(Sample(key_of(path), {IMAGE: found, **fields}, id, path, IMAGE))
+
+
 class Scan(NamedTuple):
     """What a scan of annotations found."""
 
@@ -156,6 +177,16 @@ class Scan(NamedTuple):
     read: Collection[str] = ()  # the files below the root that were read
     in_shares: bool = False  # whether boxes are shares of the size of images
     boxes_alone: bool = False  # whether no object has polygons or a mask
+
+
+def by_rows(table: pl.DataFrame, code: str) -> array[Any]:
+    """Return the numbers of a table, row after row, as an array of this type."""
+    import polars as pl
+
+    found = array(code)
+    for part in table.select(pl.concat_list(pl.all())).iter_slices(_AT_ONCE):
+        found.extend(part.to_series().explode().to_list())
+    return found
 
 
 def list_images(source: Source, run_all: RunAll) -> Files:
@@ -377,15 +408,15 @@ class Looked:
         return sha256(b"".join(self.digests)).hexdigest()
 
 
-_AT_ONCE = 512  # files that a worker looks at in a call
+_FILES_AT_ONCE = 512  # files that a worker looks at in a call
 
 
 def look_at(
     annotations: Texts, places: Sequence[tuple[str, int | bytes]], run_all: RunAll
 ) -> Looked:
     """Read the files of annotations; refuse them if any is damaged."""
-    starts = range(0, len(places), _AT_ONCE)
-    tasks = [(annotations, places[start : start + _AT_ONCE]) for start in starts]
+    starts = range(0, len(places), _FILES_AT_ONCE)
+    tasks = [(annotations, places[start : start + _FILES_AT_ONCE]) for start in starts]
     found = Looked()
     for part in run_all(look_at_some, tasks):
         found.counts += part.counts

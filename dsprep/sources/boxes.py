@@ -18,7 +18,7 @@ from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated import Annotations, Scan
+from dsprep.sources.annotated import Annotations, Scan, by_rows
 from dsprep.sources.masks import TableMasks
 from dsprep.units import quoted, quoted_names
 
@@ -117,12 +117,13 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
     """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
     import polars as pl
 
-    from dsprep.sources.files import read_text_beside
-    from dsprep.sources.table import LABEL_COLUMNS, PATH_COLUMNS, parse_cells
-    from dsprep.text import read_text
+    from dsprep.sources.cells import parse_cells
+    from dsprep.sources.files import read_beside
+    from dsprep.sources.table import LABEL_COLUMNS, PATH_COLUMNS
+    from dsprep.text import read_data
 
-    text = read_text(path) if archive is None else read_text_beside(source.root, path, archive)
-    cells, lines = parse_cells(text, path)
+    data = read_data(path) if archive is None else read_beside(source.root, path, archive)
+    cells, lines, *_ = parse_cells(data, path)
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
             raise SourceError(f"{path}: {wrong[0]!r:.60} is no image and class: 0002cc93b.jpg_1")
@@ -146,7 +147,7 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
             f"--box-columns with four of {quoted_names(cells.columns)}"
         )
     cells = cells.with_columns(lines)
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
     classes = _Classes.of(cells, label, id, source, path)
     images = cells[names].unique(maintain_order=True)
     number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)
@@ -331,7 +332,7 @@ def _scan_boxes(
     extents = _extents(cells, images, spelling, lower)
     annotations = TableBoxes(
         array("q", starts.to_list()),
-        array("d", (value for row in rows.select(_EDGES).iter_rows() for value in row)),
+        by_rows(rows.select(_EDGES), "d"),
         array("i", rows[_CLASS].to_list()),
         sets if flags else (),
         extents,

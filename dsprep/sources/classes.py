@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.errors import SourceError, UnknownClass
+from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.sources.names import SPLITS
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some, quoted_names
 
+# Classes that stand before a number in file names: dog.0.jpg, Abyssinian_1.jpg.
+_IN_NAMES = (r"^(\w+?)[._-]?\d+\.", r"^([^._-]+)[._-]")
 _SHOWN = 5  # names that show what an order is
 LARGEST_EXACT = 2**53  # as a float
 
@@ -122,6 +124,56 @@ def classes_of_directories(
         raise unknown_classes(root, unknown, classes)
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.alias("cls"), classes, notes
+
+
+def matches_in(texts: pl.Series, regex: str, option: str) -> pl.Series:
+    """Return what a regular expression matches in texts: its first parentheses, or all of it."""
+    try:
+        parentheses = texts.head(1).str.extract_groups(regex).struct.fields
+        return texts.str.extract(regex, 1 if parentheses else 0)
+    except pl.exceptions.ComputeError as error:
+        reason = str(error).partition("\n\nThis error")[0]
+        raise OptionError(f"{option} {regex!r}: not a regular expression: {reason}") from None
+
+
+def classes_in_names(
+    paths: pl.Series, root: str, known: Known, regex: str, label_type: str | None
+) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
+    """Take the labels that a regular expression finds in the names of files."""
+    found = matches_in(paths.str.split("/").list.last(), regex, "--label-regex")
+    lost = paths.filter(found.fill_null("") == "")
+    if len(lost):
+        raise SourceError(
+            f"--label-regex {regex!r} finds no class in {format_count(len(lost), 'file name')} of "
+            f"{len(paths):,} in {root}: {format_some(lost.to_list())}"
+        )
+    if label_type == "float":
+        numbers = found.cast(pl.Float64, strict=False)
+        odd = found.filter(~numbers.is_finite().fill_null(False))
+        if len(odd):
+            raise SourceError(
+                f"--label-regex {regex!r} finds {format_count(len(odd), 'text')} in {root} that "
+                f"are no numbers: {format_some(odd.to_list())}"
+            )
+        return numbers.to_frame("label").select(pl.concat_list("label")).to_series(), None, []
+    names = number_classes(found.unique(), root, known.order)
+    classes = known.classes or names
+    if unknown := sorted(set(names).difference(classes)):
+        raise unknown_classes(root, unknown, classes)
+    numbers = found.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    return numbers.alias("cls"), classes, notes_on_order(known, names)
+
+
+def hint_in_names(paths: pl.Series) -> str:
+    """Return how --label-regex could take classes from file names; empty if nothing shows that."""
+    names = paths.str.split("/").list.last()
+    for regex in _IN_NAMES:
+        found = names.str.extract(regex)
+        count = found.n_unique()
+        if not found.has_nulls() and 1 < count <= len(names) / 2:
+            some = format_some(sorted(found.unique()))
+            return f"--label-regex '{regex}' takes {count:,} classes from file names: {some}"
+    return ""
 
 
 def natural_order(names: Iterable[str]) -> tuple[str, ...]:

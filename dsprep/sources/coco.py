@@ -19,7 +19,7 @@ from dsprep.annotations.coco import parse
 from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated import Annotations, Scan
+from dsprep.sources.annotated import Annotations, Scan, by_rows
 from dsprep.sources.json_file import JsonText
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, facts, open_file
@@ -35,18 +35,16 @@ _LONGEST_FLAG = 40  # bytes
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
 # An annotation as COCO's tools write it, whose ids are all that the scan needs: 5 times as fast as
 # parsing it. What this does not match is parsed, and workers parse all of them.
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
+_STRING = r'[^"\\]*+(?:\\.[^"\\]*+)*+"'  # from its second character on
+_ID = r'"\s*+:\s*+(-?\d{1,18}+)(?=[\s,}])'
 _ANNOTATION = re.compile(
-    r"(\{\s*+(?:(?:"
-    r'"image_id"\s*+:\s*+(?P<image>-?\d{1,18}+)(?=[\s,}])'
-    r'|"category_id"\s*+:\s*+(?P<category>-?\d{1,18}+)(?=[\s,}])'
-    r'|"id"\s*+:\s*+(?P<id>-?\d{1,18}+)(?=[\s,}])'
-    rf"|{_STRING}\s*+:\s*+"
-    rf"(?:[\w.+-]++|{_STRING}|\[[\d.eE+\-,\s\[\]]*+|\{{[^{{}}\"]*+(?:{_STRING}[^{{}}\"]*+)*+\}})"
-    r")\s*+,?+\s*+)*+\})\s*+,?+\s*+"
+    rf'(\{{\s*+(?:"(?:image_id{_ID}|category_id{_ID}|id{_ID}|{_STRING}\s*+:\s*+'
+    rf'(?:[\w.+-]++|\[[\d.eE+\-,\s\[\]]*+|"{_STRING}|\{{[^{{}}"]*+(?:"{_STRING}[^{{}}"]*+)*+\}}))'
+    r"\s*+,?+\s*+)*+\})\s*+,?+\s*+"
 )
 
-Place: TypeAlias = tuple[int, ...]  # file, width and height of an image; offset and size of each
+Place: TypeAlias = bytes
+"""Numbers of 64 bits: file, width and height of an image; offset and size of each annotation."""
 
 
 class _Digest:
@@ -108,37 +106,34 @@ class CocoAnnotations(Annotations):
             yield partial(self._objects, files)
 
     def _objects(self, files: OpenFiles, place: Place) -> Objects:
-        number, width, height, *spans = place
-        texts, start, stop, data = list[bytes](), 0, 0, b""
-        for at in range(0, len(spans), 2):
-            if spans[at] >= stop:  # what lies near is read at once
-                start, stop, after = spans[at], spans[at] + spans[at + 1], at + 2
-                while after < len(spans) and stop <= spans[after] < stop + _NEAR:
-                    stop, after = spans[after] + spans[after + 1], after + 2
-                data = read_at(files[number], stop - start, start)
-            texts.append(data[spans[at] - start :][: spans[at + 1]])
+        number, width, height, *spans = memoryview(place).cast("q")
         extent = (float(width), float(height)) if width and height else None
+        if not spans:
+            return Objects((), extent)
+        file, start, stop = files[number], spans[0], spans[-2] + spans[-1]
+        pairs = zip(spans[::2], spans[1::2], strict=True)
+        if stop - start < sum(spans[1::2]) + _NEAR:  # what lies near is read at once
+            data = read_at(file, stop - start, start)
+            texts = [data[at - start : at - start + size] for at, size in pairs]
+        else:
+            texts = [read_at(file, size, at) for at, size in pairs]
         return Objects(parse(texts, self.classes), extent)
 
 
 class _Places(Sequence[Place]):
     """The places of the annotations of each image, in little memory."""
 
-    def __init__(self, images: array[int], starts: array[int], spans: Sequence[array[int]]) -> None:
+    def __init__(self, images: array[int], starts: array[int], spans: array[int]) -> None:
         self._images = images  # file, width and height of each
         self._starts = starts  # the first span of each image, and at last the number of spans
-        self._spans = spans  # offsets and sizes
+        self._spans = spans  # offset and size of each
 
     def __len__(self) -> int:
         return len(self._images) // 3
 
     def __getitem__(self, number: Any) -> Any:
-        spans = slice(self._starts[number], self._starts[number + 1])
-        offsets, sizes = (each[spans] for each in self._spans)
-        found = array("q", self._images[3 * number : 3 * number + 3])
-        for pair in zip(offsets, sizes, strict=True):
-            found.extend(pair)
-        return tuple(found)
+        spans = self._spans[2 * self._starts[number] : 2 * self._starts[number + 1]]
+        return (self._images[3 * number : 3 * number + 3] + spans).tobytes()
 
 
 @dataclass(frozen=True)
@@ -166,7 +161,7 @@ class _HeldPlaces(Sequence[tuple[Any, ...]]):
         return len(self._places)
 
     def __getitem__(self, number: Any) -> Any:
-        file, width, height, *spans = self._places[number]
+        file, width, height, *spans = memoryview(self._places[number]).cast("q")
         pairs = zip(spans[::2], spans[1::2], strict=True)
         data = self._files[file]
         return (width, height, *(data[start : start + size] for start, size in pairs))
@@ -207,7 +202,7 @@ class _Read:
         if self.images.setdefault((at, self.code(item["id"])), number) != number:
             raise SourceError(f"{file.path}: several images have the id {item['id']!r:.60}")
         name = str(item.get("file_name") or item["coco_url"])
-        below = posixpath.join(file.below, name)
+        below = posixpath.join(file.below, name) if file.below else name
         self.names.append(below if below in self.known else name)
         width, height = (item.get(side) or 0 for side in ("width", "height"))
         if int(width) < 0 or int(height) < 0:
@@ -292,8 +287,7 @@ def scan_coco(
     ).fill_null(0)  # fmt: skip
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
     sides = [files[at].side for at in read.places[::3]]
-    spans = [array("q", table[name].to_list()) for name in ("offset", "size")]
-    places: Sequence[Any] = _Places(read.places, starts, spans)
+    places = _Places(read.places, starts, by_rows(table.select("offset", "size"), "q"))
     return Scan(
         HeldAnnotations(numbers) if held else CocoAnnotations(paths, states, numbers),
         read.names,
@@ -346,8 +340,9 @@ def _require_known(table: pl.DataFrame, read: _Read, where: str) -> None:
 def _fast(spans: Mapping[str, array[int]], file: int, text: str, at: int, start: int) -> int:
     """Take annotations from a position of the text on; return where the first other item is."""
     _, images, categories, ids, offsets, sizes = spans.values()
-    match, before = _ANNOTATION.match, len(offsets)
-    while (found := match(text, at)) is not None:
+    before = len(offsets)
+    # A scanner's matches follow one another, as those of `finditer` may not.
+    for found in iter(_ANNOTATION.scanner(text, at).match, None):  # type: ignore[attr-defined]
         body, image, category, id = found.groups()
         if image is None or category is None or id is None:
             break
@@ -386,8 +381,10 @@ def _items(
                     if after > held.at:
                         held.at = after
                         held.drop()
+                    elif name == "annotations":
+                        yield name, *held.value(decodes=False)
                     else:
-                        yield name, *held.value(decodes=name != "annotations")
+                        yield from ((name, 0, 0, item) for item in held.some())
                 held.at += 1
             if held.expect(",}") == ",":
                 held.at += 1

@@ -16,7 +16,7 @@ import json
 import os
 import posixpath
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -54,7 +54,7 @@ class _Columns(Folder):
 
 
 # Converts the cells of a CSV file, by the type of the column.
-_CELLS: Mapping[str, Callable[[str], Any]] = {
+CELLS: Mapping[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
     "bool": lambda text: text.lower() == "true",
@@ -130,7 +130,7 @@ def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dic
         return values
     (cells,) = csv.reader(text.splitlines(keepends=True), strict=True)
     pairs = zip(columns, cells, strict=True)
-    return {name: _CELLS[kind](cell) for (name, kind), cell in pairs if cell != ""}
+    return {name: CELLS[kind](cell) for (name, kind), cell in pairs if cell != ""}
 
 
 def _is_reference(column: str) -> bool:
@@ -311,10 +311,18 @@ def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
                 kind.add(_kind(cell))
     found = []
     for column, kind in kinds:
-        known = {"float"} if kind == {"int", "float"} else kind
-        is_text = len(known) != 1 or _is_reference(column)
-        found.append((column, "text" if is_text else known.pop()))
+        found.append((column, "text" if _is_reference(column) else _joined(kind)))
     return tuple(found)
+
+
+def kind_of_cells(cells: Iterable[str]) -> str:
+    """Return the type that all cells of a column have."""
+    return _joined(set(map(_kind, cells)))
+
+
+def _joined(kinds: set[str]) -> str:
+    kinds = {"float"} if kinds == {"int", "float"} else kinds
+    return next(iter(kinds)) if len(kinds) == 1 else "text"
 
 
 def _kind(cell: str) -> str:

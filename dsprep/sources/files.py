@@ -24,7 +24,7 @@ from dsprep.sources.scan import LEFT_BEHIND, RunAll, Scanned, printable, scan_be
 from dsprep.storage.files import exists, is_dir, is_file
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import full_path
-from dsprep.text import decode_text, read_text
+from dsprep.text import decode_text, read_data, read_text
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -203,10 +203,10 @@ def images_of(archive: Archive, source: Source) -> Files:
     return files
 
 
-def read_text_beside(root: str, path: str, archive: Archive | None = None) -> str:
+def read_beside(root: str, path: str, archive: Archive | None = None) -> bytes:
     """Read a list or a table that goes with a source: from the disk, or from its archive."""
     if exists(path) or (archive is None and (is_dir(root) or not is_archive(root))):
-        return read_text(path)
+        return read_data(path)
     archive = archive or open_archive(root)
     wanted = posixpath.normpath(path)
     exact = {wanted, posixpath.join(archive.below, wanted)}
@@ -223,7 +223,7 @@ def read_text_beside(root: str, path: str, archive: Archive | None = None) -> st
     (data,) = archive.reader.members([archive.place(found[-1])])
     if not isinstance(data, bytes):
         raise SourceError(f"{archive.path}: {path}: {data}")
-    return decode_text(data, path)
+    return data
 
 
 def files_of(archive: Archive, extensions: frozenset[str]) -> Files:

@@ -78,7 +78,7 @@ def with_schema(
         label = settled.schema.label_field
         if is_whole:
             overridden |= {"label"}
-        elif label and classes and choice.label_type == "text":
+        if label and classes and choice.label_type == "text":
             text = replace(label, type="text", names=())
             settled = settled._replace(schema=settled.schema.with_field(text))
         elif choice.label_type == "float":

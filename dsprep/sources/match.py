@@ -20,7 +20,7 @@ from dsprep.sources.files import FILES, Files
 from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
 from dsprep.text import refuse
-from dsprep.units import format_count, quoted
+from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -195,7 +195,11 @@ def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def find_spelled(
-    named: pl.DataFrame, paths: pl.Series, spellings: Iterable[pl.DataFrame], source: str
+    named: pl.DataFrame,
+    paths: pl.Series,
+    spellings: Iterable[pl.DataFrame],
+    source: str,
+    root: str = "",
 ) -> pl.Series:
     """Find the path that each name means: the name itself, or by the first spelling that has it."""
     # Names that mean no path get null.
@@ -213,12 +217,27 @@ def find_spelled(
                 source,
                 hits.with_columns(other=pl.col("path").last().over("name")),
                 pl.col("name").is_duplicated(),
-                lambda row: f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}",
+                lambda row: (
+                    f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}"
+                    f"{_which(row['path'], row['other'], root)}"
+                ),
             )
         found.append(hits.select("name", "path"))
         left = left.join(hits, on="name", how="anti", maintain_order="left")
     joined = named.join(pl.concat(found), on="name", how="left", maintain_order="left")
     return joined.select(pl.when(is_path).then("name").otherwise("path").alias("path")).to_series()
+
+
+def _which(one: str, other: str, root: str) -> str:
+    """Return what a message adds on the choice between two paths."""
+    tops = [path.rpartition("/")[0] for path in (one, other)]
+    if not root or tops[0] == tops[1]:
+        return ": write its extension into the table" if root else ""
+    named = (os.path.join(root, top) for top in sorted(tops, reverse=True))
+    return (
+        f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
+        "names images of several directories, write these into it"
+    )
 
 
 def settle_duplicates(
@@ -242,9 +261,12 @@ def settle_duplicates(
         return (rows.filter(~is_again) if duplicates == "first" else rows), findings
     example = again.row(0, named=True)
     differs = any(example[name] != example[f"first {name}"] for name in labels)
+    rest = format_some([str(row) for row in again[at][1:]])
+    more = f", the next in {word} {rest}" if rest else ""
     raise SourceError(
         f"{source}{f':{example[at]}' if at == 'line' else ''}: {quoted(example['path'])} stands in "
         f"{word} {example[f'first {at}']} already{', with another label' if differs else ''} "
-        f"({format_count(again.height, 'row')} like this): give --duplicates first to use only the "
-        "first row of each image, or --duplicates keep to make a sample of each row" + advice
+        f"({format_count(again.height, 'row')} like this{more}): give --duplicates first to use "
+        "only the first row of each image, or --duplicates keep to make a sample of each row"
+        + advice
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -31,12 +32,12 @@ class Run(NamedTuple):
     stop: int  # where the last one's end
 
 
-def runs(rows: Rows) -> Iterator[Run]:
-    """Cut rows into runs whose bytes can be read front to back."""
+def runs(rows: Rows, most: int = sys.maxsize) -> Iterator[Run]:
+    """Cut rows into runs whose bytes can be read front to back; one of so many bytes ends."""
     first, file, start, stop = 0, -1, 0, 0
     spans = zip(rows.files, rows.offsets, rows.stored or rows.sizes, strict=True)
     for position, span in enumerate(spans):
-        if span[0] != file or span[1] != stop:
+        if span[0] != file or span[1] != stop or stop - start >= most:
             if position:
                 yield Run(first, position, file, start, stop)
             first, file, start = position, span[0], span[1]

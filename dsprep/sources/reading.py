@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
 _MARK = re.compile(r"[*?[{]")
+_TABLES = (".csv", ".tsv")
+_ARRAYS = (".npy", ".npz")
 _HEAD = 1 << 16  # bytes of a list whose first line shows its labels
 _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
@@ -76,7 +78,8 @@ class Source(SourceOptions, ClassOptions):
     @property
     def chooses(self) -> bool:
         """Whether a list or a table chooses the samples, and labels them."""
-        return self.list_file is not None or self.labels is not None
+        labels_rows = self.labels is not None and self.labels.endswith(_ARRAYS[0])
+        return self.list_file is not None or (self.labels is not None and not labels_rows)
 
     def class_names(self) -> tuple[str, ...] | None:
         """Read the list of classes; None if there is none."""
@@ -110,6 +113,11 @@ class Source(SourceOptions, ClassOptions):
             raise OptionError(
                 f"--label-type {label_type}: an image has one class, so leave out "
                 "--label-separator and name one --label-column"
+            )
+        if self.label_regex is not None and label_type in ("multi", "text"):
+            raise OptionError(
+                f"--label-type {label_type}: --label-regex takes one class, or a number with "
+                "--label-type float, from each file name"
             )
         if label_type == "float" and self.classes:
             raise OptionError("--label-type float: numbers have no classes; leave out --classes")
@@ -195,10 +203,13 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
                 catalog, notes = keep_classes(catalog, source)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
-        raise SourceError(
-            f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
-            "away"
-        ) from None
+        advice = (
+            "add a line for each to that file, or leave its images out: --keep-classes takes only "
+            "the classes that a file names"
+        )
+        if source.keep_classes is not None:
+            advice = "leave out --classes, as it has to name the classes that are left out, too"
+        raise SourceError(f"{unknown} in {source.classes}: {advice}") from None
     if source.sides_from is not None:  # whatever sides its kind has
         from dsprep.sources.tree import sides_of
 
@@ -409,6 +420,32 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
     return with_sides_of_files(catalog, sides), [*notes, *findings]
 
 
+def _csv(source: Source, run_all: RunAll) -> Found | None:
+    """Read tables whose rows are samples; with a folder, a table of labels is an option."""
+    files = [file for name in (source.root, *source.others) for file in expand(name)]
+    if source.kind is None and not all(file.lower().endswith(_TABLES) for file in files):
+        return None
+    if not all(map(is_file, files)):
+        return None
+    from dsprep.sources.tabular import read_csv
+
+    return read_csv(source, files, run_all)
+
+
+def _arrays(source: Source, run_all: RunAll) -> Found | None:
+    """Read arrays whose rows are samples."""
+    if source.kind is None and not source.root.endswith(_ARRAYS):
+        if source.labels is not None and source.labels.endswith(_ARRAYS):
+            raise OptionError(f"--labels {source.labels}: an array labels the rows of an array")
+        return None
+    from dsprep.sources.tabular import read_arrays
+
+    _require_alone(source)
+    if source.labels is not None and not source.labels.endswith(_ARRAYS):
+        raise OptionError(f"--labels {source.labels}: labels of arrays are an array, NAME.npy")
+    return read_arrays(source, source.root, run_all) if is_file(source.root) else None
+
+
 def _require_finished(source: Source, files: Sequence[str]) -> None:
     """Refuse directories of shards in which an unfinished run, or transfer, has left its state."""
     # The manifest comes last: if there is one, all files that it names are there.
@@ -519,7 +556,8 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
     files = images_of(archive, source) if archive else None
     if scans is not None:
         files = list_files(scans)
-    if files is not None and source.kind is None and not source.chooses:
+    labels_files = source.chooses or source.label_regex is not None
+    if files is not None and source.kind is None and not labels_files:
         from dsprep.sources.annotated import catalog_of
         from dsprep.sources.recognized import below_top, recognized_scan
 
@@ -546,6 +584,8 @@ REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], 
     (("augmented-manifest",), _manifest),
     (("parts",), _parts),
     (("imagefolder",), _described),
+    (("csv",), _csv),
+    (("numpy",), _arrays),
     (("parquet",), _parquet),
     (("pixels",), _pixels),
     ((*CONCATENATIVE,), _shards),

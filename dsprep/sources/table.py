@@ -1,23 +1,27 @@
-"""A table beside its images, as Kaggle's data sets have it: CSV or TSV, with a header."""
+"""Labels from a table beside the images, as Kaggle's data sets have it, and from file names."""
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
+import json
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Catalog
+from dsprep.catalog import Annotated, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import is_number, is_too_large, leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.annotation_files import CVAT_ADVICE
+from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
+from dsprep.sources.annotated import FieldsReader
+from dsprep.sources.cells import Cells, parse_cells
 from dsprep.sources.classes import (
     LARGEST_EXACT,
     Known,
@@ -26,11 +30,12 @@ from dsprep.sources.classes import (
     notes_on_order,
     number_classes,
 )
+from dsprep.sources.described import CELLS, kind_of_cells
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.match import choose, find_spelled, more_than_names
 from dsprep.sources.scan import RunAll, scan_below
-from dsprep.text import refuse
-from dsprep.units import format_count, quoted, quoted_names
+from dsprep.text import also, refuse
+from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -59,10 +64,11 @@ _LOOKED_AT = 10_000  # different cells of a column that show whether they hold t
 _WHOLE_PER_FRACTION = 10  # if fewer than one label in this many is a fraction, it is an error
 _MOST_VALUES = 3 * 10**7  # of labels with a 0 or 1 for each class: they take about 1 GB
 _NOT_GIVEN = ("", "nan")
+_SHOWN = 3  # examples in a message
 
 
 def read_table(
-    source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
+    source: Source, data: bytes | str, files: Files | None, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a table."""
     # A path may lack its extension, and its directories if no other image has that name. The labels
@@ -70,12 +76,26 @@ def read_table(
     # those of several columns are numbers.
     path, root = source.labels, source.root
     assert path is not None
-    cells, lines = parse_cells(text, path)
-    paths, names = find_columns(cells.columns, source.path_column, source.label_columns, path)
-    labels, classes = _labels(cells.select(names), lines, known, source)
+    if source.fields and files is not None and files.samples is not None:
+        raise OptionError(
+            f"--fields {','.join(source.fields)}: goes with images that are files, and {root} has "
+            "samples with fields of their own"
+        )
+    cells = parse_cells(data, path, source.columns, guesses=True)
+    texts, lines = cells.texts, cells.lines
+    given = source.path_column, source.label_columns, path, source.fields
+    paths, names = find_columns(texts.columns, *given)
+    labels, classes, how = list[pl.Series](), None, "no labels"
+    if names:
+        label, classes = _labels(texts.select(names), lines, known, source)
+        labels, how = [label], _how(names, label, classes, source.choice.label_type)
+    is_last = texts.columns[-1:] == [*names]
+    if is_last and not cells.is_ended and classes and source.label_separator is None:
+        _refuse_cut_label(texts[names[0]], lines, path)
     has_names = known.classes is None and classes is not None
     require_effect("", {"--class-order": known.order}, named=has_names)
-    rows = pl.DataFrame([lines, cells[paths].alias("path"), labels]).with_row_index("index")
+    columns = [lines, texts[paths].alias("path"), *labels]
+    rows = pl.DataFrame(columns).with_row_index("index")
     cell = pl.col("path")
     refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
     outside = leads_outside(cell)
@@ -86,116 +106,139 @@ def read_table(
     files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
     named = rows.select("line", name=plain)
-    found = find_spelled(named, files.table["path"], more_than_names(files.table), path)
+    found = find_spelled(named, files.table["path"], more_than_names(files.table), path, root)
     rows = rows.with_columns(file=found.fill_null(plain))
-    boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
+    boxes = [name for name in texts.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
     catalog, findings = choose(rows, files, source, classes, paths="file", advice=advice)
+    said = [f"{os.path.basename(path)}: {cells.kind}, {format_count(len(lines), 'row')}; {how}"]
+    if left := [name for name in texts.columns if name not in (paths, *names, *source.fields)]:
+        said.append(f"not used, unless --fields names them: {format_some(left)}")
+    notes = ["; ".join(said)]
+    if source.fields:
+        catalog, kinds = _with_fields(catalog, cells, source.fields, path)
+        notes.append(f"fields of the table: {kinds}")
+    findings += [Finding("note", "", note) for note in notes]
     return catalog, [*findings, *notes_on_order(known, classes or ())]
 
 
+def _refuse_cut_label(texts: pl.Series, lines: pl.Series, source: str) -> None:
+    """Refuse a last label without a line break that is the beginning of another."""
+    last, others = texts[-1], texts[:-1]
+    longer = others.filter(others.str.starts_with(last))
+    if not (is_number(texts[-1:]).all() or longer.is_empty() or (others == last).any()):
+        raise SourceError(
+            f"{source}:{lines[-1]}: {quoted(last)} begins like {quoted(longer[0])}, no other row "
+            "has it, and the last line has no line break: the file may be cut. Fetch it again, or "
+            "add a line break if it is right"
+        )
+
+
+def _with_fields(
+    catalog: Catalog, cells: Cells, names: Sequence[str], source: str
+) -> tuple[Catalog, str]:
+    """Add columns of a table to the samples of a catalog, as fields with types."""
+    fields = [Field(IMAGE, "image", places=((IMAGE,),), told="the files")]
+    columns, said = list[list[Any]](), list[str]()
+    for name in dict.fromkeys(names):
+        if name in (IMAGE, LABEL):
+            raise OptionError(
+                f"--fields {name}: the {name} of a sample is called so; rename this column of "
+                f"{source}"
+            )
+        if name not in cells.texts.columns:
+            columns_there = quoted_names(cells.texts.columns)
+            raise OptionError(f"--fields {name}: {source} has the columns {columns_there}")
+        kind, values, why = _typed(cells, name)
+        lacking = sum(value is None for value in values)
+        lack = f", and {format_count(lacking, 'row')} without a value" if lacking else ""
+        said.append(f"{name} is {kind}{why}{lack}")
+        fields.append(Field(name, kind, lacking > 0, (), ((name,),), "the table"))
+        columns.append(values)
+    values = list(zip(*columns, strict=True))
+    kinds = [(each.name, each.type) for each in fields]
+    digest = hashlib.sha256(json.dumps([kinds, values], default=str).encode()).hexdigest()
+    table, label = catalog.table, catalog.label_column
+    labels = [table[label]] if label else []
+    table = table.drop(label or (), strict=False).with_columns(annotation="index")
+    changed = replace(
+        catalog,
+        table=table.with_columns(labels),
+        reader=FieldsReader(catalog.reader, names=tuple(dict.fromkeys(names))),
+        schema=Schema(tuple(fields), IMAGE, format="folder"),
+        schema_known=True,
+        annotated=Annotated(None, digest, range(len(values)), values),
+    )
+    return changed, "; ".join(said)
+
+
+def _typed(cells: Cells, name: str) -> tuple[str, list[Any], str]:
+    """Return the type of a column, its values, None for what is missing, and why it is text."""
+    texts = cells.texts[name]
+    is_absent = texts.str.to_lowercase().is_in(_NOT_GIVEN)
+    if name in cells.values:  # NaN is no value
+        values = [None if value != value else value for value in cells.values[name]]  # noqa: PLR0124
+        kinds = dict.fromkeys(filter(None, map(type_of, values)))
+        joined = next(iter(kinds), "text")
+        for kind in kinds:
+            joined = join(joined, kind) or "text"
+        if joined != "text" or kinds.keys() <= {"text"}:
+            return joined, values, ""
+    else:
+        kind = kind_of_cells(texts.filter(~is_absent).unique())
+        if kind != "text":
+            convert = CELLS[kind]
+            pairs = zip(texts, is_absent, strict=True)
+            found = [None if absent else convert(text) for text, absent in pairs]
+            return {"float": "float64"}.get(kind, kind), found, ""
+    given = pl.DataFrame([texts, cells.lines]).filter(~is_absent)
+    words = given.filter(~is_number(given[name]))
+    why = ""
+    if 0 < 2 * words.height < given.height:
+        some = zip(words[name], words["line"], range(_SHOWN), strict=False)
+        shown = ", ".join(f"{quoted(text)} in line {line}" for text, line, _ in some)
+        are = "is no number" if words.height == 1 else "are no numbers"
+        why = f", because {format_count(words.height, 'cell')} {are} ({shown})"
+    return "text", [text or None for text in texts], why
+
+
 def find_columns(
-    header: Sequence[str], path: str | None, labels: Sequence[str], source: str
+    header: Sequence[str],
+    path: str | None,
+    labels: Sequence[str],
+    source: str,
+    fields: Sequence[str] = (),
 ) -> tuple[str, tuple[str, ...]]:
     """Find the column of paths and those of labels: which the user names, or the usual ones."""
+    # Samples with further fields need no label.
     columns = quoted_names(header)
     unknown = [name for name in (path, *labels) if name is not None and name not in header]
     if any(map(_IMAGE_NAME.search, header)) and (unknown or path is None):
         raise OptionError(
             f"{source}: its first line has to name the columns, but looks like data: {columns}. "
-            "Put a line above it, such as path,label"
+            "Give --columns path,label, or put such a line above it"
         )
     if unknown:
         raise OptionError(
             f"{source}: has no column {quoted(unknown[0])}; its columns are {columns}"
         )
-    known = {name.lower(): name for name in header if name != path and name not in labels}
+    own = {path, *labels, *fields}
+    known = {name.lower(): name for name in header if name not in own}
     paths = [path] if path else [known[name] for name in PATH_COLUMNS if name in known][:1]
     found = list(labels) or [known[name] for name in LABEL_COLUMNS if name in known]
     if len(found) > 1 and not labels:  # y is a coordinate where another column is called label
         found = [name for name in found if name.lower() != "y"]
     if len(header) == 2 and len(paths) + len(found) == 1:
-        rest = [name for name in header if name not in (*paths, *found)]
+        rest = [name for name in header if name not in (*paths, *found, *fields)]
         paths, found = paths or rest, found or rest
     if is_number(pl.Series(header)).any():
-        columns += ". If its first line is data already, put a line above it, such as path,label"
+        columns += ". If its first line is data already, give --columns path,label, or put such a "
+        columns += "line above it"
     if not paths:
         raise OptionError(f"{source}: name its column of paths with --path-column: {columns}")
-    if len(found) != (len(labels) or 1):
+    if len(found) != (len(labels) or 1) and (found or not fields):
         raise OptionError(f"{source}: name its column of labels with --label-column: {columns}")
     return paths[0], tuple(found)
-
-
-# Cells
-
-# How files of annotation tools begin, and what to do with them.
-_NAMED = "give it with --annotations"
-_DIRECTORY = "give its directory with --annotations"
-_TABLE = "give a CSV or TSV file with a header line and a row for each image, such as path,label"
-_ANNOTATIONS = {
-    "COCO's JSON": (r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)', _NAMED),
-    "Label Studio's JSON": (r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)', _NAMED),
-    "JSON": (r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]', _TABLE),
-    "CVAT's XML": (r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b", CVAT_ADVICE),
-    "Pascal VOC's XML": (r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b", _DIRECTORY),
-    "XML": (r"\s*<\?xml\b", _TABLE),
-    "a label file of YOLO": (r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}", _DIRECTORY),
-}
-_AUGMENTED = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
-
-
-def parse_cells(text: str, source: str) -> tuple[pl.DataFrame, pl.Series]:
-    """Read a CSV (with commas or semicolons) or TSV file; return its cells and their lines."""
-    refuse_annotations(text, source)
-    separator = max(",;\t", key=text.lstrip("\r\n").partition("\n")[0].count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    header = [name.strip() for name in next(filter(None, reader), [])]
-    if len(set(header)) < len(header):
-        raise SourceError(
-            f"{source}:{reader.line_num}: two columns have one name, of {quoted_names(header)}: "
-            "the first line has to name the columns, such as path,label"
-        )
-    try:
-        cells = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
-        cells.columns = header
-    except pl.exceptions.PolarsError:
-        raise SourceError(_what_is_wrong(text, separator, source)) from None
-    cells = cells.with_columns(pl.all().fill_null(""))
-    # Cells in quotes may hold line breaks.
-    breaks = cells.select(pl.sum_horizontal(pl.all().str.count_matches("\n"))).to_series()
-    above = breaks.cast(pl.Int64).cum_sum().shift(1, fill_value=0)
-    lines = pl.int_range(cells.height, eager=True) + above + (reader.line_num + 1)
-    cells = cells.with_columns(pl.all().str.strip_chars())
-    given = cells.select(pl.any_horizontal(pl.all() != "")).to_series()
-    if not given.any():
-        raise SourceError(f"{source}: names no files: there is nothing below its header")
-    return cells.filter(given), lines.alias("line").filter(given)
-
-
-def refuse_annotations(text: str, source: str) -> None:
-    """Refuse the files of annotation tools that are neither tables nor lists."""
-    if _AUGMENTED.match(text):
-        raise SourceError(
-            f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
-            "with --from augmented-manifest; for boxes or masks, with --annotations"
-        )
-    for name, (pattern, advice) in _ANNOTATIONS.items():
-        if re.match(pattern, text, re.DOTALL):
-            raise SourceError(f"{source}: is {name}, which is neither a table nor a list: {advice}")
-
-
-def _what_is_wrong(text: str, separator: str, source: str) -> str:
-    """Find the line that polars could not read, with the slower parser of the standard library."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    try:
-        width = len(next(filter(None, reader), []))
-        for row in reader:
-            if len(row) > width:
-                where = f"{source}:{reader.line_num}"
-                return f"{where}: {len(row)} cells, where the header has {width}"
-    except csv.Error as error:
-        return f"{source}:{reader.line_num}: {error}"
-    return f"{source}: not a table: give a CSV or TSV file with a header"
 
 
 # Labels
@@ -214,8 +257,13 @@ class _Cells(NamedTuple):
 
     def refuse(self, wrong: pl.Series, reason: str) -> None:
         """Refuse the column if some labels are wrong, and name the first of them."""
-        for line, text in zip(self.lines.filter(wrong), self.texts.filter(wrong), strict=True):
-            raise SourceError(f"{self.source}:{line}: {quoted(text)} {self.where} {reason}")
+        found = pl.DataFrame([self.lines, self.texts.alias("text")]).filter(wrong)
+        for line, text in found.head(1).iter_rows():
+            others = found.unique("text", keep="first", maintain_order=True)[1:_SHOWN]
+            shown = [f"{quoted(other)} in line {at}" for at, other in others.iter_rows()]
+            such = f", such as {' and '.join(shown)}" if shown else ""
+            more = f" ({found.height - 1:,} more like this{such})" if found.height > 1 else ""
+            raise SourceError(f"{self.source}:{line}: {quoted(text)} {self.where} {reason}{more}")
 
     def refuse_mixture(self, are_numbers: pl.Series, way_out: str) -> None:
         """Refuse numbers with some names among them, or names with some numbers."""
@@ -263,13 +311,28 @@ class _Cells(NamedTuple):
         tags = pl.Series(sorted({tag for cell in cells for tag in cell}))
         are_numbers = bool(is_number(tags).all())
         kept = "add --label-type float to keep numbers as they are, " if are_numbers else ""
-        self.refuse(
-            self.texts == text,
-            f"looks like several {'numbers' if are_numbers else 'tags'} ({len(tags):,} different "
-            f"ones in {format_count(len(texts), 'combination')}): give --label-separator "
-            f"{separator!r} for labels of a 0 or a 1 for each, {kept}or give --label-type class if "
-            "each text is the name of one class",
+        line = self.lines.filter(self.texts == text)[0]
+        raise SourceError(
+            f"{self.source}:{line}: {quoted(text)} {self.where} looks like several "
+            f"{'numbers' if are_numbers else 'tags'} ({len(tags):,} different ones in "
+            f"{format_count(len(texts), 'combination')}): give --label-separator {separator!r} for "
+            f"labels of a 0 or a 1 for each, {kept}or give --label-type class if each text is the "
+            "name of one class"
         )
+
+
+def _how(
+    names: Sequence[str], label: pl.Series, classes: Sequence[str] | None, label_type: str | None
+) -> str:
+    """Say what the labels are."""
+    if label_type == "text":
+        what = "text"
+    elif label.name == "cls":
+        what = format_count(len(classes), "class") if classes else "class numbers"
+    else:
+        what = "numbers" if len(label[0]) == 1 else f"{len(label[0])} numbers each"
+        what = f"a 0 or a 1 for each of {format_count(len(classes), 'class')}" if classes else what
+    return f"labels from {quoted_names(names, _SHOWN)}: {what}"
 
 
 def _labels(
@@ -284,8 +347,20 @@ def _labels(
     for column in columns:
         missing = column.texts.str.to_lowercase().is_in(_NOT_GIVEN[separator is not None :])
         for line in lines.filter(missing).head(1):
-            raise SourceError(f"{source}:{line}: no label {column.where}")
+            raise SourceError(
+                f"{source}:{line}: no label {column.where}{also(lines.filter(missing))}: fill it "
+                "in, or remove the row"
+            )
     first = columns[0]
+    if kind == "multi" and cells.width > 1:
+        return _labels_from_flags(columns, known)
+    if kind == "multi" and separator is None:
+        separator = find_separator(first.texts.unique(maintain_order=True).to_list())
+        if separator is None:
+            raise OptionError(
+                f"--label-type multi: nothing tells what separates several tags {first.where} of "
+                f"{source}: give --label-separator"
+            )
     if separator is not None:
         return _labels_from_lists(first, separator, kind, known)
     must_be_numbers = cells.width > 1 or kind == "float"
@@ -294,16 +369,13 @@ def _labels(
         for column in columns:
             wrong = ~is_number(column.texts)
             column.refuse(wrong, "is not a number, as each of these labels must be")
-    elif (are_named := first.are_in(known)) or not are_numbers.all():
+    elif (are_named := first.are_in(known)) or label_type == "text" or not are_numbers.all():
         if kind is None and not are_named:
             first.refuse_tags()
             way_out = "give --label-type class if all labels are names of classes"
             first.refuse_mixture(are_numbers, way_out)
-        names = first.texts
         classes, numbers = first.numbered(known)
-        for at in numbers.is_null().arg_true().head(1):
-            which = among(classes, known.owner)
-            raise SourceError(f"{source}:{lines[at]}: {names[at]!r} is none of {which}")
+        first.refuse(numbers.is_null(), f"is none of {among(classes, known.owner)}")
         return numbers.alias("cls"), classes
     for column in columns:
         column.refuse(is_too_large(column.texts), _TOO_LARGE)
@@ -331,6 +403,8 @@ def find_separator(texts: Sequence[str]) -> str | None:
     # and tags do not keep their place. In names they do: in "left lung", "right lung" and "lung",
     # each word keeps its place from the front or the back. Parts of cells are also tags if each of
     # them is a whole cell elsewhere in the column.
+    if texts and all(text[:1] == "[" and text[-1:] == "]" for text in texts):
+        return ","
     for separator in _SEPARATORS:
         cells = [split_cell(text, separator) for text in texts]
         several = [cell for cell in cells if len(cell) > 1]
@@ -371,6 +445,22 @@ def split_cell(text: str, separator: str) -> list[str]:
     if is_list:
         words = (word.strip("'\"") for word in words)
     return [word for word in words if word]
+
+
+def _labels_from_flags(
+    columns: Sequence[_Cells], known: Known
+) -> tuple[pl.Series, tuple[str, ...]]:
+    """Turn columns of a 0 or a 1, called like the classes, into labels."""
+    for column in columns:
+        flags = column.texts.cast(pl.Float64, strict=False)
+        column.refuse(~flags.is_in([0.0, 1.0]).fill_null(False), "is not 0 or 1, as a tag must be")
+    own = {column.texts.name: column.texts.cast(pl.Float64) for column in columns}
+    classes = known.classes or tuple(own)
+    if unknown := [name for name in own if name not in classes]:
+        which = among(classes, known.owner)
+        raise SourceError(f"{columns[0].source}: the column {unknown[0]!r} is none of {which}")
+    each = [pl.col(name) if name in own else pl.lit(0.0) for name in classes]
+    return pl.DataFrame(own).select(label=pl.concat_list(each)).to_series(), classes
 
 
 def _labels_from_lists(

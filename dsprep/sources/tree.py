@@ -17,21 +17,24 @@ from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, parse_augmented
 from dsprep.lists.rows import leads_outside, parse_rows, plain_paths
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.cells import refuse_annotations
 from dsprep.sources.classes import (
     Known,
+    classes_in_names,
     classes_of_directories,
+    hint_in_names,
     labels_from_numbers,
     number_classes,
 )
-from dsprep.sources.files import Files, list_files, read_text_beside
+from dsprep.sources.files import Files, list_files, read_beside
 from dsprep.sources.match import choose
 from dsprep.sources.names import SPLITS, are_sides, in_order
 from dsprep.sources.readers import FileReader, PartReader
 from dsprep.sources.scan import RunAll, scan_below
-from dsprep.sources.table import read_table, refuse_annotations
+from dsprep.sources.table import read_table
 from dsprep.storage.files import common_path, is_dir
 from dsprep.storage.location import is_s3
-from dsprep.text import read_text, refuse
+from dsprep.text import decode_text, read_text, refuse
 from dsprep.units import extension_in, format_count, format_extensions, format_some
 
 if TYPE_CHECKING:
@@ -51,9 +54,10 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
     known = Known(classes, owner, source.class_order)
     path = source.list_file or source.labels
     if path:
-        text = read_text_beside(source.root, path, files.archive if files else None)
-        read = read_lst if source.list_file else read_table
-        return read(source, text, files, known, run_all)
+        data = read_beside(source.root, path, files.archive if files else None)
+        if source.labels:
+            return read_table(source, data, files, known, run_all)
+        return read_lst(source, decode_text(data, path), files, known, run_all)
     root, extensions = source.root, source.suffixes
     assert files is not None
     top, files = files.top, files.below_top()
@@ -74,7 +78,7 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
         below, sides, column = sides_of(table["path"], depth, root)
         table = table.with_columns(column)
         lacks = ~below.str.contains("/", literal=True)
-        if lacks.any() and not lacks.all():
+        if source.label_regex is None and lacks.any() and not lacks.all():
             bare = table["path"].filter(lacks)[0]
             raise SourceError(
                 f"{root}: has the sides {format_some(sides)}, and some images lie in a directory "
@@ -87,7 +91,15 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
         detail = f"{names} are sides of the data set, not classes"
         detail += "; --from images makes them a part of the names of classes"
         findings.append(Finding("note", "", detail))
-    numbers, classes, notes = classes_of_directories(below, root, known, top, only)
+    if source.label_regex is not None:
+        label_type = source.choice.label_type
+        numbers, classes, notes = classes_in_names(
+            below, root, known, source.label_regex, label_type
+        )
+    else:
+        numbers, classes, notes = classes_of_directories(below, root, known, top, only)
+    if numbers is None and (hint := hint_in_names(below)):
+        notes.append(Finding("note", "", hint))
     table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
     return catalog, [*findings, *notes]

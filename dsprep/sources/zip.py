@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from operator import add, lt
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
@@ -201,6 +201,26 @@ def overlapping(offsets: array[int], stored: array[int]) -> set[int]:
         if ends[at] + _LOCAL.size > end:
             end, last = ends[at] + _LOCAL.size, at
     return shared
+
+
+class Packed(NamedTuple):
+    """Where the data of a member lies."""
+
+    start: int
+    size: int
+    is_deflated: bool
+    crc: int | None  # None if only the directory of the zip tells it
+
+
+def locate(file: OpenFile, offset: int, stored: int) -> Packed:
+    """Find the data of the member whose local header is at an offset."""
+    head = read_at(file, _LOCAL.size, offset)
+    if len(head) < _LOCAL.size or head[:4] != b"PK\x03\x04":
+        raise BadSample("no member begins at the offset in the directory of the zip")
+    _, _, flags, method, _, _, crc, _, _, name, extra = _LOCAL.unpack(head)
+    start = offset + _LOCAL.size + name + extra
+    told = None if flags & _DESCRIBED_AFTER else crc
+    return Packed(start, stored, method == _DEFLATED, told)
 
 
 def read_member(file: OpenFile, offset: int, stored: int, size: int) -> bytes:

@@ -14,10 +14,11 @@ from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
+from dsprep.sources.cells import parse_cells
 from dsprep.sources.infer import classes_of_objects, with_detection_labels
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
-from dsprep.sources.table import find_columns, parse_cells
+from dsprep.sources.table import find_columns
 from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text, refuse
@@ -81,6 +82,7 @@ class Samples:
     labeled: bool = True  # whether they have labels; else those of the rows are all 0
     in_folders: bool = False  # whether the directories of the paths are the classes
     table: str | None = None  # the table that they come from, if they do
+    columns: tuple[str, ...] = ()  # the names of its columns, if it has no header line
     tags: pl.Series | None = None  # the classes of the objects of each, if they have objects
     official: pl.Series | None = None  # the side of each in its source, if that has sides
     noticed: Noticed = field(default_factory=Noticed)  # when they were read
@@ -176,12 +178,13 @@ def samples_of(catalog: Catalog, source: Source, pool: Pool) -> Samples:
         rows_of(named),
         sizes=catalog.table["size"],
         root=source.root,
-        annotated=catalog.annotated is not None,
+        annotated=catalog.sizes is not None,
         in_files=in_files,
         classes=classes,
         labeled=catalog.label_column is not None,
         in_folders=in_files and not source.chooses and official is None,
         table=source.labels,
+        columns=tuple(source.columns),
         tags=tags,
         official=official,
     )
@@ -220,7 +223,7 @@ def parse_assignment(
         wrong = ~pl.col("value").str.contains(_NUMBER) | pl.col("value").str.contains("^0+$")
         refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
         return "number", values
-    cells, numbers = parse_cells(text, source)
+    cells, numbers, *_ = parse_cells(text, source)
     if shared and path_column not in cells.columns:
         path_column = None
     gives = "side"

@@ -14,7 +14,6 @@ from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
 import polars as pl
-from polars.exceptions import ComputeError
 
 from dsprep.annotations.mxnet import is_detection, is_sized_header
 from dsprep.catalog import Catalog
@@ -24,10 +23,11 @@ from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.lists.stats import hash_unit
 from dsprep.options import require_effect
 from dsprep.sample import key_expr
-from dsprep.sources.files import read_text_beside
+from dsprep.sources.cells import parse_cells
+from dsprep.sources.classes import matches_in
+from dsprep.sources.files import read_beside
 from dsprep.sources.names import in_order, undated
 from dsprep.sources.reading import Source
-from dsprep.sources.table import parse_cells
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
 from dsprep.splits.samples import Samples, samples_of, wanted_ratios
 from dsprep.units import format_count, format_some
@@ -181,18 +181,14 @@ def groups_of(samples: Samples, group: str) -> pl.Series:
     """Return the group of each sample: a value in their table, or a match in their paths."""
     paths, cells = samples.rows["path"], pl.DataFrame()
     if samples.table is not None:
-        cells, _ = parse_cells(read_text_beside(samples.root or "", samples.table), samples.table)
+        data = read_beside(samples.root or "", samples.table)
+        cells = parse_cells(data, samples.table, samples.columns, guesses=True).texts
     if group in cells.columns:
         # The ids of a table's samples are the numbers of its rows.
         groups = cells[group].gather(samples.rows["index"])
         problem = f"{samples.table}: nothing in the column {group!r} for"
     else:
-        try:
-            parentheses = paths.head(1).str.extract_groups(group).struct.fields
-            groups = paths.str.extract(group, 1 if parentheses else 0)
-        except ComputeError as error:
-            reason = str(error).partition("\n\nThis error")[0]
-            raise OptionError(f"--group {group!r}: not a regular expression: {reason}") from None
+        groups = matches_in(paths, group, "--group")
         problem = f"--group {group!r} matches nothing in"
     named = paths.filter(groups.is_null() | (groups == ""))
     if len(named):

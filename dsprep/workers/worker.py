@@ -6,6 +6,7 @@ whose parent is gone, be it by a kill or by an abort in a library, ends by itsel
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import select
@@ -91,6 +92,7 @@ def main(alive: int, ahead: str) -> None:
 
     with suppress(RuntimeError):  # no thread can be started: it ends when it sends something
         threading.Thread(target=end_with_parent, daemon=True).start()
+    gc.set_threshold(50_000)  # samples with objects make little garbage; the default takes a tenth
     calls, results = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # what a library prints must not get among the messages
     sending = threading.Lock()

@@ -90,7 +90,7 @@ def test_rows_that_repeat_an_image_are_a_question(
     refused = run_here(*words, option, file)
     assert refused.code == 4
     assert "stands in line" in refused.err
-    assert "(2 rows like this): give --duplicates first" in refused.err
+    assert "(2 rows like this, the next in line " in refused.err
     first = run_here(*words, option, file, "--duplicates", "first")
     assert first.code == 0, first.err
     assert "2 listed again: 2 .jpg (0.jpg, 1.jpg)" in first.out

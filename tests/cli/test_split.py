@@ -208,7 +208,7 @@ class TestAList:
         (tmp_path / "a.lst").write_text("".join(lines))
         refused = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out")
         assert refused.code == 4
-        assert "'0.jpg' stands in the row of id 0 already (50 rows like this)" in refused.err
+        assert "'0.jpg' stands in the row of id 0 already (50 rows like this, " in refused.err
         options = ("--duplicates", "keep")
         done = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out", *options)
         assert "50 paths listed more than once, kept on one side" in done.out

@@ -15,7 +15,7 @@ from tests.images import image_folder, jpeg
 
 Run = Callable[..., Finished]
 
-ADVICE = "--labels FILE or --list FILE"
+ADVICE = "--labels FILE, --list FILE or --label-regex REGEX"
 
 
 @pytest.fixture

@@ -343,14 +343,16 @@ class TestArranged:
         ],
     )
     def test_values(self, kind: str, value: Value, raw: Value) -> None:
-        layout, notes = LAYOUT.arranged(Schema((Field("x", kind),), None, None, "other"))
+        fields = (Field("x", kind), Field("img", "image", missing=True))
+        layout, notes = LAYOUT.arranged(Schema(fields, "img", None, "other"))
         sample = read_one(record_of(Sample("k", {"x": value}), layout))
         assert (notes, repr(sample.fields)) == ([], repr({"x": raw}))
         assert layout.schema is not None
         assert Reading(layout.schema, LAYOUT)(sample).fields == {"x": value}
 
     def test_whole_numbers_that_no_tensor_holds(self) -> None:
-        layout, _ = LAYOUT.arranged(Schema((Field("x", "int"),)))
+        fields = (Field("x", "int"), Field("img", "image", missing=True))
+        layout, _ = LAYOUT.arranged(Schema(fields, "img"))
         with pytest.raises(
             BadSample, match="the field 'x' is .*: a record holds whole numbers from"
         ):

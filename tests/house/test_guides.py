@@ -24,7 +24,7 @@ from PIL import Image, ImageDraw
 
 from tests import pixels
 from tests.conftest import Finished
-from tests.images import image_folder, jpeg
+from tests.images import image_folder, jpeg, png
 from tests.missing import framework
 from tests.servers.bucket import Bucket
 
@@ -49,6 +49,8 @@ def write_data_set(root: Path) -> None:
         (root / "voc" / directory).mkdir(parents=True)
         for number, data in enumerate(list(files.values())[:3]):
             (root / "voc" / directory / f"{number}.{extension}").write_bytes(data)
+    values = ({"id": path, "breed": "pug", "weight": i / 2} for i, path in rows)
+    write_lines(root / "measured.jsonl", (json.dumps(each | {"note": "é"}) for each in values))
     tags = ("clear", "clear primary", "clear primary water", "haze primary")
     write_lines(root / "tags.csv", ("id,tags", *(f"{path},{tags[i % 4]}" for i, path in rows)))
 
@@ -93,6 +95,27 @@ def write_competitions(root: Path) -> None:
     write_lines(root / "corrected.csv", table)
     zip_of(root / "more-dogs.zip", images([f"train/{id}.jpg" for id in ids[30:]], first=30))
     write_lines(root / "more.csv", ("id,breed", *rows[30:]))
+    # Planet, whose tags stand in one cell; ages; APTOS, whose ids have no extension; Dogs vs. Cats
+    (root / "planet").mkdir()
+    (root / "planet/train-jpg").mkdir()
+    for name, data in images([f"train_{i}.jpg" for i in range(8)]).items():
+        (root / "planet/train-jpg" / name).write_bytes(data)
+    tags = ("haze primary", "agriculture clear primary water", "clear primary", "haze water")
+    planet = (f"train_{i},{tags[i % 4]}" for i in range(8))
+    write_lines(root / "planet/train_v2.csv", ("image_name,tags", *planet))
+    faces = [f"{i:05}.jpg" for i in range(8)]
+    zip_of(root / "faces.zip", images([f"faces/{name}" for name in faces]))
+    people = (f"{name},{20 + i},{'mf'[i % 2]},Kamera {i}" for i, name in enumerate(faces))
+    write_lines(root / "faces.csv", ("file,age,gender,camera", *people))
+    eyes = [f"{i * 7654321:012x}" for i in range(1, 13)]
+    graded = "".join(f"{id},{i % 5}\n" for i, id in enumerate(eyes[:8]))
+    both = [f"train_images/{id}.png" for id in eyes[:8]]
+    both += [f"test_images/{id}.png" for id in eyes[8:]]
+    aptos = {"train.csv": f"id_code,diagnosis\n{graded}".encode()}
+    aptos |= {name: png(seed=i, size=(60, 40)) for i, name in enumerate(both)}
+    zip_of(root / "aptos.zip", aptos)
+    pets = [f"train/{name}.{i}.jpg" for name in ("cat", "dog") for i in range(4)]
+    zip_of(root / "pets.zip", images(pets))
 
 
 def feature_store(root: Path, *, numbers: bool = False) -> None:
@@ -263,6 +286,33 @@ def tar_of(files: Mapping[str, bytes]) -> bytes:
     return data.getvalue()
 
 
+def write_tables(root: Path) -> None:
+    """Write a table, arrays, and files of the form of MovieLens 100K."""
+    write_lines(
+        root / "churn.csv",
+        (
+            "id,age,minutes,plan,churned",
+            *(f"{n},{20 + n},{n / 7},basic,{n % 2}" for n in range(60)),
+        ),
+    )
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    np.save(root / "X.npy", rng.random((50, 4)))
+    np.save(root / "y.npy", rng.integers(0, 3, 50))
+    digits = rng.integers(0, 256, (30, 28, 28)).astype("u1")
+    arrays = {"x_train": digits[:20], "y_train": np.arange(20) % 10}
+    np.savez_compressed(
+        root / "digits.npz", **arrays, x_test=digits[20:], y_test=np.arange(10) % 10
+    )
+    (root / "ml-100k").mkdir()
+    for name, lines in (("u.data", 500), ("ua.base", 400), ("ua.test", 100)):
+        columns = [rng.integers(1, most + 1, lines) for most in (943, 1682, 5)]
+        times = rng.integers(874_724_710, 893_286_638, lines)
+        rows = zip(*columns, times, strict=True)
+        write_lines(root / "ml-100k" / name, ("\t".join(map(str, row)) for row in rows))
+
+
 def zip_of(path: Path, files: Mapping[str, bytes]) -> None:
     """Write a zip of files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -301,6 +351,7 @@ DOWNLOADS = {
     "start.md": write_beginnings,
     "detection.md": write_boxes,
     "masks.md": write_segments,
+    "tables.md": write_tables,
     "several-machines.md": write_scheduler,
     "sagemaker.md": write_sagemaker,
 }

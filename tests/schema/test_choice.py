@@ -202,7 +202,7 @@ def test_a_field_gets_another_type(run_here: RunHere, tmp_path: Path, kind: str,
         ("x=ints", "--cast x=ints: choose one of bool, int, float32"),
         ("y=int", "--cast y=int: no sample of .* has this field; fields are image, x"),
         ("image=int", "--cast image=int: the field is an encoded image"),
-        ("x", "write it as --cast NAME=VALUE"),
+        ("x", "write it as --cast FIELD=TYPE"),
     ],
 )
 def test_types_that_a_field_cannot_get(

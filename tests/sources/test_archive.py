@@ -20,7 +20,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
 from dsprep.sources.archive import archive_kind, is_archive, open_archive, split_path
-from dsprep.sources.files import Files, files_of, read_text_beside
+from dsprep.sources.files import Files, files_of, read_beside
 from dsprep.sources.reading import make_source, read_source
 
 EXTENSIONS = frozenset({"jpg"})
@@ -124,17 +124,15 @@ def test_text_in_an_archive(tmp_path: Path) -> None:
         for name in ("d/t.csv", "e/t.csv", "u.csv", "d/u.csv", "d/v.csv"):
             file.writestr(name, name)
         file.writestr("w.csv", b"\xff")
-    assert read_text_beside(str(path), "e/t.csv") == "e/t.csv"
-    assert read_text_beside(str(path), "./u.csv") == "u.csv"
-    assert read_text_beside(str(path), "v.csv") == "d/v.csv"
-    assert read_text_beside(str(path / "d"), "t.csv") == "d/t.csv"
+    assert read_beside(str(path), "e/t.csv") == b"e/t.csv"
+    assert read_beside(str(path), "./u.csv") == b"u.csv"
+    assert read_beside(str(path), "v.csv") == b"d/v.csv"
+    assert read_beside(str(path / "d"), "t.csv") == b"d/t.csv"
     with pytest.raises(SourceError, match=r"t\.csv: may be 'd/t.csv' or 'e/t.csv' of "):
-        read_text_beside(str(path), "t.csv")
-    with pytest.raises(SourceError, match=r"w\.csv:1: not UTF-8"):
-        read_text_beside(str(path), "w.csv")
+        read_beside(str(path), "t.csv")
     on_disk = tmp_path / "u.csv"
     on_disk.write_text("on the disk")
-    assert read_text_beside(str(path), str(on_disk)) == "on the disk"
+    assert read_beside(str(path), str(on_disk)) == b"on the disk"
 
 
 @pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 40_000, 300_000])

@@ -161,7 +161,7 @@ def test_the_list_of_classes_is_named(tmp_path: Path) -> None:
         read_source(make_source(str(root), classes=str(names)))
     assert str(caught.value) == (
         f"{root}: 'ape', 'wolf' are not among the 1 class in {names}: add a line for each to that "
-        "file, or move its images away"
+        "file, or leave its images out: --keep-classes takes only the classes that a file names"
     )
 
 

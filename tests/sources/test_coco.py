@@ -142,6 +142,7 @@ def test_places_are_right_wherever_blocks_end(
         file = write(tmp_path, {f"{number}.json": text}) / f"{number}.json"
         for block in (7, 64, 1000, 1 << 24):
             monkeypatch.setattr(json_file, "_BLOCK", block)
+            monkeypatch.setattr(json_file, "_SOME", block)
             monkeypatch.setattr(module, "_NEAR", block)
             found = objects(read(root, annotations=[str(file)])[0])
             for place, path in enumerate(("a.jpg", "b.jpg", "ä.jpg")):
@@ -149,6 +150,23 @@ def test_places_are_right_wherever_blocks_end(
                 assert [each.id for each in items] == [*range(place + 1, 21, 3)]
                 assert [each.box[0] for each in items] == [*range(place, 20, 3)]
                 assert all(each.more["text"] == "ä€" for each in items)
+
+
+@pytest.mark.parametrize("some", [1, 60, 150, 1 << 14])
+def test_images_with_braces_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, some: int
+) -> None:
+    monkeypatch.setattr(json_file, "_SOME", some)
+    names = ["a].jpg", "b}.jpg", "c{.jpg", "d.jpg"]
+    values = json.loads(coco(names, [box(at, at) for at in range(1, 5)]))
+    values["images"][0]["meta"] = [{"a": {}}, {"b": "]}, {"}]
+    values["images"][3] |= {"tags": [], "of": {"id": 9}}
+    root = write(tmp_path / "i", dict.fromkeys(names))
+    file = write(tmp_path, {"x.json": json.dumps(values)}) / "x.json"
+    found = objects(read(root, annotations=[str(file)])[0])
+    assert {name: [each.id for each in found[name].items] for name in names} == {
+        name: [at] for at, name in enumerate(names, 1)
+    }
 
 
 @pytest.mark.parametrize(

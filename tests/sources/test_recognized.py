@@ -260,7 +260,7 @@ def test_a_directory_of_files_of_coco(tmp_path: Path) -> None:
 )
 def test_what_objects_take_is_known_before(tmp_path: Path, files: Content) -> None:
     catalog, _ = read(write(tmp_path, files))
-    assert catalog.annotated is not None
+    assert catalog.annotated is not None and catalog.annotated.sizes is not None
     (value,) = objects(catalog).values()
     third = measured_on(value, (1000 / 3, 1000 / 3)) if value.extent == SHARES else value
     text = json.dumps(to_json(third), separators=(",", ":"))

@@ -212,6 +212,12 @@ def test_a_class_without_samples_keeps_its_number(root: Path, tmp_path: Path) ->
         kept(root, "n00\n", **options)
 
 
+def test_a_list_of_classes_names_those_that_are_left_out_too(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "some.txt").write_text("n02018207\n")
+    with pytest.raises(SourceError, match="some.txt: leave out --classes, as it has to name"):
+        kept(root, "n02018207\n", classes=str(tmp_path / "some.txt"))
+
+
 def test_numbers_without_names(root: Path, tmp_path: Path) -> None:
     paths = [f"{name}/000.jpg" for name in SYNSETS]
     rows = (
