@@ -146,7 +146,8 @@ class SourceOptions(AnnotationOptions):
     )
     sides_from: int | None = _rare_source(
         "Take the directory at this depth below SOURCE for the side of its images, as in "
-        "train/cat/1.jpg for 1. Each side becomes shards of its own: train-000000.tar.",
+        "site1/cat/1.jpg for 1. Each side becomes shards of its own: site1-000000.tar. Directories "
+        "called train, test and the like need no option.",
         metavar="DEPTH",
     )
     path_column: str | None = _rare_source(
@@ -373,7 +374,9 @@ class SizeOptions(Options):
     """How large shards are."""
 
     target_size: int | str | None = _shards("Maximum size of a shard on disk.  [default: 200MB]")
-    shards: int | None = _shards("Number of shards, instead of a size.")
+    shards: int | None = _shards(
+        "Number of shards, of each side if there are any, instead of a size."
+    )
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
@@ -425,7 +428,8 @@ class WriteOptions(
 
     split: str | None = _split(
         "Divide the samples into sides with these shares, each with shards of its own: "
-        "train-000000.tar. All have the same classes, and each class is divided by the shares.",
+        "train-000000.tar. All have the same classes, and each class is divided by the shares. "
+        "Sides of SOURCE that are not named stay as they are.",
         metavar="NAME=SHARE[,...]",
     )
     name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")
@@ -501,10 +505,15 @@ class AppendOptions(
 _leaks = partial(option, "Leaks")
 
 
-class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, SourceOptions):
+class SplitOptions(
+    CommandOptions, GroupOptions, SizeOptions, FieldOptions, ClassOptions, SourceOptions
+):
     """The options of ``split``."""
 
     out: AnyPath = field(kw_only=False)
+    to: str | None = _shards(
+        "Write the sides as shards of this format, train-000000.tar, instead of lists."
+    )
     root: AnyPath | None = _source(
         "Directory of the files of SOURCE, if that is a list.", metavar="DIR"
     )
@@ -544,7 +553,7 @@ class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, Sou
         "Also make a tree SIDE/CLASS/NAME in that directory; the lists name its files.",
         choices=("hardlink", "symlink", "copy"),
     )
-    overwrite: bool = option("Output", "Replace lists and classes.txt.", default=False)
+    overwrite: bool = option("Output", "Replace lists and classes.txt, or shards.", default=False)
 
 
 _files = partial(option, "Files")

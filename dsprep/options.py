@@ -46,6 +46,7 @@ FACTS = {
     "looks": "Whether images are looked at.",
     "made": "Whether the data set that is added to was made with a transform.",
     "is_list": "Whether the source of a split is a list.",
+    "kept": "Whether a split keeps the sides of its source.",
     "assigned": "The file that tells the side of each sample of a split; or None.",
     "local_source": "Whether the files to sync lie on a disk.",
 }
@@ -113,6 +114,8 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
+    # a seed also shuffles what becomes shards
+    "drawing": (lambda known: not known["kept"] or bool(known.get("--to")), ["kept"]),
     "records": (_names_records, []),
     "keys": (lambda known: "--latest" in known or not _names_records(known), []),
     # whether images may become JPEG or WebP
@@ -297,6 +300,14 @@ split: --stratify excludes --stable
     --stable chooses sides by hashes alone; leave one of them out
 split: --ratio --group --stable --seed --stratify excludes assigned
     {assigned} tells the side of each sample; leave it out
+split: --group --stable --stratify excludes kept
+    SOURCE has sides, which stay as they are; give --ratio to divide them
+split: --seed needs drawing
+    SOURCE has sides, which stay as they are; give --ratio to divide them
+split: SIZES needs --to
+    lists are not cut into shards; give --to FORMAT
+split: --folds --materialize excludes --to
+    shards have sides, and --to writes no files; leave one of them out
 
 lst create, lst sample, lst relabel: --overwrite needs file
     no other file is written than LIST or stdout; give -o FILE, or leave it out

@@ -34,6 +34,7 @@ from dsprep.schema import IMAGE, Field, Schema
 from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.classes import renumbered, unknown_classes
 from dsprep.sources.csv_rows import CsvReader
+from dsprep.sources.files import with_sides_of_files
 from dsprep.sources.pixel_reader import (
     CIFAR,
     Batch,
@@ -99,29 +100,25 @@ class _Images(NamedTuple):
     version: _Version | None = None  # None for idx files
 
 
-def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
+def read_pixels(paths: Sequence[str], classes: Names) -> Catalog | None:
     """Make the catalog of data sets whose images are bare pixels; None if a path is of none."""
     # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
     # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
     # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
     # name of one: `PATH/emnist-letters/train`.
+    # A path of both parts has them as sides; `{PATH/train,PATH/test}` mixes them.
     found: list[_Batch] = []
     names: dict[Names, str] = {}
+    sides: list[str] = []
+    has_sides = False
     for path in paths:
         images = _find(path)
         if images is None:
             return None
         read, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
-        count = dict.fromkeys(PARTS, 0)
-        for (batch, _), (_, part, *_) in zip(read, images, strict=True):
-            count[part] = count.get(part, 0) + batch.images
-        if count["train"] and count["test"] and not may_mix:
-            path = path.rstrip("/")
-            raise SourceError(
-                f"{path}: holds {count['train']:,} training and {count['test']:,} test images, "
-                f"which would be mixed in one data set: give {path}/train or {path}/test, each "
-                f"with a destination of its own; '{path}/{{train,test}}' mixes them"
-            )
+        parts = [each.part for each in images]
+        has_sides |= {*parts}.issuperset(PARTS)
+        sides += parts
         found += read
         names.setdefault(named, path)
     if len(names) > 1:
@@ -131,7 +128,10 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
     for at, file in enumerate(files):
         if file in files[:at]:
             raise SourceError(f"{file}: is named twice")
-    return _catalog(found, paths[0], next(iter(names)), classes)
+        if has_sides and not sides[at]:
+            raise SourceError(f"{file}: has neither training nor test images, where others have")
+    catalog = _catalog(found, paths[0], next(iter(names)), classes)
+    return with_sides_of_files(catalog, sides) if has_sides else catalog
 
 
 # Files
