@@ -502,6 +502,12 @@ class AppendOptions(
     seed: int | None = _seed
 
 
+class StatusOptions(Options):
+    """The options of ``status``."""
+
+    dest: AnyPath = field(kw_only=False)
+
+
 _leaks = partial(option, "Leaks")
 
 
