@@ -39,11 +39,7 @@ def has_form(value: Any) -> bool:
 
 
 def parse(value: Any) -> Objects:
-    """Return the objects of a struct of lists, or of a list of structs.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Return the objects of a struct of lists, or of a list of structs."""
     if isinstance(value, dict):
         if not isinstance(value.get(BOX), list | tuple):
             raise ValueError(f"has no list {BOX}")

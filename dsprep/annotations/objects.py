@@ -77,11 +77,7 @@ class ObjectCounts(NamedTuple):
 
 
 def to_objects(value: Any) -> Objects | None:
-    """Make a value of a raw one: what :func:`to_json` returns, or the list that this text says.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Make a value of a raw one: what :func:`to_json` returns, or the list that this text says."""
     if value is None or isinstance(value, Objects):
         return value
     if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], bytes):

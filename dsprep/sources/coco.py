@@ -239,13 +239,7 @@ _SPANS = ("file", "image", "category", "id", "offset", "size")
 def scan_coco(
     files: Sequence[CocoFile], known: Collection[str] = (), classes: tuple[str, ...] | None = None
 ) -> Scan:
-    """Find the images, categories and annotations in files of COCO's.
-
-    Args:
-        files: The files; all of them or none lie in an archive.
-        known: The images below the root.
-        classes: The names of the classes in the order of their numbers, if that is fixed.
-    """
+    """Find the images, categories and annotations in files, of which all or none are in memory."""
     import polars as pl
 
     digest = _Digest()
@@ -366,11 +360,7 @@ def _fast(spans: Mapping[str, array[int]], file: int, text: str, at: int, start:
 def _items(
     of: CocoFile, updates: Sequence[Update], fast: Callable[[str, int, int], int]
 ) -> Iterator[tuple[str, int, int, Any]]:
-    """Return the items of each list in a file: its name, and where each item lies.
-
-    ``fast`` takes annotations that it knows from a position of the text on, whose place in the
-    file it is told, and returns where it stopped.
-    """
+    """Return the items of each list in a file, with its name; ``fast`` is :func:`_fast`."""
     with of.opened() as file:
         held = JsonText(file, of.path, "JSON of COCO's", *updates)
         held.take("{")

@@ -148,11 +148,7 @@ class JsonText:
 
 
 def list_items(path: str, what: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
-    """Return where each item of a list begins, its size in bytes, and its value.
-
-    Raises:
-        SourceError: If the file is no list, or ends early.
-    """
+    """Return where each item of a list begins, its size in bytes, and its value."""
     with open_file(path) as file:
         held = JsonText(file, path, what, *updates)
         held.take("[")

@@ -108,11 +108,7 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
 
 
 def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | None:
-    """Scan the annotations that a folder has; None if it has none.
-
-    Raises:
-        SourceError: If there are annotations, but it is not plain which images they are for.
-    """
+    """Scan the annotations that a folder has; None if it has none. Refuse what is not plain."""
     root = source.root
     others = _others(files)
     signs = _signs(root, files, others)

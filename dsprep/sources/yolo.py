@@ -57,15 +57,7 @@ class YoloTexts(Texts):
 def scan_yolo(
     source: Source, files: Files, config: str | None, below: str, run_all: RunAll
 ) -> Scan:
-    """Find the texts of images, the classes and the sides.
-
-    Args:
-        source: The source.
-        files: Its images.
-        config: ``data.yaml``; None if there is none.
-        below: The directory in which texts are looked for.
-        run_all: Calls a function with each of a list, in workers.
-    """
+    """Find the texts of images below a directory, the classes and the sides of ``data.yaml``."""
     images = sorted(files.table["path"].to_list())
     told = _read_config(source.root, files, config) if config else DataYaml("", {}, None, None)
     notes: list[Finding] = []
