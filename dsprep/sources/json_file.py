@@ -64,7 +64,7 @@ class JsonText:
             raise SourceError(f"{path}: is UTF-16 or UTF-32: save the file as UTF-8")
 
     def _fill(self) -> bool:
-        block = read_at(self._file, max(_BLOCK, len(self.text)), self.start + len(self.text))
+        block: bytes = self._file.read(max(_BLOCK, len(self.text)))
         for update in self._updates:
             update(block)
         self.text += block.decode("latin-1")
