@@ -43,6 +43,10 @@ class Rle(NamedTuple):
     width: int
     counts: tuple[int, ...]
 
+    def to_json(self) -> dict[str, list[int]]:
+        """Return runs as COCO has them, not compressed."""
+        return {"size": [self.height, self.width], "counts": [*self.counts]}
+
 
 class Object(NamedTuple):
     """One object."""
@@ -144,7 +148,7 @@ def _values(each: Object) -> dict[str, Any]:
     if polygons:
         values["polygons"] = [list(polygon) for polygon in polygons]
     if rle:
-        values["rle"] = {"size": [rle.height, rle.width], "counts": [*rle.counts]}
+        values["rle"] = rle.to_json()
     if keypoints:
         values["keypoints"] = list(keypoints)
     if id is not None:

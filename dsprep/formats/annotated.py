@@ -204,8 +204,7 @@ def coco_values(item: Object) -> dict[str, Any]:
         "segmentation": [list(polygon) for polygon in item.polygons],
     }
     if item.rle is not None:
-        runs = item.rle
-        values["segmentation"] = {"size": [runs.height, runs.width], "counts": list(runs.counts)}
+        values["segmentation"] = item.rle.to_json()
     if item.keypoints:
         values["keypoints"] = list(item.keypoints)
         values["num_keypoints"] = sum(seen > 0 for seen in item.keypoints[2::3])
