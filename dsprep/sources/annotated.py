@@ -120,14 +120,12 @@ class AnnotatedReader(Reader):
                         fields |= {} if mask is None else {MASK: mask}
                 except BadSample as error:
                     yield error
-                    continue
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
                     yield BadSample(f"its annotations: {error}")
-                    continue
                 except OSError as error:
                     yield BadSample(f"its annotations cannot be read ({error.strerror})")
-                    continue
-                yield self.typed(Sample(key_of(path), fields, id, path, "image"))
+                else:
+                    yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
     def spools(self) -> Sequence[int]:
         return self.images.spools()
