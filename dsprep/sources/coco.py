@@ -73,9 +73,6 @@ class CocoFile(NamedTuple):
     side: str = ""  # the side that its images are, if that is known
     data: bytes | None = None  # its content, if it lies in an archive
 
-    def opened(self) -> OpenFile | BytesIO:
-        return open_file(self.path) if self.data is None else BytesIO(self.data)
-
 
 @dataclass(frozen=True)
 class CocoAnnotations(Annotations):
@@ -325,7 +322,7 @@ def _items(
     of: CocoFile, updates: Sequence[Update], fast: Callable[[str, int, int], int]
 ) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file, with its name; ``fast`` is :func:`_fast`."""
-    with of.opened() as file:
+    with open_file(of.path) if of.data is None else BytesIO(of.data) as file:
         held = JsonText(file, of.path, "JSON of COCO's", *updates)
         held.take("{")
         while held.expect('"}') != "}":
