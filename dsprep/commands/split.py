@@ -117,7 +117,8 @@ def split(options: SplitOptions) -> SplitReport:
         return _write_shards(options, source, began)
     if is_s3(options.out):
         raise OptionError(
-            f"{options.out}: lists are written to a disk; give --to FORMAT to write shards"
+            f"{options.out}: lists are written to a disk; "
+            "dsprep sync uploads them, and --to FORMAT writes shards"
         )
     require_local(options.out)
     workers = available_cores() if options.workers is None else options.workers

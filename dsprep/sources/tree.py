@@ -90,6 +90,7 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
         names = format_some([f"{side}/" for side in sides])
         detail = f"{names} are sides of the data set, not classes"
         detail += "; --from images makes them a part of the names of classes"
+        detail += f"; {only} is not read: give --labels {only}" if only else ""
         findings.append(Finding("note", "", detail))
     if source.label_regex is not None:
         label_type = source.choice.label_type
