@@ -98,6 +98,10 @@ class CocoAnnotations(Annotations):
     states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
     classes: Mapping[Any, int]  # numbers by category ids
 
+    @property
+    def is_copied(self) -> bool:
+        return None in self.states
+
     @contextmanager
     def opened(self) -> Iterator[Callable[[Place], Objects]]:
         with OpenFiles(self.files, self.states) as files:
@@ -120,20 +124,20 @@ class CocoAnnotations(Annotations):
         return Objects(parse(texts, self.classes), extent)
 
 
+@dataclass(frozen=True)
 class _Places(Sequence[Place]):
     """The places of the annotations of each image, in little memory."""
 
-    def __init__(self, images: array[int], starts: array[int], spans: array[int]) -> None:
-        self._images = images  # file, width and height of each
-        self._starts = starts  # the first span of each image, and at last the number of spans
-        self._spans = spans  # offset and size of each
+    images: array[int]  # file, width and height of each
+    starts: array[int]  # the first span of each image, and at last the number of spans
+    spans: array[int]  # offset and size of each
 
     def __len__(self) -> int:
-        return len(self._images) // 3
+        return len(self.images) // 3
 
     def __getitem__(self, number: Any) -> Any:
-        spans = self._spans[2 * self._starts[number] : 2 * self._starts[number + 1]]
-        return (self._images[3 * number : 3 * number + 3] + spans).tobytes()
+        spans = self.spans[2 * self.starts[number] : 2 * self.starts[number + 1]]
+        return (self.images[3 * number : 3 * number + 3] + spans).tobytes()
 
 
 @dataclass(frozen=True)
@@ -151,19 +155,20 @@ class HeldAnnotations(Annotations):
         return Objects(parse(texts, self.classes), extent)
 
 
+@dataclass(frozen=True)
 class _HeldPlaces(Sequence[tuple[Any, ...]]):
     """The texts of the annotations of each image, after its width and height."""
 
-    def __init__(self, places: Sequence[Place], files: Sequence[bytes]) -> None:
-        self._places, self._files = places, files
+    places: Sequence[Place]
+    files: Sequence[bytes]
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def __getitem__(self, number: Any) -> Any:
-        file, width, height, *spans = memoryview(self._places[number]).cast("q")
+        file, width, height, *spans = memoryview(self.places[number]).cast("q")
         pairs = zip(spans[::2], spans[1::2], strict=True)
-        data = self._files[file]
+        data = self.files[file]
         return (width, height, *(data[start : start + size] for start, size in pairs))
 
 
