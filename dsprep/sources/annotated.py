@@ -230,6 +230,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
         table = table.with_columns(own).filter(own >= 0)
     if scan is not None and scan.annotations is not None:
+        if wrong := next((name for name in scan.classes if "\n" in name or "\r" in name), None):
+            raise SourceError(
+                f"{source.root}: the class name {wrong!r} does not fit on a line of "
+                "objects.classes.txt: rename"
+            )
         objects = Field(OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), ids=scan.ids)
         fields.append(replace(objects, flags=scan.flags))
     masks: Masks | TableMasks | None = None

@@ -47,6 +47,9 @@ Place: TypeAlias = bytes
 """Numbers of 64 bits: file, width and height of an image; offset and size of each annotation."""
 
 
+_LISTS = ("images", "annotations", "categories")
+
+
 class _Digest:
     """The digest of what is read, and by how much it may grow: ``5`` becomes 5.0."""
 
@@ -189,7 +192,7 @@ class _Read:
         if type(id) is int and abs(id) < 2**61:
             return id
         if not isinstance(id, str | int | float):
-            raise TypeError(f"an id that is a number or a text, but has {id!r:.40}")
+            raise TypeError(f"its id {id!r:.40} is neither a number nor a text")
         return self._codes.setdefault(id, 2**62 + len(self._codes))
 
     def uncode(self, code: int) -> str:
@@ -211,7 +214,7 @@ class _Read:
         self.names.append(below if below in self.known else name)
         width, height = (item.get(side) or 0 for side in ("width", "height"))
         if int(width) < 0 or int(height) < 0:
-            raise ValueError(f"a size in pixels, but has {width!r:.40} x {height!r:.40}")
+            raise ValueError(f"its size is {width!r:.40} x {height!r:.40}")
         self.places.extend((at, int(width), int(height)))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
@@ -269,7 +272,10 @@ def scan_coco(
                 elif section == "categories":
                     read.category(file, item)
             except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-                raise SourceError(f"{file.path}: an item of {section} lacks {error}") from None
+                lacks = "lacks" if isinstance(error, KeyError) else "cannot be read:"
+                raise SourceError(
+                    f"{file.path}: an item of {section} {lacks} {error}: correct it"
+                ) from None
     where = format_some(list(paths))
     numbers, names, ids = _classes(read.categories, classes, where)
     table = pl.DataFrame(read.spans, schema=dict.fromkeys(_SPANS, pl.Int64))
@@ -382,7 +388,9 @@ def _items(
         while held.expect('"}') != "}":
             *_, name = held.value()
             held.take(":")
-            if held.following() != "[":
+            if (follows := held.following()) != "[":
+                if name in _LISTS and follows != "n":  # null
+                    raise SourceError(f"{of.path}: {name} is no list: correct it")
                 held.value()
             else:
                 held.at += 1
