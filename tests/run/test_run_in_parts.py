@@ -188,8 +188,8 @@ class TestParts:
             (b'"train-000001.tar"', b'"manifest.json"'),
             (b'"start": 0', b'"start": 1'),
             (b'"start": 0', b'"start": "0"'),
-            (b'{"tuple": ["train", 5]}', b'{"tuple": ["train", 4]}'),
-            (b'{"tuple": ["train", 5]}', b"5"),
+            (b'{"tuple": ["", 5]}', b'{"tuple": ["", 4]}'),
+            (b'{"tuple": ["", 5]}', b"5"),
             (b"}", b""),
         ],
     )
