@@ -112,7 +112,7 @@ def _check(plan: Plan, job: Job) -> None:
         raise ValueError("its shards do not hold each sample once")
     if sum(count for _, count in plan.sets) != len(plan.shards):
         raise ValueError("its sets do not hold each shard once")
-    plan = replace(plan, job=replace(plan.job, destination=job.destination))
+    plan = replace(plan, job=replace(plan.job, destination=job.destination, given=job.given))
     for name in plan.files():
         if "/" in name or name in ("", ".", "..", job.destination.manifest.name):
             raise ValueError(f"a file cannot have the name {name!r}")
