@@ -299,17 +299,19 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
                 finished = finished_manifest(target, "remove it")
                 noted = None if finished else target.find(target.notes + PLAN)
                 if noted:
-                    plan = load_plan(noted, job, target.destination.url(target.notes + PLAN))
+                    place = target.destination.url(target.notes + PLAN)
+                    plan = load_plan(noted, job, place, part.of)
                 else:
                     plan = make_plan(job, pool, progress)
                 require_distinct_keys(plan)
                 identity = identity_of(plan)
                 if finished is not None:
                     return _already(plan, target, finished, identity)
+                saved = noted or save_plan(plan, part.of)
                 state = RunState(target, identity, list(plan.files()), progress)
                 begin(plan, state)
                 if not noted:
-                    target.write(target.notes + PLAN, save_plan(plan, part.of))
+                    target.write(target.notes + PLAN, saved)
             Run(plan, state, most, part).carry_out(pool, progress)
             state.done |= target.receipts()
             if missing := [shard for shard in plan.shards if shard.name not in state.done]:

@@ -186,6 +186,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         copied=job.raw,
         image_files=not reader.reads_samples or annotated is not None,
         format=job.layout.name,
+        images=reader.has_images or settled.schema.image is not None,
         parquet=reader.reads_samples and reader.table.name == Parquet.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )

@@ -51,6 +51,11 @@ _AT_ONCE = 1 << 16  # rows of a table
 class Annotations(ABC):
     """The annotations of the images of a source. Plain data: it is pickled for the workers."""
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether they are read from a temporary copy, which only this machine has."""
+        return False
+
     @abstractmethod
     def opened(self) -> AbstractContextManager[Callable[[Any], Objects]]:
         """Return what reads the objects at a place, as a context in which files may stay open.
@@ -224,6 +229,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
     if told.annotations is not None:
+        if wrong := next((name for name in told.classes if "\n" in name or "\r" in name), None):
+            raise SourceError(
+                f"{source.root}: the class name {wrong!r} does not fit on a line of "
+                "objects.classes.txt: rename"
+            )
         objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
         fields.append(replace(objects, flags=told.flags))
     masks: Masks | TableMasks | None = None

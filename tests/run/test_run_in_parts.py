@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -35,6 +34,20 @@ def contents(directory: Path) -> dict[str, bytes]:
         for path in directory.rglob("*")
         if path.is_file()
     }
+
+
+def member(path: Path, name: str) -> bytes:
+    with ZipFile(path) as file:
+        return file.read(name)
+
+
+def put(path: Path, name: str, data: bytes) -> None:
+    """Replace a member of a zip file."""
+    with ZipFile(path) as file:
+        members = {each: file.read(each) for each in file.namelist()} | {name: data}
+    with ZipFile(path, "w") as file:
+        for each, own in members.items():
+            file.writestr(each, own)
 
 
 def write(
@@ -152,23 +165,55 @@ class TestParts:
         assert other.code == 5
         assert "another command began a run in parts there (other --seed)" in other.err
 
-    def test_read_no_plan_that_names_other_code(
+    def test_need_the_same_number_of_parts(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        other = write(run_here, twelve, tmp_path / "wds", "--part", "1/2")
+        assert other.code == 5
+        assert "another command began a run in parts there (other --part)" in other.err
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            (b'{"name": "dsprep.sources.readers:FileReader"', b'{"name": "subprocess:Popen"'),
+            (b'"divide": null', b'"divide": {"name": "dsprep.storage.local:publish"}'),
+            (b'"divide": null', b'"divide": {"name": "dsprep.storage.local:Lock"}'),
+            (b'"divide": null', b'"divide": {"partial": [null, [], {"dict": []}]}'),
+            (b'{"name": "dsprep.sources.readers:FileReader", "fields"', b'{"dict": [], "no"'),
+            (b'"train-000001.tar"', b'"../evil.tar"'),
+            (b'"train-000001.tar"', b'"/tmp/evil.tar"'),
+            (b'"train-000001.tar"', b'"units/000001"'),
+            (b'"train-000001.tar"', b'"train-000000.tar"'),
+            (b'"train-000001.tar"', b'"manifest.json"'),
+            (b'"start": 0', b'"start": 1'),
+            (b'"start": 0', b'"start": "0"'),
+            (b'{"tuple": ["", 5]}', b'{"tuple": ["", 4]}'),
+            (b'{"tuple": ["", 5]}', b"5"),
+            (b"}", b""),
+        ],
+    )
+    def test_read_no_plan_that_does_harm(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, old: bytes, new: bytes
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        path = tmp_path / "wds/.dsprep/plan.zip"
+        plan = member(path, "plan.json").replace(old, new)
+        assert plan != member(path, "plan.json")
+        put(path, "plan.json", plan)
+        before = contents(tmp_path)
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        assert done.code == 5, done.out
+        assert "is no plan of this version of dsprep" in done.err
+        assert contents(tmp_path) == before
+
+    def test_need_no_plan_that_is_none(
         self, run_here: RunHere, twelve: Path, tmp_path: Path
     ) -> None:
         write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
         path = tmp_path / "wds/.dsprep/plan.zip"
-        with ZipFile(path) as saved:
-            members = {each: saved.read(each) for each in saved.namelist()}
-        plan = members["plan.json"].replace(
-            b"dsprep.sources.readers:FileReader", b"subprocess:Popen"
-        )
-        assert plan != members["plan.json"]
-        for data in (plan, plan[:-5], b"[", b"[1, 2]", b"[" * 9999):
-            file = BytesIO()
-            with ZipFile(file, "w") as saved:
-                for name, own in {**members, "plan.json": data}.items():
-                    saved.writestr(name, own)
-            path.write_bytes(file.getvalue())
+        for data in (member(path, "plan.json")[:-5], b"[", b"[1, 2]", b"[" * 9999):
+            put(path, "plan.json", data)
             done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
             assert done.code == 5
             assert "is no plan of this version of dsprep" in done.err
@@ -222,6 +267,17 @@ class TestStatus:
         for each in report["commands"]:
             assert run_here(*each.split()[1:]).code == 0
         assert run_here("status", tmp_path / "wds").code == 0
+
+    def test_shows_no_command_of_another_program(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        path = tmp_path / "wds/.dsprep/plan.zip"
+        put(path, "facts.json", json.dumps([["a.tar"], 3, ["pack", "x; rm -r /"]]).encode())
+        done = run_here("status", tmp_path / "wds")
+        assert "dsprep pack 'x; rm -r /' --part 0/3" in done.out
+        put(path, "facts.json", json.dumps([["a.tar"], 10**9, ["pack"]]).encode())
+        assert run_here("status", tmp_path / "wds").code == 5
 
     def test_of_a_run_without_parts(self, run_here: RunHere, tmp_path: Path) -> None:
         notes = tmp_path / "wds/.dsprep"

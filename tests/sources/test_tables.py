@@ -142,6 +142,13 @@ def test_a_wrong_table(
     assert told.removeprefix(name).startswith(problem), told
 
 
+@pytest.mark.parametrize("header", ['path,"label', f"path,label,{'x' * 140_000}"])
+def test_a_first_row_that_cannot_be_read(header: str) -> None:
+    data = f"{header}\n{'a.jpg,cat' * 20_000}\n".encode()
+    with pytest.raises(SourceError, match=r"a.csv: its first row cannot be read: field larger"):
+        parse_cells(data, "a.csv")
+
+
 def test_a_tag_that_no_class_has(images: Path) -> None:
     (images / "classes.txt").write_text("a\nb\n")
     told = refusal(
