@@ -30,7 +30,7 @@ from dsprep.sources.classes import (
     notes_on_order,
     number_classes,
 )
-from dsprep.sources.described import CELLS, kind_of_cells
+from dsprep.sources.csv_rows import CONVERT, kind_of
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.match import choose, find_spelled, more_than_names
 from dsprep.sources.scan import RunAll, scan_below
@@ -185,12 +185,12 @@ def _typed(cells: Cells, name: str) -> tuple[str, list[Any], str]:
         if joined != "text" or kinds.keys() <= {"text"}:
             return joined, values, ""
     else:
-        kind = kind_of_cells(texts.filter(~is_absent).unique())
+        kind = kind_of(texts.filter(~is_absent).unique().to_list()) or "text"
         if kind != "text":
-            convert = CELLS[kind]
+            convert = CONVERT[kind]
             pairs = zip(texts, is_absent, strict=True)
             found = [None if absent else convert(text) for text, absent in pairs]
-            return {"float": "float64"}.get(kind, kind), found, ""
+            return kind.replace("wide", "int"), found, ""
     given = pl.DataFrame([texts, cells.lines]).filter(~is_absent)
     words = given.filter(~is_number(given[name]))
     why = ""
