@@ -117,7 +117,7 @@ def split(options: of.SplitOptions) -> SplitReport:
     with Pool(workers) as pool:
         samples, values = read_samples(source, options, pool)
         chosen = _choose(options, samples, values, pool)
-    sides, leaks = chosen.sides, chosen.leaks
+    sides = chosen.sides
     lists = _lists_of(sides, options)
     report = _planned(options, chosen, lists)
     state, rows, places = "planned", samples.rows, []
@@ -150,7 +150,7 @@ def split(options: of.SplitOptions) -> SplitReport:
         if others:
             names = format_some(others)
             report.notes.append(f"{out} has lists that are not of this split: {names}")
-    return replace(report, state=state, leaks=leaks, seconds=time.monotonic() - began)
+    return replace(report, state=state, seconds=time.monotonic() - began)
 
 
 class _Chosen(NamedTuple):
@@ -229,7 +229,6 @@ def _write_shards(options: of.SplitOptions, source: Source, began: float) -> Spl
         report,
         state=written.state,
         lists=[each._replace(path=shards_of(each.name)) for each in report.lists],
-        leaks=chosen.leaks,
         rejects=written.rejects,
         skipped=written.skipped,
         duplicates=written.duplicates,
@@ -263,7 +262,7 @@ def _planned(
     options: of.SplitOptions, chosen: _Chosen, lists: Mapping[str, Sequence[int]]
 ) -> SplitReport:
     """Return the report of a split that has been planned."""
-    samples, sides, _, notes = chosen
+    samples, sides, leaks, notes = chosen
     counts, classes = sides.counts(), _class_facts(samples, sides)
     unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
     noticed = samples.noticed
@@ -292,7 +291,7 @@ def _planned(
         off=_how_far_off(counts, sides.ratios),
         groups=sides.groups,
         seed=options.seed or 0,
-        leaks=[],
+        leaks=leaks,
         materialized=options.materialize,
         seconds=0.0,
         **vars(noticed),

@@ -16,7 +16,7 @@ import polars as pl
 from dsprep.catalog import Annotated, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import is_number, is_too_large, leads_outside, plain_paths
+from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
@@ -98,8 +98,7 @@ def read_table(
     rows = pl.DataFrame(columns).with_row_index("index")
     cell = pl.col("path")
     refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
-    outside = leads_outside(cell)
-    refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
+    refuse(path, rows, leads_outside(cell), OUTSIDE.format_map)
     if files is None:
         files = list_files(scan_below(root, source.suffixes, run_all))
     plain = plain_paths(rows["path"])
