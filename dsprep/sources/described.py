@@ -16,7 +16,7 @@ import json
 import os
 import posixpath
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -46,7 +46,6 @@ _NAMES = ("metadata.jsonl", "metadata.csv")
 _LOOKED_AT = 64  # names in a directory that show whether directories in it have metadata
 _HEAD = 1 << 16  # bytes of metadata that show whether it names files
 _AT_ONCE = 1000  # rows of CSV whose cells are held
-_NOT_GIVEN = ("", "nan", "NaN")  # cells that fit any column of numbers
 
 
 class _Columns(Folder):
@@ -300,11 +299,17 @@ def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
     names = next(records, [])
     kinds = [""] * len(names)
     while some := list(islice(records, _AT_ONCE)):
-        columns = zip(*some, strict=True)
-        found = (kind_of([cell for cell in cells if cell not in _NOT_GIVEN]) for cells in columns)
-        kinds = list(map(joined, kinds, found))
+        kinds = list(map(joined, kinds, map(_kind, zip(*some, strict=True))))
     pairs = zip(names, kinds, strict=True)
     return tuple((each, "text" if _is_reference(each) else kind or "text") for each, kind in pairs)
+
+
+def _kind(cells: Sequence[str]) -> str:
+    """Return the type of cells; among them, NaN is a number."""
+    given = [cell for cell in cells if cell]
+    numbers = [cell for cell in given if cell.lower() != "nan"]
+    kind = kind_of(numbers)
+    return kind if len(numbers) == len(given) else joined("float64", kind)
 
 
 # A folder that dsprep wrote
