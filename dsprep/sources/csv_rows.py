@@ -244,7 +244,7 @@ def kind_of(cells: Sequence[str]) -> str:
 CONVERT: Mapping[str, Callable[[str], Any]] = {
     "int": int,
     "wide": int,
-    "float64": float,
+    "float64": lambda cell: value if (value := float(cell)) == value else None,
     "bool": lambda cell: _TRUTH[cell.strip().lower()],
     "text": lambda cell: cell or None,
 }
@@ -281,7 +281,7 @@ class CsvReader(Reader):
                             value = convert(cells[at])
                         except (ValueError, KeyError):  # what stands for a missing number
                             continue
-                        if value is not None and value == value:  # NaN is no value
+                        if value is not None:
                             fields[name] = value
                     sample = Sample(key_of(rows.paths[row]), fields, rows.ids[row])
                     floats = [value for value in fields.values() if type(value) is float]

@@ -46,6 +46,7 @@ _NAMES = ("metadata.jsonl", "metadata.csv")
 _LOOKED_AT = 64  # names in a directory that show whether directories in it have metadata
 _HEAD = 1 << 16  # bytes of metadata that show whether it names files
 _AT_ONCE = 1000  # rows of CSV whose cells are held
+_CONVERT = {**CONVERT, "float64": float}  # NaN is a value
 
 
 class _Columns(Folder):
@@ -122,7 +123,7 @@ def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dic
         return values
     (cells,) = csv.reader(text.splitlines(keepends=True), strict=True)
     pairs = zip(columns, cells, strict=True)
-    return {name: CONVERT[kind](cell) for (name, kind), cell in pairs if cell != ""}
+    return {name: _CONVERT[kind](cell) for (name, kind), cell in pairs if cell != ""}
 
 
 def _is_reference(column: str) -> bool:
