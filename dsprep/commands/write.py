@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +61,8 @@ _DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "split": 
 _DONE["shard append"] = "appended"
 
 # Options that change encoded samples, which then are not copied as they are.
-_CHANGES = frozenset(
-    (
-        *("--features", "--metadata", "--only", "--drop", "--rename", "--cast"),
-        *("--label-type", "--schema"),
-    )
-)
+_CHANGES = {"--features", "--metadata", "--only", "--drop", "--rename", "--cast"}
+_CHANGES |= {"--label-type", "--schema"}
 _CHANGES_OF_SHARDS = _CHANGES | {"--label-field", "--image-field"}
 
 
@@ -205,12 +200,14 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
         key,
-        divide=None if options.split is None else partial(_divided, _split_of(options), source),
+        divide=None if options.split is None else _divider(options, source),
     )
 
 
-def _split_of(options: of.WriteOptions) -> of.SplitOptions:
-    """Return what ``--split`` asks for."""
+def _divider(
+    options: of.WriteOptions, source: Source
+) -> Callable[[Catalog, Pool], tuple[Catalog, Sequence[str]]]:
+    """Return what gives each sample the side that ``--split`` says."""
     from dsprep.splits.ratios import make_ratios, parse_ratios  # few runs need them
 
     try:
@@ -218,22 +215,17 @@ def _split_of(options: of.WriteOptions) -> of.SplitOptions:
         make_ratios(ratios)
     except OptionError as error:
         raise OptionError(str(error).replace("--ratio", "--split")) from None
-    return of.SplitOptions(
-        sources=options.sources,
-        out=options.dest,
-        ratios=ratios,
-        group=options.group,
-        seed=getattr(options, "seed", None),
+    seed = getattr(options, "seed", None)
+    asked = of.SplitOptions(
+        sources=options.sources, out=options.dest, ratios=ratios, group=options.group, seed=seed
     )
 
+    def divide(catalog: Catalog, pool: Pool) -> tuple[Catalog, Sequence[str]]:
+        from dsprep.splits.sides import divided  # not before polars is there
 
-def _divided(
-    options: of.SplitOptions, source: Source, catalog: Catalog, pool: Pool
-) -> tuple[Catalog, Sequence[str]]:
-    """Give each sample the side that ``--split`` says."""
-    from dsprep.splits.sides import divided  # not before polars is there
+        return divided(asked, source, catalog, pool)
 
-    return divided(options, source, catalog, pool)
+    return divide
 
 
 def size_of(options: of.SizeOptions) -> ShardSize:

@@ -24,7 +24,7 @@ from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
 from dsprep.options import require_effect
-from dsprep.rows import Reader, Rows
+from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE, Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
@@ -98,17 +98,16 @@ class Texts(Annotations):
 
 
 @dataclass(frozen=True)
-class AnnotatedReader(Reader):
+class AnnotatedReader(Wrapper):
     """Reads images with their annotations."""
 
     reads_samples: ClassVar[bool] = True
     table: ClassVar = Folder()
-    images: Reader  # reads the images alone
     annotations: Annotations | None = None
     masks: Masks | TableMasks | None = None
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
+        places = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
         annotations = self.annotations
         opened = nullcontext(lambda _: Objects()) if annotations is None else annotations.opened()
         with opened as objects_at:
@@ -132,15 +131,6 @@ class AnnotatedReader(Reader):
                 else:
                     yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
-    def spools(self) -> Sequence[int]:
-        return self.images.spools()
-
-    def write_spool(self, number: int, path: str) -> None:
-        self.images.write_spool(number, path)
-
-    def spooled(self, directory: str) -> AnnotatedReader:
-        return replace(self, images=self.images.spooled(directory))
-
 
 @dataclass(frozen=True)
 class FieldsReader(AnnotatedReader):
@@ -149,7 +139,7 @@ class FieldsReader(AnnotatedReader):
     names: tuple[str, ...] = ()  # the fields that these values are
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
+        places = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
         for id, path, (_, values), found in places:
             if not isinstance(found, bytes):
                 yield found

@@ -31,7 +31,7 @@ from dsprep.sources.arrays import (
     check_member,
     read_header,
 )
-from dsprep.sources.classes import LARGEST_EXACT, number_classes, unknown_classes
+from dsprep.sources.classes import LARGEST_EXACT, Known, classes_for
 from dsprep.sources.csv_rows import (
     MOST_WRONG,
     NUMBERS,
@@ -277,10 +277,8 @@ def _class_numbers(
 
 def _classes(names: Collection[str], source: Source, where: str) -> tuple[str, ...]:
     """Return the classes that labels are names of, in the order of their numbers."""
-    classes = source.class_names()
-    if classes and (unknown := sorted(set(names).difference(classes))):
-        raise unknown_classes(where, unknown, classes)
-    return classes or number_classes(set(names), where, source.class_order)
+    known = Known(source.class_names(), None, source.class_order)
+    return classes_for(set(names), known, where)
 
 
 def _require_known(numbers: Iterable[int], classes: Sequence[str] | None, where: str) -> None:
