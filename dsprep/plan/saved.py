@@ -11,12 +11,13 @@ import platform
 import shlex
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from io import BytesIO
+from os.path import join
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -25,12 +26,18 @@ from zipfile import BadZipFile, ZipFile
 import polars as pl
 
 from dsprep.declared import options_in
-from dsprep.errors import DestinationError
+from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.images.probe import probe, versions
 from dsprep.keywords import PackOptions
 from dsprep.options import option_name, shown
+from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
+from dsprep.sources.annotated import AnnotatedReader
+from dsprep.sources.archive import ArchiveReader
+from dsprep.sources.readers import ArchivedParts, FileReader, SampleReader
+from dsprep.storage.files import facts
+from dsprep.storage.location import is_s3
 
 _JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
 _OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
@@ -46,6 +53,12 @@ _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
 
 def save_plan(plan: Plan, parts: int) -> bytes:
     """Return the plan of a run in parts, and what was asked for, as the bytes of a file."""
+    annotations = getattr(plan.catalog.reader, "annotations", None)
+    if annotations is not None and annotations.is_copy:
+        raise OptionError(
+            "--part: the annotations are one file on S3, of which this machine has made a copy: "
+            "copy it to a directory that all parts see"
+        )
     file, tables = BytesIO(), list[pl.DataFrame]()
     nothing: dict[str, Any] = dict.fromkeys(_OWN)
     job = replace(plan.job, **nothing)
@@ -86,6 +99,40 @@ def load_plan(data: bytes, job: Job, place: str) -> Plan:
         )
     kept: dict[str, Any] = {name: getattr(job, name) for name in _OWN}
     return replace(plan, job=replace(plan.job, **kept))
+
+
+def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
+    """Refuse a source that this machine does not see, or that has changed since it was planned."""
+    catalog, destination = plan.catalog, plan.job.destination
+    if is_s3(catalog.root):
+        return
+    reader = (
+        catalog.reader.images if isinstance(catalog.reader, AnnotatedReader) else catalog.reader
+    )
+    archive = reader.archive if isinstance(reader, ArchivedParts) else reader
+    files = [archive.path] if isinstance(archive, ArchiveReader) else reader.sources()
+    places = [(path, 0, 0) for path in files]
+    if isinstance(reader, FileReader | SampleReader):
+        for shard in shards:
+            rows = catalog.table[shard.start : shard.stop].select("path", "size", "mtime").rows()
+            places += ((join(reader.root, path), size, mtime) for path, size, mtime in rows)
+    for path, size, mtime in places:
+        try:
+            found = facts(path)
+        except OSError as error:
+            raise SourceError(
+                f"{path}: is in the plan, but {platform.node()} does not see it "
+                f"({error.strerror}); let all machines see the source under one name or, if it has "
+                f"changed, remove {destination} and give all parts again"
+            ) from None
+        # A sample of several files has their size, and the time of the newest.
+        if mtime and (
+            found.mtime_ns > mtime or not (reader.reads_samples or found == (size, mtime))
+        ):
+            raise SourceError(
+                f"{path}: has changed since the plan was made; put it back as it was, or remove "
+                f"{destination} and give all parts again"
+            )
 
 
 def _probe(job: Job) -> tuple[str, str]:

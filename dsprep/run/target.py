@@ -213,7 +213,7 @@ class Target:
 
     def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
-        return self.destination.scratch.is_dir() or bool(self._below(self.notes))
+        return self.destination.scratch.is_dir()
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
@@ -263,7 +263,8 @@ class Target:
     def write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
         with destination_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            # The notes of a part that comes late may have been removed with those of the others.
+            path.parent.mkdir(parents=self.part is None, exist_ok=True)
             if f"/{RECEIPTS}/" in name:  # not flushed: a shard without one is written again
                 temporary = path.with_suffix(".tmp")
                 temporary.write_bytes(data)
@@ -373,6 +374,9 @@ class PrefixTarget(Target):
             path.unlink()
         return etags
 
+    def has_notes(self) -> bool:
+        return super().has_notes() or any(self._store.list(self._key(self.notes)))
+
     def publish_manifest(self, data: bytes) -> None:
         """Store the manifest on the condition that there is none."""
         self._store.publish(self._key(self.manifest), data)
@@ -386,7 +390,7 @@ class PrefixTarget(Target):
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
-        from dsprep.run.lease import Lease
+        from dsprep.run.lease import Lease, end_parts
         from dsprep.storage.s3.upload import require_rights
 
         if any(len(self._key(name).encode()) > LONGEST_KEY for name in names):
@@ -401,6 +405,8 @@ class PrefixTarget(Target):
         try:
             require_rights(self._store, self._key(), deleting=True)
             lease.take(self.destination.scratch / _HOLDER, tell)
+            if self.part is None and names:  # without any, what is left is removed
+                end_parts(self._store, self._key(f"{self.notes}{LEASES}/"), place, tell)
         except BaseException:
             hold.release(keep=any(path.is_dir() for path in self.destination.scratch.iterdir()))
             raise
@@ -408,12 +414,14 @@ class PrefixTarget(Target):
 
     @contextmanager
     def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
-        from dsprep.run.lease import Lease
+        from dsprep.run.lease import LEASE, Lease
 
         make_stage(self.destination.directory)
         with destination_errors(scratch := self.destination.scratch):
             scratch.mkdir(exist_ok=True)
-        key = self._key(f"{self.notes}{LEASES}/{task}.json")
+        # A run that is not in parts neither begins while one plans, nor do parts while it runs.
+        note = LEASE if task == "plan" else f"{LEASES}/{task}.json"
+        key = self._key(self.notes + note)
         lease = Lease(self._store, key, str(self.destination))
         lease.take(scratch / f"{task}-holder", tell, waits=True)
         try:
@@ -477,7 +485,9 @@ class Hold:
                 self._work.parent.rmdir()
 
     def release(self, keep: bool) -> None:
-        """Let other runs in; keep what a later run needs, or remove it all."""
+        """Let other runs in; keep what a later run needs, or remove it all. Once is enough."""
+        if self._lock.file.closed:
+            return
         if self._whole is not None:
             self._lock.remove()
             self._whole.release()

@@ -51,6 +51,11 @@ _AT_ONCE = 1 << 16  # rows of a table
 class Annotations(ABC):
     """The annotations of the images of a source. Plain data: it is pickled for the workers."""
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether they are read from a temporary copy, which only this machine has."""
+        return False
+
     @abstractmethod
     def opened(self) -> AbstractContextManager[Callable[[Any], Objects]]:
         """Return what reads the objects at a place, as a context in which files may stay open.

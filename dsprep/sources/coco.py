@@ -98,6 +98,10 @@ class CocoAnnotations(Annotations):
     states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
     classes: Mapping[Any, int]  # numbers by category ids
 
+    @property
+    def is_copy(self) -> bool:
+        return None in self.states
+
     @contextmanager
     def opened(self) -> Iterator[Callable[[Place], Objects]]:
         with OpenFiles(self.files, self.states) as files:
@@ -120,13 +124,13 @@ class CocoAnnotations(Annotations):
         return Objects(parse(texts, self.classes), extent)
 
 
+@dataclass(frozen=True, eq=False)
 class _Places(Sequence[Place]):
     """The places of the annotations of each image, in little memory."""
 
-    def __init__(self, images: array[int], starts: array[int], spans: array[int]) -> None:
-        self._images = images  # file, width and height of each
-        self._starts = starts  # the first span of each image, and at last the number of spans
-        self._spans = spans  # offset and size of each
+    _images: array[int]  # file, width and height of each
+    _starts: array[int]  # the first span of each image, and at last the number of spans
+    _spans: array[int]  # offset and size of each
 
     def __len__(self) -> int:
         return len(self._images) // 3
@@ -151,11 +155,12 @@ class HeldAnnotations(Annotations):
         return Objects(parse(texts, self.classes), extent)
 
 
+@dataclass(frozen=True, eq=False)
 class _HeldPlaces(Sequence[tuple[Any, ...]]):
     """The texts of the annotations of each image, after its width and height."""
 
-    def __init__(self, places: Sequence[Place], files: Sequence[bytes]) -> None:
-        self._places, self._files = places, files
+    _places: Sequence[Place]
+    _files: Sequence[bytes]
 
     def __len__(self) -> int:
         return len(self._places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -18,9 +20,12 @@ import pytest
 import dsprep.run.part as part_module
 from dsprep.errors import OptionError
 from dsprep.run.part import Part, parse_part
+from dsprep.run.run import Run
+from dsprep.run.target import Written
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.foreign.sets import SETS
+from tests.images import jpeg
 from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
 
@@ -77,6 +82,38 @@ class TestOneDataSet:
             assert done.code == 0, done.err
         assert "already packed" in done.out
         assert not (tmp_path / "wds/.dsprep").exists()
+
+    @pytest.mark.parametrize("archived", [False, True])
+    def test_of_annotations(self, run_here: RunHere, tmp_path: Path, archived: bool) -> None:
+        source = tmp_path / "coco"
+        names = [f"{number}.jpg" for number in range(9)]
+        listed = [{"id": number, "file_name": name} for number, name in enumerate(names)]
+        boxes = [
+            {
+                "id": each,
+                "image_id": each,
+                "category_id": each % 2,
+                "bbox": [1, 2, 3, 4],
+                "area": 12,
+            }
+            for each in range(9)
+        ]
+        kinds = [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}]
+        (source / "images").mkdir(parents=True)
+        for number, name in enumerate(names):
+            (source / "images" / name).write_bytes(jpeg(number))
+        (source / "instances.json").write_text(
+            json.dumps({"images": listed, "annotations": boxes, "categories": kinds})
+        )
+        if archived:
+            shutil.make_archive(str(source), "zip", source)
+            source = source.with_suffix(".zip")
+        alone, shared = tmp_path / "alone", tmp_path / "shared"
+        assert write(run_here, source, alone, "--resize", 24).code == 0
+        for number in range(2):
+            done = write(run_here, source, shared, "--resize", 24, "--part", f"{number}/2")
+            assert done.code == 0, done.err
+        assert contents(shared) == contents(alone)
 
     def test_reads_the_source_once(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -151,6 +188,77 @@ class TestParts:
         other = write(run_here, twelve, tmp_path / "wds", "--part", "1/3", "--seed", 4)
         assert other.code == 5
         assert "another command began a run in parts there (other --seed)" in other.err
+
+    @pytest.mark.parametrize("kind", ["folder", "zip"])
+    def test_name_a_machine_that_does_not_see_the_source(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, kind: str
+    ) -> None:
+        source = tmp_path / "photos"
+        shutil.copytree(twelve, source)
+        if kind == "zip":
+            shutil.make_archive(str(source), "zip", source)
+            source = source.with_suffix(".zip")
+        write(run_here, source, tmp_path / "wds", "--part", "0/3")
+        source.rename(tmp_path / "elsewhere")
+        done = write(run_here, source, tmp_path / "wds", "--part", "1/3")
+        assert done.code == 4
+        assert f"is in the plan, but {platform.node()} does not see it" in done.err
+        (tmp_path / "elsewhere").rename(source)
+        assert write(run_here, source, tmp_path / "wds", "--part", "1/3").code == 0
+
+    def test_refuse_a_source_that_has_changed(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        source = tmp_path / "photos"
+        shutil.copytree(twelve, source)
+        write(run_here, source, tmp_path / "wds", "--part", "0/2")
+        for path in source.rglob("*.*"):
+            os.utime(path)
+        done = write(run_here, source, tmp_path / "wds", "--part", "1/2")
+        assert done.code == 4
+        assert "has changed since the plan was made" in done.err
+        again = write(run_here, source, tmp_path / "wds", "--part", "0/2")  # has nothing to read
+        assert (again.code, "2 of 5 shards are left" in again.out) == (0, True)
+
+    @pytest.mark.parametrize("late", ["before", "after"])
+    def test_that_come_late_harm_nothing(
+        self,
+        run_here: RunHere,
+        command: Path,
+        twelve: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        late: str,
+    ) -> None:
+        carry_out = Run.carry_out
+
+        def stopped(*args: Any) -> Written:
+            if late == "after":
+                carry_out(*args)
+            for number in range(3):
+                words = [command, "pack", twelve, tmp_path / "wds", "--to", "webdataset", *SHARDS]
+                subprocess.run([*map(str, words), "--part", f"{number}/3"], check=True)
+            return carry_out(*args) if late == "before" else Written()
+
+        # As on a file system whose locks do not reach other machines.
+        monkeypatch.setattr("fcntl.flock", lambda *_: None)
+        monkeypatch.setattr("dsprep.run.run.Run.carry_out", stopped)
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        monkeypatch.undo()
+        assert done.code == 0, done.err
+        assert "already packed" in done.out
+        write(run_here, twelve, tmp_path / "alone")
+        assert contents(tmp_path / "wds") == contents(tmp_path / "alone")
+        assert not (tmp_path / "wds/.dsprep").exists()
+
+    def test_that_end_together_need_not_wait(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds")
+        lock = ScratchLock(tmp_path / "wds/.dsprep", "a test", shared=True)
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        lock.remove()
+        assert done.code == 0, done.err
 
     def test_read_no_plan_that_names_other_code(
         self, run_here: RunHere, twelve: Path, tmp_path: Path
