@@ -301,7 +301,7 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
     most = 0 if options.on_error == "fail" else options.max_errors
     with _pool(options.workers) as pool:
         try:
-            with target.alone("plan", progress.note):
+            with target.alone("plan", progress.note) as check:
                 finished = finished_manifest(target, "remove it")
                 noted = None if finished else target.find(target.notes + PLAN)
                 if noted:
@@ -314,6 +314,7 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
                     state = RunState(target, identity, list(plan.files()), progress)
                     begin(plan, state)
                     if not noted:
+                        check()
                         target.write(target.notes + PLAN, save_plan(plan, part.of))
             if finished is not None:
                 return _already(plan, target, finished, identity)

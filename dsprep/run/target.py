@@ -284,8 +284,11 @@ class Target:
             raise
 
     @contextmanager
-    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
-        """Do a task while no other part does it; one that does is waited for."""
+    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+        """Do a task while no other part does it; one that does is waited for.
+
+        Yields a function that raises if another part has taken over.
+        """
         scratch = self.destination.scratch
         with destination_errors(scratch):
             made = [path for path in (scratch, *scratch.parents) if not path.exists()]
@@ -297,7 +300,7 @@ class Target:
             tell(f"{self.destination}: waits for another part, which {task}s")
             lock = Lock(path, self.destination.directory, math.inf, hidden=True)
         try:
-            yield
+            yield lambda: None
         except BaseException:
             with suppress(OSError):
                 for each in made:
@@ -413,7 +416,7 @@ class PrefixTarget(Target):
         return hold
 
     @contextmanager
-    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
+    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[Callable[[], None]]:
         from dsprep.run.lease import LEASE, Lease
 
         make_stage(self.destination.directory)
@@ -425,7 +428,7 @@ class PrefixTarget(Target):
         lease = Lease(self._store, key, str(self.destination))
         lease.take(scratch / f"{task}-holder", tell, waits=True)
         try:
-            yield
+            yield lease.check
         finally:
             lease.give_back()
             with suppress(OSError):

@@ -19,6 +19,7 @@ import pytest
 
 import dsprep.run.part as part_module
 from dsprep.errors import OptionError
+from dsprep.run.lease import Lease
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
 from dsprep.run.target import Written
@@ -28,10 +29,18 @@ from tests.foreign.sets import SETS
 from tests.images import jpeg
 from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
+from tests.transfers import store_of
 
 RunHere = Callable[..., Finished]
 FORMATS = ("webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet")
 SHARDS = ("--shards", 5, "--shuffle", "-j", 1)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs give a sign of life often, and are taken to be dead soon."""
+    for name, seconds in (("DEAD_AFTER", 2.0), ("RENEWED_EVERY", 0.1), ("_LOOK_EVERY", 0.1)):
+        monkeypatch.setattr(f"dsprep.run.lease.{name}", seconds)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -376,6 +385,114 @@ class TestOnS3:
         machine("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
         assert ceph.contents("wds/") == files(tmp_path / "alone")
         assert machine.left() == []
+
+    def test_a_part_that_was_killed_is_written_by_another_machine(
+        self,
+        soon: None,
+        command: Path,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        one, other = on_ceph("one"), on_ceph("other")
+        env = {**os.environ, **ceph.env, **one.env}
+        options = (twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS, "--part")
+        killed = subprocess.Popen(
+            [command, "pack", *map(str, (*options, "1/2"))], env=env, start_new_session=True
+        )
+        while not ceph.contents("wds/.dsprep/leases/part-1.json"):
+            time.sleep(0.01)
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+        upload = {"Bucket": ceph.name, "Key": "wds/train-000003.tar"}
+        ceph.s3.create_multipart_upload(**upload)
+        for number in range(2):
+            done = other("pack", *options, f"{number}/2")
+        assert "packed as" in done.out
+        assert "looking for up to 2 s whether it still is" in done.err
+        assert ceph.uploads() == []
+        other("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+
+    def test_planners_that_begin_at_once(
+        self,
+        command: Path,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        options = (twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS, "--part")
+        live = [
+            subprocess.Popen(
+                [command, "pack", *map(str, (*options, f"{number}/4"))],
+                env={**os.environ, **ceph.env, **on_ceph(f"node-{number}").env},
+            )
+            for number in range(4)
+        ]
+        assert [each.wait() for each in live] == [0, 0, 0, 0]
+        on_ceph("alone")("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+
+    def test_the_plain_command_keeps_out_while_a_part_is_alive(
+        self,
+        soon: None,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        machine = on_ceph("one")
+        options = ("pack", twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS)
+        machine(*options, "--part", "0/2")
+        lease = Lease(store_of(ceph), "wds/.dsprep/leases/part-1.json", "a test")
+        lease.take(tmp_path / "holder", lambda _: None)
+        refused = machine(*options, "--seed", 5, "--overwrite", code=5)
+        assert "another dsprep run is writing there" in refused.err
+        synced = machine("sync", twelve, f"{ceph.url}/wds/", code=5)
+        assert "is writing there" in synced.err
+        lease.give_back()
+        ceph.put("wds/.dsprep/leases/part-1.json", b'{"holder": "dead", "renewals": 1}')
+        machine(*options, "--seed", 5, "--overwrite")
+        on_ceph("other")("pack", twelve, tmp_path / "alone", *options[3:], "--seed", 5)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+
+    @pytest.mark.parametrize("late", ["before", "after"])
+    def test_a_part_that_comes_late_harms_nothing(
+        self,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        command: Path,
+        twelve: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        late: str,
+    ) -> None:
+        machine, other = on_ceph("one"), on_ceph("other")
+        options = ("pack", twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS)
+        carry_out = Run.carry_out
+
+        def stopped(*args: Any) -> Written:
+            if late == "after":
+                carry_out(*args)
+            own = "wds/.dsprep/leases/part-1.json"  # as if it were dead for long
+            ceph.s3.delete_object(Bucket=ceph.name, Key=own)
+            for number in range(3):
+                words = [command, *options, "--part", f"{number}/3"]
+                env = {**os.environ, **ceph.env, **other.env}
+                subprocess.run([*map(str, words)], check=True, env=env)
+            if late == "after":
+                ceph.put("wds/.dsprep/receipts/train-000001.tar.json", b"{}")  # its last word
+            return carry_out(*args) if late == "before" else Written()
+
+        monkeypatch.setattr("dsprep.run.run.Run.carry_out", stopped)
+        done = machine(*options, "--part", "1/3")
+        monkeypatch.undo()
+        assert "already packed" in done.out
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        machine("pack", twelve, tmp_path / "alone", *options[3:], **ceph.env)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
 
 
 class TestNumbers:
