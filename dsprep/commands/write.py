@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from platform import node
 from typing import TYPE_CHECKING, Any
 
 from dsprep import keywords as of
@@ -308,6 +309,8 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
                     plan = load_plan(noted, job, target.destination.url(target.notes + PLAN))
                 else:
                     plan = make_plan(job, pool, progress)
+                    if finished is None:
+                        progress.note(f"{job.destination}: {node()} makes the plan for all parts")
                 require_distinct_keys(plan)
                 identity = identity_of(plan)
                 if finished is None:

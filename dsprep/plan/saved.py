@@ -39,6 +39,7 @@ from dsprep.sources.readers import ArchivedParts, FileReader, SampleReader
 from dsprep.storage.files import facts
 from dsprep.storage.location import is_s3
 
+_MOST_PARTS = 1_000_000
 _JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
 _OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
@@ -145,6 +146,8 @@ def plan_facts(data: bytes, place: str) -> tuple[list[str], int, str]:
     """Return the names of the shards, the number of parts, and the command of a saved plan."""
     with _opened(data, place) as saved:
         names, parts, command = json.loads(saved.read(_FACTS))
+        if not 0 < parts < _MOST_PARTS:
+            raise ValueError(f"{parts} parts")
         return list(map(str, names)), int(parts), str(command)
 
 
@@ -155,7 +158,7 @@ def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
             yield saved
     except (
         *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, ImportError),
-        *(RecursionError, pl.exceptions.PolarsError),
+        *(OverflowError, RecursionError, pl.exceptions.PolarsError),
     ) as error:
         raise DestinationError(
             f"{place}: is no plan of this version of dsprep ({error}); use one version for all "

@@ -60,6 +60,8 @@ Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
 PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
+# What reading a note raises that is cut short, or that dsprep did not write.
+_DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
 
 
 @dataclass
@@ -188,7 +190,7 @@ class Target:
         found: list[tuple[str, Written, dict[str, str]]] = []
         reads = ((0, partial(self.find, name)) for name in self._below(f"{self.notes}{RECEIPTS}/"))
         for data in filter(None, results(self.destination.url(""), reads)):
-            with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
+            with suppress(*_DAMAGED):
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
                 if written.files:
@@ -201,7 +203,7 @@ class Target:
 
     def noted_run(self) -> dict[str, Any] | None:
         """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
-        with suppress(ValueError):
+        with suppress(*_DAMAGED):
             found = json.loads(self.find(self.notes + RUN) or b"null")
             return found if isinstance(found, dict) else None
         return None

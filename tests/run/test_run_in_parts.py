@@ -340,6 +340,35 @@ class TestStatus:
             assert run_here(*each.split()[1:]).code == 0
         assert run_here("status", tmp_path / "wds").code == 0
 
+    @pytest.mark.parametrize(
+        ("name", "data"),
+        [
+            ("receipts/a.json", b"[" * 99999),
+            ("receipts/a.json", b'{"shard": "a", "written": {"samples": Infinity}, "etags": {}}'),
+            ("run.json", b"[" * 99999),
+            ("plan.zip", b"PK"),
+            ("plan.zip", [["a"], 10**12, "dsprep"]),
+            ("plan.zip", [["a"], 0, "dsprep"]),
+        ],
+    )
+    def test_of_notes_that_are_damaged(
+        self, run_here: RunHere, tmp_path: Path, name: str, data: bytes | list[object]
+    ) -> None:
+        notes = tmp_path / "wds/.dsprep"
+        (notes / "receipts").mkdir(parents=True)
+        (notes / "run.json").write_text("{}")
+        if isinstance(data, list):
+            with ZipFile(notes / name, "w") as saved:
+                saved.writestr("facts.json", json.dumps(data))
+        else:
+            (notes / name).write_bytes(data)
+        done = run_here("status", tmp_path / "wds")
+        expected = "no data set" if name == "run.json" else "is no plan of this version"
+        if name.startswith("receipts"):
+            assert (done.code, "0" in done.out) == (6, True)
+        else:
+            assert (done.code, expected in done.err) == (5, True)
+
     def test_of_a_run_without_parts(self, run_here: RunHere, tmp_path: Path) -> None:
         notes = tmp_path / "wds/.dsprep"
         notes.mkdir(parents=True)
