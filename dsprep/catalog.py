@@ -164,6 +164,13 @@ class Catalog:
         places = (columns.get(name, ()) for name in (*PLACE_COLUMNS, *ANNOTATION_COLUMNS))
         return Rows(ids, paths, sizes, labels, *places)
 
+    def with_sides(self, names: Sequence[str], numbers: pl.Series) -> Catalog:
+        """Return the catalog with these sides; there are none if there are no names."""
+        own = [name for name in self.table.columns if name not in ("side", self.label_column)]
+        columns = [*own, numbers.alias("side")] if names else own
+        table = self.table.select(*columns, *filter(None, [self.label_column]))
+        return replace(self, table=table, sides=tuple(names))
+
     def with_ids_from(self, first: int) -> Catalog:
         return replace(self, table=self.table.with_columns(pl.col("index") + first))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dsprep.errors import BadSample, Misfit, RunStopped
-from dsprep.units import extension_in, format_count
+from dsprep.units import extension_in, format_count, format_some
 
 _REJECTED = {
     "missing": "is not on the disk",  # though a list names it, or a link points to it
@@ -67,6 +67,10 @@ def misfits_error(count: int, last: Reject) -> RunStopped:
     )
 
 
+# The effect of each image that became bare pixels begins so, and ends with their shape.
+STORED_AS_PIXELS = "image stored as pixels, "
+
+
 class Finding(NamedTuple):
     """One thing that indexing noticed."""
 
@@ -83,7 +87,15 @@ class Finding(NamedTuple):
 
 def effect_notes(effects: Mapping[str, int]) -> list[str]:
     """Say what happened to how many: the first word of an effect is what is counted."""
-    parted = ((each.partition(" "), count) for each, count in sorted(effects.items()) if count)
+    shapes = {each: count for each, count in effects.items() if each.startswith(STORED_AS_PIXELS)}
+    counts = {**effects}
+    if len(shapes) > 1:
+        counts = {each: count for each, count in effects.items() if each not in shapes}
+        often = sorted(shapes, key=lambda each: (-shapes[each], each))
+        shown = format_some([each.removeprefix(STORED_AS_PIXELS) for each in often])
+        what = f"{STORED_AS_PIXELS}{len(shapes):,} shapes, most often {shown}: for one shape, give "
+        counts[f"{what}--resize WxH --enlarge and --color rgb or gray"] = sum(shapes.values())
+    parted = ((each.partition(" "), count) for each, count in sorted(counts.items()) if count)
     return [f"{format_count(count, noun)} {rest}" for (noun, _, rest), count in parted]
 
 

@@ -146,7 +146,8 @@ class SourceOptions(AnnotationOptions):
     )
     sides_from: int | None = _rare_source(
         "Take the directory at this depth below SOURCE for the side of its images, as in "
-        "train/cat/1.jpg for 1. Each side becomes shards of its own: train-000000.tar.",
+        "site1/cat/1.jpg for 1. Each side becomes shards of its own: site1-000000.tar. Directories "
+        "called train, test and the like need no option.",
         metavar="DEPTH",
     )
     path_column: str | None = _rare_source(
@@ -161,6 +162,13 @@ class SourceOptions(AnnotationOptions):
         "Text between several tags in the column of labels: ' ' for \"haze primary\". A label "
         "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
         metavar="TEXT",
+    )
+    pixel_columns: Sequence[str] = _rare_source(
+        "Columns of a CSV file that hold the pixels of an image, from 0 to 255: one column of many "
+        "numbers, or many columns, as 'pixel*' names them. Images are square and gray unless "
+        "--raw-image tells their shape.",
+        default=(),
+        metavar="NAME[,NAME...]",
     )
     duplicates: str | None = _rare_source(
         "If --list or --labels names an image again: stop, use the first row only, or make a "
@@ -206,6 +214,11 @@ class FieldOptions(Options):
     )
     label_field: str | None = _fields(
         "Field that is the label; json.label is the key label in the field json.", metavar="NAME"
+    )
+    raw_image: str | None = _rare_fields(
+        "Shape of images that are bare pixels in records or in a table: 32x32x3 for rows of "
+        "pixels, 3x32x32 for planes, as CIFAR has them.",
+        metavar="SHAPE",
     )
     label_type: str | None = _fields(
         "Type of the label: the name or number of a class, a list of class numbers, numbers that "
@@ -305,7 +318,10 @@ class TransformOptions(Options):
         choices=("lanczos", "bicubic", "hamming", "bilinear"),
     )
     encode: str = _images(
-        "Re-encode images.", default="keep", choices=("keep", "jpeg", "png", "webp")
+        "Re-encode images; raw stores bare pixels (height, width, channels), raw-chw planes of "
+        "pixels (channels, height, width).",
+        default="keep",
+        choices=("keep", "jpeg", "png", "webp", "raw", "raw-chw"),
     )
     quality: int | None = _images("JPEG and WebP quality, 1–100.  [default: 90]")
     color: str = _images("Convert colors.", default="keep", choices=("keep", "rgb", "gray"))
@@ -358,7 +374,9 @@ class SizeOptions(Options):
     """How large shards are."""
 
     target_size: int | str | None = _shards("Maximum size of a shard on disk.  [default: 200MB]")
-    shards: int | None = _shards("Number of shards, instead of a size.")
+    shards: int | None = _shards(
+        "Number of shards, of each side if there are any, instead of a size."
+    )
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
@@ -410,7 +428,8 @@ class WriteOptions(
 
     split: str | None = _split(
         "Divide the samples into sides with these shares, each with shards of its own: "
-        "train-000000.tar. All have the same classes, and each class is divided by the shares.",
+        "train-000000.tar. All have the same classes, and each class is divided by the shares. "
+        "Sides of SOURCE that are not named stay as they are.",
         metavar="NAME=SHARE[,...]",
     )
     name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")
@@ -483,13 +502,24 @@ class AppendOptions(
     seed: int | None = _seed
 
 
+class StatusOptions(Options):
+    """The options of ``status``."""
+
+    dest: AnyPath = field(kw_only=False)
+
+
 _leaks = partial(option, "Leaks")
 
 
-class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, SourceOptions):
+class SplitOptions(
+    CommandOptions, GroupOptions, SizeOptions, FieldOptions, ClassOptions, SourceOptions
+):
     """The options of ``split``."""
 
     out: AnyPath = field(kw_only=False)
+    to: str | None = _shards(
+        "Write the sides as shards of this format, train-000000.tar, instead of lists."
+    )
     root: AnyPath | None = _source(
         "Directory of the files of SOURCE, if that is a list.", metavar="DIR"
     )
@@ -529,7 +559,7 @@ class SplitOptions(CommandOptions, GroupOptions, FieldOptions, ClassOptions, Sou
         "Also make a tree SIDE/CLASS/NAME in that directory; the lists name its files.",
         choices=("hardlink", "symlink", "copy"),
     )
-    overwrite: bool = option("Output", "Replace lists and classes.txt.", default=False)
+    overwrite: bool = option("Output", "Replace lists and classes.txt, or shards.", default=False)
 
 
 _files = partial(option, "Files")

@@ -26,6 +26,7 @@ FACTS = {
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
+    "table": "Whether the source is a table whose rows are samples.",
     "parquet": "Whether the source is Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
@@ -45,6 +46,7 @@ FACTS = {
     "looks": "Whether images are looked at.",
     "made": "Whether the data set that is added to was made with a transform.",
     "is_list": "Whether the source of a split is a list.",
+    "kept": "Whether a split keeps the sides of its source.",
     "assigned": "The file that tells the side of each sample of a split; or None.",
     "local_source": "Whether the files to sync lie on a disk.",
 }
@@ -81,6 +83,9 @@ class Rule(NamedTuple):
     facts: Sequence[str]  # the facts that it needs
 
 
+_LOSSLESS = ("png", "raw", "raw-chw")  # values of `--encode`
+
+
 def _names_records(known: Given) -> bool:
     return known.get("--key", "path") not in ("path", "index")
 
@@ -109,10 +114,12 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
+    # a seed also shuffles what becomes shards
+    "drawing": (lambda known: not known["kept"] or bool(known.get("--to")), ["kept"]),
     "records": (_names_records, []),
     "keys": (lambda known: "--latest" in known or not _names_records(known), []),
     # whether images may become JPEG or WebP
-    "lossy": (lambda known: known.get("--encode") != "png" and _changes_images(known), []),
+    "lossy": (lambda known: known.get("--encode") not in _LOSSLESS and _changes_images(known), []),
     # remote files are refused first
     "decoding": (lambda known: bool(known.get("--decode")), ["remote"]),
     "file": (lambda known: known.get("--output") not in (None, "-"), []),
@@ -123,8 +130,9 @@ _GROUPS = {
     "TABLES": "--list --labels --label-regex --fields --columns --label-column --label-separator "
     "--extensions --class-order --parts --pair --annotations --annotation-format --unlisted "
     "--voc-origin --box --box-columns --no-object --class-names --sides-from --masks "
-    "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers",
-    "FIELDS": "--image-field --label-field --label-type --schema --look --no-image",
+    "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers "
+    "--pixel-columns",
+    "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
     "OBJECTS": "--storage-class --sse --sse-kms-key-id --acl --tag --metadata",
@@ -178,8 +186,10 @@ split: --root needs is_list
     SOURCE is not a list, and so it is the root itself; leave it out
 --extensions needs image_files
     SOURCE is not a directory or an archive of image files; leave it out
---image-field --label-field --schema --look excludes image_files
+--image-field --label-field --schema --look --raw-image excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
+--pixel-columns needs table
+    SOURCE is not a CSV file whose rows are samples; leave it out
 --classes needs classified
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
 --label-type needs labeled
@@ -290,6 +300,14 @@ split: --stratify excludes --stable
     --stable chooses sides by hashes alone; leave one of them out
 split: --ratio --group --stable --seed --stratify excludes assigned
     {assigned} tells the side of each sample; leave it out
+split: --group --stable --stratify excludes kept
+    SOURCE has sides, which stay as they are; give --ratio to divide them
+split: --seed needs drawing
+    SOURCE has sides, which stay as they are; give --ratio to divide them
+split: SIZES needs --to
+    lists are not cut into shards; give --to FORMAT
+split: --folds --materialize excludes --to
+    shards have sides, and --to writes no files; leave one of them out
 
 lst create, lst sample, lst relabel: --overwrite needs file
     no other file is written than LIST or stdout; give -o FILE, or leave it out

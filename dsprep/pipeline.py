@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
 from dsprep.errors import BadSample, OptionError
+from dsprep.findings import STORED_AS_PIXELS
 from dsprep.formats.base import Format
 from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
 from dsprep.images.transform import (
@@ -194,6 +195,9 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
         if image.lost_frames:
             sample.effects = sample.effects or Counter()
             sample.effects[_LOST_FRAMES] += 1
+        if image.shape is not None:
+            sample.effects = sample.effects or Counter()
+            sample.effects[f"{STORED_AS_PIXELS}{image.shape}"] += 1
         renew(sample, image)
         return sample
 
@@ -218,11 +222,16 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     def transformed(path: str, data: bytes) -> Encoded:
         assert images.transform is not None
         image = images.transform.apply(data, images.max_pixels)
+        if image.shape is not None:
+            return image._replace(data=pipeline.layout.pack_pixels(image.data, image.shape))
         require_readable(image.kind, readable)
         return image
 
     if images.transform is not None:
         return transformed
+    own = pipeline.schema.image_field
+    if own is not None and own.kind.is_raw and pipeline.reader.pixels is None:
+        return unchecked  # bare pixels that are copied
     return unchecked if level == "none" else checked
 
 
@@ -254,7 +263,7 @@ def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
         for name in typed:
             if (is_new or image.before or name not in sample.fields) and (
                 (value := FACTS_OF[name](image)) is not None
-                and (name not in known or name in sample.fields)
+                and (name not in known or name in sample.fields or image.shape)
             ):
                 sample.fields[name] = value
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 from dsprep.errors import BadSample
 from dsprep.sample import Sample
 from dsprep.schema import Reading, Table
 
-Pixels: TypeAlias = Callable[[Sample], Sample]  # makes a PNG of the bare pixels in a sample
+
+class Pixels(Protocol):
+    """Where raw samples have their image as bare pixels."""
+
+    @property
+    def beside(self) -> Mapping[str, str]:
+        """The raw names of what stands beside them and tells their shape, each with its type."""
+
+    def __call__(self, sample: Sample, quickly: bool) -> Sample:
+        """Make an image of them that tells its shape: a PNG, or one that is quickly decoded."""
 
 
 @dataclass(slots=True)
@@ -54,6 +63,8 @@ class Reader(ABC):
     reading: Reading | None = field(default=None, kw_only=True)
     # if whole samples have bare pixels as their image
     pixels: Pixels | None = field(default=None, kw_only=True)
+    # whether images of bare pixels will be encoded again, so that no PNG has to be made of them
+    quickly: bool = field(default=False, kw_only=True)
 
     @property
     def table(self) -> Table:
@@ -66,7 +77,7 @@ class Reader(ABC):
             return sample
         try:
             if self.pixels is not None:
-                sample = self.pixels(sample)
+                sample = self.pixels(sample, self.quickly)
             return sample if self.reading is None else self.reading(sample)
         except BadSample as error:
             return error

@@ -190,3 +190,24 @@ def mnist(prefix: str = "", suffix: str = "", test: str = "t10k") -> dict[str, b
     if suffix == ".gz":
         files = {name: gzip.compress(data, mtime=0) for name, data in files.items()}
     return files
+
+
+def write_digits(path: Path, count: int, *, labels: bool = True) -> list[bytes]:
+    """Write a table as Kaggle's digits have it, a column a pixel; return the pixels."""
+    images = [pixels(seed, 784) for seed in range(count)]
+    lines = [",".join(("label",) * labels + tuple(f"pixel{at}" for at in range(784)))]
+    for number, image in enumerate(images):
+        lines.append(",".join([str(number % 10)] * labels + list(map(str, image))))
+    path.write_text("\n".join(lines) + "\n")
+    return images
+
+
+def write_faces(path: Path, count: int) -> list[bytes]:
+    """Write a table as FER-2013 has it, all pixels in a cell; return the pixels."""
+    images = [pixels(seed, 48 * 48) for seed in range(count)]
+    uses = ("Training", "Training", "PublicTest", "PrivateTest")
+    lines = ["emotion,pixels,Usage"]
+    for number, image in enumerate(images):
+        lines.append(f"{number % 7},{' '.join(map(str, image))},{uses[number % 4]}")
+    path.write_text("\n".join(lines) + "\n")
+    return images

@@ -23,7 +23,7 @@ _NAMES = {
     "IndexReport": "destination format state shards samples bytes files problems notes seconds",
     "IndexFile": "name kind state detail",
     "SplitReport": "destination state method samples lists parts classes off groups seed leaks "
-    "rejects skipped skipped_counts materialized notes seconds",
+    "rejects skipped skipped_counts materialized notes seconds written",
     "ListFacts": "name path samples wanted",
     "ClassFacts": "name counts off",
     "Leak": "kind samples",

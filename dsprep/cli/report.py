@@ -144,7 +144,7 @@ def write_lines(report: WriteReport) -> Iterator[str]:
     collisions = [f"the key {key} is that of {', '.join(of)}" for key, of in report.collisions]
     yield from rows_of(
         ("samples", f"{report.samples:,}"),
-        ("shards", report.shards and _shards_line(report, about)),
+        ("shards", report.shards and shards_line(report)),
         ("size", f"{about}{format_size(report.bytes)}"),
         ("sides", sides),
         ("classes", classes),
@@ -168,7 +168,9 @@ def write_lines(report: WriteReport) -> Iterator[str]:
         yield from (f"  {text}" for text in some_of(rejects, _SHOWN))
 
 
-def _shards_line(report: WriteReport, about: str) -> str:
+def shards_line(report: WriteReport) -> str:
+    """Return how many shards there are, the names of the first and the last, and their sizes."""
+    about = "about " if report.estimated else ""
     first, last = report.shards[0].name, report.shards[-1].name
     if len(report.shards) == 1:
         return f"1, {first}"

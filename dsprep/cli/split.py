@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dsprep
 from dsprep.cli.help import option_group
 from dsprep.cli.options import command
-from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, skipped_text, some_of
+from dsprep.cli.report import NOTHING_WRITTEN, rows_of, shards_line, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.keywords import SplitOptions
 from dsprep.progress import progress_for
@@ -28,10 +28,10 @@ _FAR = 1.0  # counts that are less than this off are as near as whole numbers co
         "--ratio",
         metavar="NAME=SHARE[,...]",
         help="Sides and their shares, which sum to 1; 1/3 is a share, too.  "
-        "[default: train=0.8,val=0.1,test=0.1]",
+        "[default: the sides that SOURCE has, else train=0.8,val=0.1,test=0.1]",
     ),
     option_group("Output")(
-        "-o", "--output", metavar="DIR", required=True, help="Directory of the lists."
+        "-o", "--output", metavar="DIR", required=True, help="Directory of the lists or shards."
     ),
 )
 def split(
@@ -42,7 +42,7 @@ def split(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Split a data set into training, validation and test lists.
+    """Split a data set into training, validation and test lists, or shards.
 
     SOURCE is a directory or an archive of images, with --list or --labels if its directories are
     not the classes; or anything else that convert reads; or a .lst. The files of a .lst are looked
@@ -51,7 +51,11 @@ def split(
 
     Each class is divided by the ratios: its counts are less than one from their exact shares. Every
     sample is in exactly one list. The same samples and the same seed give the same split, in any
-    order.
+    order. Sides that SOURCE has, such as those of CIFAR, stay as they are: --ratio divides those
+    again that it names.
+
+    With --to, dsprep writes shards of each side instead of lists, to a directory or to s3://. All
+    have the same classes and one manifest.
 
     \b
     Examples:
@@ -61,6 +65,7 @@ def split(
       dsprep split photos/ -o folds/ --folds 5
       dsprep split 'wds/train-{000000..000146}.tar' -o lists/
       dsprep split photos/ -o tree/ --materialize hardlink
+      dsprep split photos/ -o shards/ --to webdataset --ratio train=0.9,val=0.1
     """
     from dsprep.splits.ratios import parse_ratios
 
@@ -78,6 +83,7 @@ def split(
 
 def _lines(report: SplitReport) -> Iterator[str]:
     yield f"{report.destination}: {format_count(report.samples, 'sample')} {report.state}"
+    written = report.written
     planned = report.state == "planned"
     width = max(9, *(len(facts.name) for facts in report.lists))
     lists, leaks, classes = [], [], ""
@@ -98,10 +104,14 @@ def _lines(report: SplitReport) -> Iterator[str]:
         leaks.append(f"{'the same' if leak.kind == 'same' else 'alike'}: {where}")
     rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
     placed = f"{report.materialized}, in directories of the sides"
-    yield from rows_of(("how", f"{report.method}, seed {report.seed}"))
+    # Sides that a file or SOURCE gives are not drawn.
+    seed = "" if report.method.startswith("as ") else f", seed {report.seed}"
+    yield from rows_of(("how", report.method + seed))
     yield from (f"  {text}" for text in some_of(lists))
     yield from rows_of(
         ("classes", classes),
+        ("format", written and written.format),
+        ("shards", written and shards_line(written)),
         *(("note", note) for note in report.notes),
         ("skipped", skipped_text(report.skipped)),
         *(("rejected", text) for text in some_of(rejects)),

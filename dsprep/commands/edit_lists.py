@@ -11,6 +11,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
 from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
 from dsprep.lists import options as of
@@ -24,6 +25,7 @@ from dsprep.sources.infer import with_detection_labels
 from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.storage.location import require_disk
 from dsprep.text import decode_text, read_text
+from dsprep.units import format_some
 from dsprep.workers.pool import Pool, available_cores
 
 
@@ -150,6 +152,10 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
 def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
     with Pool(available_cores() if workers is None else workers) as pool:
         catalog, findings = read_source(source, pool.map)
+        if catalog.sides:
+            names = format_some(catalog.sides)
+            detail = f"samples of the sides {names} in one list: dsprep split makes one of each"
+            findings = [*findings, Finding("note", "", detail)]
         catalog, unread = with_detection_labels(catalog, pool.map)
         return tables.listable(catalog, [*findings, *unread])
 

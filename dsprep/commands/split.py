@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +12,27 @@ from typing import NamedTuple
 
 import polars as pl
 
+from dsprep.catalog import Catalog
+from dsprep.commands.write import new_job, write
+from dsprep.commands.write_report import WriteReport
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
-from dsprep.keywords import SplitOptions
+from dsprep.keywords import (
+    ClassOptions,
+    FieldOptions,
+    PackOptions,
+    SizeOptions,
+    SourceOptions,
+    SplitOptions,
+)
 from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import require_effect
 from dsprep.plan.destination import require_local
+from dsprep.plan.job import images_of
 from dsprep.progress import Progress
+from dsprep.sources.names import pattern_of
+from dsprep.sources.reading import Source
 from dsprep.splits.hashes import require_imagehash
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
 from dsprep.splits.materialize import (
@@ -30,9 +44,16 @@ from dsprep.splits.materialize import (
     write_lists,
 )
 from dsprep.splits.ratios import Ratios
-from dsprep.splits.samples import Samples, read_samples, require_sense, source_of_split
+from dsprep.splits.samples import (
+    Samples,
+    assigned_sides,
+    read_samples,
+    require_sense,
+    samples_of,
+    source_of_split,
+)
 from dsprep.splits.sides import Sides, choose_sides, given_sides, stratum_numbers
-from dsprep.storage.location import is_s3, require_disk
+from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
 
@@ -73,6 +94,7 @@ class SplitReport(Noticed):
     leaks: Sequence[Leak]  # samples that show the same and are on different sides
     materialized: str | None  # how files were placed in the tree; None without one
     seconds: float  # how long it took
+    written: WriteReport | None = None  # the shards; None if lists were asked for
 
 
 @called_with(SplitOptions)
@@ -81,39 +103,30 @@ def split(options: SplitOptions) -> SplitReport:
 
     ``sources`` is a directory of images or anything else that :func:`dsprep.pack` takes, also
     several of these; or a ``.lst``, or ``-`` for one on stdin. ``out`` is the directory of the
-    lists. ``ratios`` are the shares of the sides; by default 0.8, 0.1 and 0.1 for train, val and
-    test.
+    lists or, with ``to``, of the shards, which may be on S3. ``ratios`` are the shares of the
+    sides; by default 0.8, 0.1 and 0.1 for train, val and test, unless the source has sides, which
+    then stay as they are.
     """
     began = time.monotonic()
     require_sense(options)
     source, out = source_of_split(options), Path(options.out)
-    require_disk(options.out)
-    require_local(options.out)
     if options.near:
         require_imagehash()
-    workers = available_cores() if options.workers is None else options.workers
     progress = options.progress or Progress()
-    copies: list[Copies] = []
-    notes: list[str] = []
+    if options.to is not None:
+        return _write_shards(options, source, began)
+    if is_s3(options.out):
+        raise OptionError(
+            f"{options.out}: lists are written to a disk; give --to FORMAT to write shards"
+        )
+    require_local(options.out)
+    workers = available_cores() if options.workers is None else options.workers
     with Pool(workers) as pool:
         samples, values = read_samples(source, options, pool)
-        if values is not None:
-            require_effect("split", options.given, assigned=options.assign)
-        _require_files(samples, options)
-        if options.leaks is not None and samples.root is not None and samples.sizes is not None:
-            sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
-            distance = 4 if options.near_distance is None else options.near_distance
-            copies, notes = find_copies(
-                samples.root, sizes, distance if options.near else None, pool, progress
-            )
-    if values is None:
-        together = copies if options.leaks == "together" else []
-        sides = choose_sides(options, samples, [rows for _, rows in together])
-    else:
-        sides = given_sides(options, values)
+        chosen = _choose(options, samples, values, pool)
+    sides, leaks = chosen.sides, chosen.leaks
     lists = _lists_of(sides, options)
-    report = _planned(options, samples, sides, lists, notes)
-    leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
+    report = _planned(options, chosen, lists)
     state, rows, places = "planned", samples.rows, []
     if options.materialize and samples.root:
         if samples.in_folders or samples.table:
@@ -147,6 +160,92 @@ def split(options: SplitOptions) -> SplitReport:
     return replace(report, state=state, leaks=leaks, seconds=time.monotonic() - began)
 
 
+class _Chosen(NamedTuple):
+    """The sides of some samples, as they were chosen."""
+
+    samples: Samples
+    sides: Sides
+    leaks: Sequence[Leak]
+    notes: Sequence[str]
+
+
+def _choose(
+    options: SplitOptions, samples: Samples, values: pl.Series | None, pool: Pool
+) -> _Chosen:
+    """Choose the side of each sample, and find the copies that lie on different sides."""
+    if values is not None:
+        require_effect("split", options.given, assigned=options.assign)
+    _require_files(samples, options)
+    copies: list[Copies] = []
+    notes: list[str] = []
+    if options.leaks is not None and samples.root is not None and samples.sizes is not None:
+        sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
+        distance = 4 if options.near_distance is None else options.near_distance
+        wanted, progress = distance if options.near else None, options.progress or Progress()
+        copies, notes = find_copies(samples.root, sizes, wanted, pool, progress)
+    if values is None:
+        together = copies if options.leaks == "together" else []
+        sides = choose_sides(options, samples, [rows for _, rows in together])
+    else:
+        sides = given_sides(options, values)
+    leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
+    return _Chosen(samples, sides, leaks, notes)
+
+
+def _write_shards(options: SplitOptions, source: Source, began: float) -> SplitReport:
+    """Write the sides as shards, as :func:`dsprep.pack` does with ``split``."""
+    if not source.root:
+        raise OptionError("--to needs the files: give --root, where the paths of the list start")
+    found: list[_Chosen] = []
+
+    def divide(catalog: Catalog, pool: Pool) -> tuple[Catalog, Sequence[str]]:
+        samples = samples_of(catalog, source, pool)
+        found.append(_choose(options, samples, assigned_sides(options, samples), pool))
+        sides = found[-1].sides
+        return catalog.with_sides(sides.names, sides.numbers), ()
+
+    run = ("to", "overwrite", "dry_run", "workers", "progress")
+    asked = PackOptions(
+        sources=(source.root, *source.others),
+        dest=options.out,
+        **{name: getattr(options, name) for name in run},
+        **source.values_of(SourceOptions, ClassOptions),
+        **options.values_of(SizeOptions, FieldOptions),
+    )
+    job = new_job("split", asked)
+    job = replace(
+        job,
+        source=job.source.replace(needs_names=True),
+        images=images_of(asked),
+        seed=options.seed or 0,
+        copies=True,
+        divide=divide,
+    )
+    written = write(job, asked)
+    (chosen,) = found
+    report = _planned(options, chosen, _lists_of(chosen.sides, options))
+
+    def shards_of(side: str) -> str:
+        own = re.compile(rf"{re.escape(side)}-\d.*")
+        names = [each.name for each in written.shards if own.fullmatch(each.name)]
+        return pattern_of([job.destination.url(name) for name in names])
+
+    unlabeled = note_unlabeled(chosen.samples.rows.height)
+    notes = [note for note in report.notes if note != unlabeled]
+    return replace(
+        report,
+        state=written.state,
+        lists=[each._replace(path=shards_of(each.name)) for each in report.lists],
+        leaks=chosen.leaks,
+        rejects=written.rejects,
+        skipped=written.skipped,
+        duplicates=written.duplicates,
+        notes=[*notes, *written.notes],
+        seconds=time.monotonic() - began,
+        written=written,
+    )
+
+
 def _require_files(samples: Samples, options: SplitOptions) -> None:
     """Refuse to compare or to place samples that are not files of their own."""
     if options.materialize is not None and is_s3(samples.root or ""):
@@ -168,13 +267,10 @@ def _require_files(samples: Samples, options: SplitOptions) -> None:
 
 
 def _planned(
-    options: SplitOptions,
-    samples: Samples,
-    sides: Sides,
-    lists: Mapping[str, Sequence[int]],
-    notes: Sequence[str],
+    options: SplitOptions, chosen: _Chosen, lists: Mapping[str, Sequence[int]]
 ) -> SplitReport:
     """Return the report of a split that has been planned."""
+    samples, sides, _, notes = chosen
     counts, classes = sides.counts(), _class_facts(samples, sides)
     unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
     noticed = samples.noticed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dsprep.arguments import AnyPath
+from dsprep import keywords as of
+from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.formats import format_of_file
 from dsprep.plan.destination import parse_destination
@@ -29,11 +29,11 @@ class StatusReport:
     commands: Sequence[str]  # those that finish the data set
 
 
-def status(dest: AnyPath) -> StatusReport:
+@called_with(of.StatusOptions)
+def status(options: of.StatusOptions) -> StatusReport:
     """Say what is there of a data set, and which commands finish it.
 
-    Args:
-        dest: What the command that writes it was given: a directory, a file, or a place on S3.
+    ``dest`` is what the command that writes it was given: a directory, a file, or a place on S3.
 
     Returns:
         The report. While parts of a run are missing, it names these.
@@ -41,7 +41,7 @@ def status(dest: AnyPath) -> StatusReport:
     Raises:
         DestinationError: If nothing is there, or it cannot be read.
     """
-    path = os.fspath(dest)
+    path = str(options.dest)
     destination, _ = parse_destination(path, None if format_of_file(path) else "webdataset")
     target = target_of(destination)
     if (manifest := finished_manifest(target, "remove it")) is not None:

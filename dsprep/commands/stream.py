@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
@@ -23,10 +24,12 @@ from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
-from dsprep.plan.job import images_of, make_layout, no_image_error
+from dsprep.plan.job import images_of, make_layout, no_image_error, with_image_type
 from dsprep.run.shard import same_key
 from dsprep.sample import Sample
 from dsprep.schema import Reading, Schema, idle_names, observe, select, settle
+from dsprep.sources.infer import may_have_pixels, raw_field, with_pixels, with_sizes, without_sizes
+from dsprep.sources.pixel_reader import RawPixels, raw_pixels
 from dsprep.sources.reading import choice_of
 from dsprep.sources.shards import ShardReader
 
@@ -187,7 +190,16 @@ class Converted(Iterator[bytes]):
         options, table, layout = self._options, self._table, self._pipeline.layout
         choice, given = choice_of(options), options.given
         observed = observe(samples, table, choice)
-        settled, idle = select(settle(observed, table, choice, self._name), choice)
+        own, pixels = raw_field(choice.schema), None
+        if own is not None or choice.raw_image or may_have_pixels(observed, choice):
+            pixels = raw_pixels(samples, table, choice, own)
+        if pixels is not None:
+            observed = observe(_with_images(samples, pixels), table, choice)
+            choice = replace(choice, schema=without_sizes(choice.schema, pixels))
+        settled = settle(observed, table, choice, self._name)
+        if pixels is not None:
+            settled = settled._replace(schema=with_pixels(settled.schema, pixels))
+        settled, idle = select(settled, choice)
         schema = settled.schema
         if samples and schema.image is None and not choice.no_image:
             if why := why_no_shard(stream.passed_over, sum(len(each.fields) for each in samples)):
@@ -195,23 +207,34 @@ class Converted(Iterator[bytes]):
             raise no_image_error(self._name, schema)
         changes = {"--features", "--metadata", "--rename", "--cast", "--schema"}
         changes |= {"--label-field", "--label-type"}
-        changed = changes.intersection(given) or self._pipeline.images.moves_fields(schema)
+        images = self._pipeline.images
+        transform = images.transform
+        is_bare = transform is not None and (transform.is_raw or pixels is not None)
+        changed = is_bare or images.moves_fields(schema) or changes.intersection(given)
         raw = table.name == layout.name and not changed
         notes: list[str] = []
         if not raw:
-            layout, notes = layout.arranged(schema)
+            layout, notes = layout.arranged(with_image_type(schema, transform, layout))
             if layout.placeholders(schema) and samples:
                 raise OptionError(
                     f"{self._name}: its samples have no label, and {layout.name} needs one: a "
                     "manifest can say that there is none, a stream cannot"
                 )
-        reading = Reading(schema, table, settled.ignored, raw)
-        reader = replace(self._pipeline.reader, reading=reading)
+        own_schema = with_sizes(schema, pixels, table) if raw else schema
+        reading = Reading(own_schema, table, settled.ignored, raw)
+        pixels = None if raw else pixels
+        reader = replace(self._pipeline.reader, reading=reading, pixels=pixels)
         self._pipeline = replace(self._pipeline, layout=layout, schema=schema, reader=reader)
         require_effect("convert", given, looks=self._pipeline.looks)
         idle += idle_names("--keep-fields", sorted(options.keep_fields), schema)
         for note in (*settled.notes, *notes, *idle):
             self._note(note)
+
+
+def _with_images(samples: Sequence[Sample], pixels: RawPixels) -> Iterator[Sample]:
+    for sample in samples:
+        with suppress(BadSample):  # it is rejected when it is read
+            yield pixels(sample)
 
 
 def _take(entries: Iterator[Entry]) -> tuple[list[Entry], DsprepError | None]:

@@ -60,7 +60,8 @@ from dsprep.workers.pool import Pool, available_cores
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
-_DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "shard append": "appended"}
+_DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "split": "split"}
+_DONE["shard append"] = "appended"
 
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = frozenset(
@@ -206,40 +207,35 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
         key,
-        divide=None if options.split is None else partial(_divided, options),
+        divide=None if options.split is None else partial(_divided, _split_of(options), source),
+    )
+
+
+def _split_of(options: of.WriteOptions) -> of.SplitOptions:
+    """Return what ``--split`` asks for."""
+    from dsprep.splits.ratios import make_ratios, parse_ratios  # few runs need them
+
+    try:
+        ratios = parse_ratios(options.split or "")
+        make_ratios(ratios)
+    except OptionError as error:
+        raise OptionError(str(error).replace("--ratio", "--split")) from None
+    return of.SplitOptions(
+        sources=options.sources,
+        out=options.dest,
+        ratios=ratios,
+        group=options.group,
+        seed=getattr(options, "seed", None),
     )
 
 
 def _divided(
-    options: of.WriteOptions, catalog: Catalog, pool: Pool
+    options: of.SplitOptions, source: Source, catalog: Catalog, pool: Pool
 ) -> tuple[Catalog, Sequence[str]]:
     """Give each sample the side that ``--split`` says."""
-    from dsprep.splits.ratios import parse_ratios
-    from dsprep.splits.samples import samples_of
-    from dsprep.splits.sides import choose_sides
+    from dsprep.splits.sides import divided  # not before polars is there
 
-    if catalog.sides:
-        raise OptionError(
-            f"--split {options.split}: {catalog.root} has the sides {format_some(catalog.sides)}: "
-            "leave --split out to keep these, or divide one side by itself"
-        )
-    seed = getattr(options, "seed", None)
-    asked = of.SplitOptions(
-        sources=options.sources,
-        out=options.dest,
-        ratios=parse_ratios(options.split or ""),
-        group=options.group,
-        seed=seed,
-    )
-    samples = samples_of(catalog, options, pool)
-    sides = choose_sides(asked, samples, [])
-    table = catalog.table.select(
-        *(name for name in catalog.table.columns if name != catalog.label_column),
-        sides.numbers.alias("side"),
-        *([catalog.label_column] if catalog.label_column else []),
-    )
-    notes = [f"sides are chosen {sides.method}", *sides.notes]
-    return replace(catalog, table=table, sides=sides.names), notes
+    return divided(options, source, catalog, pool)
 
 
 def size_of(options: of.SizeOptions) -> ShardSize:
@@ -455,6 +451,11 @@ def append(options: of.AppendOptions) -> WriteReport:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
         plan = make_plan(replace(job, first_id=first_id), pool, progress)
+        if plan.catalog.sides:
+            raise SourceError(
+                f"{source.root}: has the sides {format_some(plan.catalog.sides)}, and "
+                f"{destination} has none: name the samples of one side"
+            )
         digest = plan.catalog.with_ids_from(-first_id).digest()
         added = base.options.get("appended", [])
         if any(isinstance(each, dict) and each.get("source") == digest for each in added):
@@ -542,6 +543,11 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
         raise DestinationError(
             f"{destination}: holds no manifest.json, so its shards are not known; "
             "dsprep shard index writes one"
+        )
+    if sides := dict.fromkeys(manifest.sides.values()):
+        raise OptionError(
+            f"{destination}: has the sides {format_some([*sides])}, and append does not know which "
+            "one new samples belong to: write them to a directory of their own"
         )
     if manifest.options.get("single_file"):
         raise OptionError(f"{destination}: is a single file; shards are added to a directory")

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -124,6 +125,20 @@ class Manifest:
 
     def names(self) -> set[str]:
         return {file.name for file in self.every_file()}
+
+    @cached_property
+    def sides(self) -> Mapping[str, str]:
+        """The side of each shard, by its name; empty if there are no sides."""
+        counts = self.options.get("sides")
+        if not isinstance(counts, dict) or set(map(type, counts.values())) - {int}:
+            return {}
+        sides = [side for side in counts for _ in self.shards[: counts[side]]]
+        names = [shard.name for shard in self.shards]
+        return dict(zip(names, sides, strict=True)) if len(sides) == len(names) else {}
+
+    def sides_of(self, files: Iterable[str]) -> dict[str, str]:
+        """Return the side of each of some shards, by their paths."""
+        return {path: self.sides.get(os.path.basename(path), "") for path in files}
 
     def to_json(self) -> str:
         values = {

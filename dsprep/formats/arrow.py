@@ -292,7 +292,7 @@ def arrow_type(kind: Type) -> Any:
     pa = arrow()
     if kind.of is Objects:
         return pa.struct([(name, pa.list_(_part_type(part))) for name, part in _PARTS.items()])
-    if kind.is_image:
+    if kind.is_image or kind.is_raw:
         return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     item = pa.type_for_alias(kind.dtype)
     return pa.list_(item) if kind.is_list else item
@@ -305,6 +305,8 @@ def _feature(kind: Type, names: Sequence[str]) -> dict[str, Any]:
         return {name: {"feature": part, "_type": "Sequence"} for name, part in parts.items()}
     if kind.is_image:
         return {"_type": "Image"}
+    if kind.is_raw:  # not an Image, which `datasets` would decode
+        return {"bytes": _part_feature("binary"), "path": _part_feature("string")}
     if kind.name == "class" and names:
         # Numbers without a name have an empty one, which Hugging Face takes only once.
         several = names.count("") > 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 from dsprep.annotations.objects import Objects, fitted
 from dsprep.errors import OptionError
 from dsprep.images.header import sniff
+from dsprep.images.pixels import Shape
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
 from dsprep.schema import FACTS, Field, Meaning, Place, Schema, Table
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from dsprep.formats.folder import Listed
     from dsprep.formats.stream import ShardStream
     from dsprep.formats.tar import Member
+
+
+SIZES = ("height", "width", "channels")  # facts that the shape of bare pixels consists of
 
 
 class Entry(NamedTuple):
@@ -108,6 +112,7 @@ class Format(ABC):
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # the ends of names that other tools give
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
+    holds_pixels: ClassVar[bool] = False  # whether images may be bare pixels
     # whether each side of a tree of files has a directory, or a list, of its own
     divides: ClassVar[bool] = False
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
@@ -242,6 +247,10 @@ class Format(ABC):
         """Return the raw name of an image that has become one of another kind."""
         return raw
 
+    def pack_pixels(self, pixels: bytes, shape: Shape) -> bytes:
+        """Return bare pixels as samples have them; their sizes are fields beside them."""
+        return pixels
+
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay out a sample of the schema, or a raw one, in a format that is concatenative.
 
@@ -329,6 +338,16 @@ class Format(ABC):
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return a sample of a tree of files, its values as metadata and files have them."""
         raise NotImplementedError
+
+
+def pixel_sizes(schema: Schema) -> list[Field]:
+    """Return the fields that tell the shape of bare pixels and that the schema lacks."""
+    image = schema.image_field
+    if image is None or not image.kind.is_raw:
+        return []
+    types = dict.fromkeys(SIZES, "int") | {"format": "text"}
+    names = (name for name in types if name not in schema.by_name)
+    return [Field(name, types[name], image.missing) for name in names]
 
 
 def claim(used: dict[str, str], place: str, each: Field, what: str) -> None:

@@ -252,8 +252,8 @@ class Folder(Format):
             files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
         _require_files(stem, [ending for ending, _ in files])
         if own is not None and not self._leads_to(own, stem.rpartition("/")[0], sample):
-            directory = _harmless_part(own)
-            stem, changed = f"{directory}/{stem}", changed or directory != own
+            directory, top = _harmless_part(own), side_directory(stem)
+            stem, changed = f"{top}{directory}/{stem[len(top) :]}", changed or directory != own
         side = _SIDE.search(stem.rpartition("/")[2])
         has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
         if side and has_metadata and not side_directory(stem):

@@ -36,7 +36,7 @@ from dsprep.formats.arrow import (
     restored,
     source_schema,
 )
-from dsprep.formats.base import Entry, Format
+from dsprep.formats.base import Entry, Format, pixel_sizes
 from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.schema import (
@@ -86,6 +86,7 @@ class Parquet(Format):
     suffix: ClassVar[str] = ".parquet"
     numbering: ClassVar[str] = "{:05d}-of-{:05d}"
     concatenative: ClassVar[bool] = False
+    holds_pixels: ClassVar[bool] = True
     class_names_in: ClassVar[str] = "header"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
     columns: str = ""  # the columns of raw samples: their Arrow schema, serialized, in base 64
@@ -110,7 +111,7 @@ class Parquet(Format):
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         fields = []
-        for each in schema.fields:
+        for each in (*schema.fields, *pixel_sizes(schema)):
             # what other formats name is called image and label
             role = {schema.image: IMAGE, schema.label: LABEL}.get(each.name, each.name)
             is_kept = each.given or schema.format == self.name or role in schema.by_name
@@ -143,7 +144,7 @@ class Parquet(Format):
                 plan.append(("", "", kind, None))
             else:
                 is_same = kind == arrow_type(each.kind)
-                what = "image" if each.kind.is_image else each.type
+                what = "image" if each.kind.is_image or each.kind.is_raw else each.type
                 what = "" if what == "image" and not is_file(kind) else what
                 plan.append((each.name, what, kind, None if is_same else ()))
         return {name for name, *_ in plan}, plan
@@ -169,7 +170,9 @@ class Parquet(Format):
             if kind == "image" and isinstance(value, bytes):
                 path = sample.path if schema is None else ""
                 if schema is not None and name == schema.image:
-                    path = sample.path or f"{sample.key}.{sniff(value) or UNKNOWN_IMAGE}"
+                    image = schema.by_name[name]
+                    kind_of = None if image.kind.is_raw else sniff(value)
+                    path = sample.path or f"{sample.key}.{kind_of or UNKNOWN_IMAGE}"
                 value = {"bytes": value, "path": path or None}
             elif kind == "json":
                 try:

@@ -34,7 +34,17 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats import protobuf
-from dsprep.formats.base import Entry, Format, Limits, Span, claim, refuse_objects, rounding_notes
+from dsprep.formats.base import (
+    SIZES,
+    Entry,
+    Format,
+    Limits,
+    Span,
+    claim,
+    pixel_sizes,
+    refuse_objects,
+    rounding_notes,
+)
 from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
@@ -64,6 +74,7 @@ class RecordIOProtobuf(Format):
         _UID: Meaning(""),
     }
     limits: ClassVar[Limits] = Limits(classes=LARGEST_CLASS, label_bits=32)
+    holds_pixels: ClassVar[bool] = True
 
     def meaning(self, place: str) -> Meaning:
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))
@@ -73,7 +84,7 @@ class RecordIOProtobuf(Format):
         tensor = _tensor(schema, schema.format == self.name)
         used: dict[str, str] = {_VALUES: ""} if tensor else {}
         fields: list[Field] = []
-        for each in schema.fields:
+        for each in (*schema.fields, *pixel_sizes(schema)):
             raw = _raw_name(each.name)
             place = each.places[0] if each.places and schema.format == self.name else ()
             if each.name in tensor:
@@ -143,6 +154,9 @@ class RecordIOProtobuf(Format):
         if "cls" in rows.columns or "label" in rows.columns:
             count = rows["label"].list.len().cast(int) if "label" in rows.columns else 1
             total += protobuf.entry_sizes(_VALUES, protobuf.framed_sizes(count * 4))
+        for each in self.written.fields:
+            if each.name in SIZES and each.kind.is_integer:
+                total += protobuf.entry_sizes(each.places[0][0], protobuf.framed_sizes(8))
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
         total += protobuf.framed_sizes(key)
         assert not isinstance(total, int)

@@ -18,7 +18,17 @@ from google_crc32c import value as crc32c_of
 from dsprep.annotations import tensorflow
 from dsprep.annotations.objects import FLAGS, Objects
 from dsprep.errors import BadSample, OptionError
-from dsprep.formats.base import Entry, Format, Limits, ShardFacts, Span, claim, rounding_notes
+from dsprep.formats.base import (
+    SIZES,
+    Entry,
+    Format,
+    Limits,
+    ShardFacts,
+    Span,
+    claim,
+    pixel_sizes,
+    rounding_notes,
+)
 from dsprep.formats.protobuf import (
     decode_example,
     encode_feature,
@@ -139,6 +149,7 @@ class TFRecord(Format):
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     limits: ClassVar[Limits] = Limits(float_bits=32, label_bits=32)
+    holds_pixels: ClassVar[bool] = True
     preset: str = "dsprep"  # the names of the features: one of `PRESETS`
     gzip: bool = False  # whether the shard is compressed
     # whether objects have masks, made of their polygons or runs
@@ -224,6 +235,12 @@ class TFRecord(Format):
                 if name not in _MEANINGS  # inception's second, which readers take for no name
             ]
             fields += (each for each in added if used.get(each.places[0][0], "") == "")
+        there = {each.name for each in fields}
+        for each in pixel_sizes(schema):
+            if each.name not in there:
+                feature = names.facts.get(each.name, each.name)
+                claim(used, feature, each, "feature")
+                fields.append(replace(each, places=((feature,),)))
         return self.laid_out(schema, fields), rounding_notes(schema.fields, "a TFRecord")
 
     @property
@@ -252,7 +269,7 @@ class TFRecord(Format):
         """The feature and the field of the image, and what makes the entries on either side."""
         schema, names = self.written, self.names
         image, label = schema.image_field, schema.label_field
-        own = schema.image or ""
+        own = image.name if image is not None and not image.kind.is_raw else ""
         makers: dict[str, _Maker] = {names.path: (None, partial(_path_entry, names.path, own))}
         for each in schema.fields:
             feature = _own_feature(each)
@@ -279,7 +296,7 @@ class TFRecord(Format):
         place = _own_feature(image) if image else ""
         before = [makers[name] for name in sorted(makers) if name < place]
         after = [makers[name] for name in sorted(makers) if name >= place]
-        return place, own, before, after
+        return place, schema.image or "", before, after
 
     def capacity(self, target: int) -> int:
         # gzip can make what it cannot compress a little larger: zlib's deflateBound for stored
@@ -296,7 +313,7 @@ class TFRecord(Format):
             body: Sizes
             if column.name == schema.image:
                 body = rows["image"]
-            elif column.name in ("width", "height"):
+            elif column.name in SIZES:
                 body = 5  # a varint: PNG has 31 bits for either
             elif column.name != schema.label:
                 continue

@@ -20,6 +20,7 @@ from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
 from dsprep.formats.values import MAX_NAME, extension_of, field_of, json_writer, quote
 from dsprep.images.header import sniff
+from dsprep.images.pixels import Shape, pack_npy
 from dsprep.sample import (
     IMAGE_EXTENSIONS,
     IMAGE_KINDS,
@@ -77,6 +78,7 @@ class WebDataset(Format):
     numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
     distinct: ClassVar[str] = "key"
+    holds_pixels: ClassVar[bool] = True
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
@@ -107,6 +109,9 @@ class WebDataset(Format):
         if stem and (kind in ("image", "text", "json", "class") or last == UNKNOWN_IMAGE):
             return Meaning(field_of(stem), kind)
         return Meaning(field_of(place), kind)
+
+    def pack_pixels(self, pixels: bytes, shape: Shape) -> bytes:
+        return pack_npy(pixels, shape)
 
     def renamed_image(self, raw: str, kind: str) -> str:
         stem, dot, last = raw.rpartition(".")
@@ -325,7 +330,8 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
     roles = {schema.image: IMAGE, schema.label: LABEL}
     tabled = []
     for each in fields:
-        own = each.places[0] if same and each.places and not each.given else ()
+        is_kept = same and each.places and not (each.given or each.kind.is_raw)
+        own = each.places[0] if is_kept else ()
         own = own if len(own) == 1 or each.name != schema.label else ()
         # A part of JSON that is kept as well is a copy, which gets a member of its own.
         if len(own) == 1 or (len(own) == len(("json", "key")) and own[:1] not in whole):
@@ -352,6 +358,8 @@ def _place(each: Field, role: str) -> Place:
     kind, stem = each.type, extension_of(each.name)
     if kind == "mask":
         return (f"{stem}.png",)
+    if each.kind.is_raw:  # as NumPy saves arrays, with their shape
+        return ("npy" if role == IMAGE else f"{stem}.npy",)
     if kind == "image":
         return (_PLAIN_IMAGE if role == IMAGE else f"{stem}.{_PLAIN_IMAGE}",)
     if kind == "json":

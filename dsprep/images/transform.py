@@ -32,6 +32,7 @@ from dsprep.images.header import (
     require_checksums,
     require_whole,
 )
+from dsprep.images.pixels import RAW, RAW_CHW, Shape
 from dsprep.options import given_options, require_effect
 from dsprep.sample import FORMAT_NAMES
 
@@ -214,7 +215,7 @@ _GRAY = frozenset({"1", "L", "LA", "La"})
 _ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
 
 _QUALITY = 90  # where nobody gave one
-ENCODINGS = ("keep", "jpeg", "png", "webp")
+ENCODINGS = ("keep", "jpeg", "png", "webp", RAW, RAW_CHW)
 COLORS = ("keep", "rgb", "gray")
 FILTERS = ("lanczos", "bicubic", "hamming", "bilinear")
 _KINDS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
@@ -231,6 +232,7 @@ class Encoded(NamedTuple):
     lost_frames: bool = False
     # width and height before, upright; None for one that was not looked at
     before: Size | None = None
+    shape: Shape | None = None  # that of bare pixels
 
 
 @dataclass(frozen=True)
@@ -250,8 +252,9 @@ class Transform:
     resize: int | Size | None = None
     crop: Size | None = None  # then cut this size out of the center; an edge that is shorter stays
     enlarge: bool = False  # let `resize` enlarge, too
-    # `jpeg`, `png` or `webp`: encode every image so. `keep`: encode only what has to change, as
-    # what it was, or as PNG if that is not JPEG, PNG or WebP.
+    # `jpeg`, `png` or `webp`: encode every image so. `raw`, `raw-chw`: make all bare pixels.
+    # `keep`: encode only what has to change, as what it was, or as PNG if that is not JPEG, PNG or
+    # WebP.
     encode: str = "keep"
     # JPEG and WebP quality, 1 to 100; 90 by default, and None where no image can become either.
     # JPEG's colors are halved in both directions (4:2:0) at any quality, as im2rec's are.
@@ -280,7 +283,7 @@ class Transform:
         require_effect("pack", given_options(vars(self)))
         if self.filter is None and self.resize is not None:
             object.__setattr__(self, "filter", "bicubic")
-        if self.quality is None and not self.is_copy and self.encode != "png":
+        if self.quality is None and not self.is_copy and self.encode not in ("png", RAW, RAW_CHW):
             object.__setattr__(self, "quality", _QUALITY)
 
     def to_json(self) -> dict[str, Any]:
@@ -313,6 +316,11 @@ class Transform:
         return (self.resize, self.crop, self.encode, self.color) == (None, None, "keep", "keep")
 
     @property
+    def is_raw(self) -> bool:
+        """Whether it makes bare pixels of images."""
+        return self.encode in (RAW, RAW_CHW)
+
+    @property
     def moves(self) -> bool:
         """Whether it changes the geometry of images, besides turning them upright."""
         return self.resize is not None or self.crop is not None
@@ -337,6 +345,7 @@ class Transform:
         header = read_header(data)
         require_whole(data, header)
         kind = _KINDS.get(self.encode, header.kind if header.kind in _KINDS.values() else "png")
+        kind = "png" if self.is_raw else kind  # which keeps all channels, too
         with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
             image = open_image(data, header, max_pixels)
             orientation = orientation_of(image)
@@ -364,6 +373,11 @@ class Transform:
 
                 pixels = pixels.transpose(Transpose[_TURNS[turn]])
             lost_frames = bool(getattr(image, "is_animated", False))
+            if self.is_raw:
+                bands = pixels.split() if self.encode == RAW_CHW else [pixels]
+                shape = Shape(*pixels.size[::-1], len(pixels.getbands()), self.encode == RAW_CHW)
+                data = b"".join(band.tobytes() for band in bands)
+                return Encoded(self.encode, data, *pixels.size, lost_frames, upright, shape)
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
             pixels.info.clear()  # Pillow would write comments and profiles from there
             out, quality = BytesIO(), self.quality or _QUALITY
@@ -542,6 +556,8 @@ _COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}
 
 
 def _channels(image: Encoded) -> int | None:
+    if image.shape is not None:
+        return image.shape.channels
     try:
         with open_image(image.data, read_header(image.data), DEFAULT_MAX_PIXELS) as opened:
             return len(opened.getbands())
@@ -561,6 +577,6 @@ FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "height": lambda image: image.height or None,
     "channels": _channels,
     "colorspace": lambda image: _COLORSPACES.get(_channels(image) or 0),
-    "format": lambda image: FORMAT_NAMES.get(image.kind),
+    "format": lambda image: image.shape.type if image.shape else FORMAT_NAMES.get(image.kind),
     "sha256": _sha256,
 }

@@ -220,7 +220,8 @@ def weigh(
     layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
     if job.copies or job.size.by_file:
         return sizes, None, not job.copies
-    if job.images.transform is not None or catalog.reader.encodes:
+    encodes = catalog.reader.encodes or catalog.reader.pixels is not None
+    if job.images.transform is not None or encodes:
         capacity = None
         if by_bytes:
             sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)

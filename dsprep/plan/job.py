@@ -14,6 +14,7 @@ from dsprep.formats.base import Format
 from dsprep.formats.parquet import Parquet
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import Transform
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
 from dsprep.moving import Frame
 from dsprep.options import require_effect
@@ -21,6 +22,7 @@ from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.schema import Schema, Settled, idle_names
+from dsprep.sources.infer import with_sizes
 from dsprep.sources.reading import Source
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
@@ -96,7 +98,11 @@ class Job:
     def pipeline(self, catalog: Catalog) -> Pipeline:
         reader = catalog.reader
         if self.raw and reader.reading is not None:
-            reader = replace(reader, reading=replace(reader.reading, raw=True), pixels=None)
+            schema = with_sizes(reader.reading.schema, reader.pixels, reader.table)
+            reading = replace(reader.reading, schema=schema, raw=True)
+            reader = replace(reader, reading=reading, pixels=None)
+        transform = self.images.transform
+        reader = replace(reader, quickly=transform is not None and transform.encode != "keep")
         return Pipeline(
             reader,
             catalog.settled.schema,
@@ -196,13 +202,22 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     """Choose how samples are made: copied, raw, or by the schema of the format."""
     schema, label = catalog.settled.schema, catalog.settled.schema.label_field
     reader, choice, layout = catalog.reader, job.source.choice, job.layout
+    made = job.images.transform
     if layout.schema is not None:  # that of the data set to which samples are added
+        own = layout.schema.image_field
+        if own is not None and own.kind.is_raw and not (made and made.is_raw):
+            raise OptionError(
+                f"{job.destination}: its images are bare pixels that were copied, so that dsprep "
+                "does not know how others become such: convert it with --encode raw first"
+            )
         return replace(job, copies=False, schema=layout.schema)
     # The files of a tree are laid out by the schema.
     same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.cast or choice.label_type or choice.schema or in_json)
+    pixels = reader.pixels is not None  # which are made images
     changed = changed or job.images.moves_fields(schema)
+    changed = changed or (made is not None and (pixels or made.is_raw))
     given = {"--features", "--metadata"}.intersection(job.given)
     changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
@@ -210,9 +225,11 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
     in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
     if same and not changed and (copies or not in_parts):
+        schema = with_sizes(schema, reader.pixels, reader.table)
         return replace(
             job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
         )
+    schema = with_image_type(schema, made, layout)
     if layout.placeholders(Schema(())) and label is not None and label.missing:
         seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
         raise SourceError(
@@ -227,6 +244,20 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     except DsprepError as error:
         raise type(error)(f"{job.source.root}: {error}") from None
     return replace(job, layout=layout, copies=False, schema=layout.schema, notes=tuple(notes))
+
+
+def with_image_type(schema: Schema, transform: Transform | None, layout: Format) -> Schema:
+    """Return the schema of samples whose image is encoded, or the bare pixels that a user wants."""
+    image, kind = schema.image_field, "image"
+    if transform is not None and transform.is_raw:
+        kind = transform.encode
+        if not layout.holds_pixels:
+            names = ", ".join(name for name, each in FORMATS.items() if each.holds_pixels)
+            raise OptionError(
+                f"--encode {kind}: images in {layout.name} are files that programs decode; choose "
+                f"{names}, or --encode png"
+            )
+    return schema if image is None else schema.with_field(replace(image, type=kind))
 
 
 def no_image_error(where: str, schema: Schema) -> SourceError:

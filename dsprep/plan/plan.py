@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from posixpath import normpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
@@ -14,6 +14,7 @@ from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, weigh
+from dsprep.plan.destination import require_name
 from dsprep.plan.job import Job, resolve_defaults
 from dsprep.progress import Progress
 from dsprep.rows import Rows
@@ -42,7 +43,7 @@ class Plan:
     collisions: Sequence[tuple[str, list[str]]]
     shards: Sequence[PlannedShard]  # the cuts
     estimated: bool  # whether the shards' bytes are estimates
-    # what names of shards begin with, for each side one, and how many begin so, in their order
+    # each side with the number of its shards, in their order; an empty name if there are no sides
     sets: Sequence[tuple[str, int]]
     chosen: Chosen | None = None  # what the filter left out; None if there is none
 
@@ -71,6 +72,10 @@ class Plan:
             if finding.kind in SKIP_KINDS and not finding.path.startswith(own)
         ]
 
+    def options(self) -> dict[str, Any]:
+        """Return the options as a manifest records them, with the number of shards of each side."""
+        return self.job.options() | ({"sides": dict(self.sets)} if self.catalog.sides else {})
+
     def rows(self, start: int, stop: int) -> Rows:
         return self.catalog.slice(start, stop - start).rows()
 
@@ -84,8 +89,8 @@ class Plan:
             yield shard.name
             for suffix in layout.sidecar_suffixes:
                 yield Path(shard.name).with_suffix(suffix).name
-        for name, _ in self.sets:
-            yield from layout.dataset_index(name, [])
+        for side, _ in self.sets:
+            yield from layout.dataset_index(self.job.set_name(side), [])
         yield from (name for name, _ in self.class_files())
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
             yield destination.companion(name).name
@@ -132,6 +137,7 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
         catalog = catalog.shuffle(job.seed)
     if catalog.sides:
         catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
+        _require_directories(job, catalog)
     weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
     del indexed  # after a shuffle, a table as large as the catalog's
     shards: list[PlannedShard] = []
@@ -140,10 +146,15 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     for side, part in catalog.by_side():
         stop = start + len(part)
         files = part.table["file"] if job.size.by_file else None
+        if side:
+            _require_side(job.set_name(side))
+        if side and len(part) < (job.size.shards or 0):
+            count = format_count(len(part), "sample")
+            raise OptionError(f"--shards {job.size.shards}: the side {side} has {count}")
         name = _shard_namer(job, part, side, len(shards))
         cut = plan_shards(weights[start:stop], job.size, job.layout, name, capacity, files)
         shards += (each._replace(start=start + each.start, stop=start + each.stop) for each in cut)
-        sets.append((job.set_name(side), len(cut)))
+        sets.append((side, len(cut)))
         start = stop
     return Plan(job, catalog, findings, collisions, shards, estimated, sets, chosen)
 
@@ -172,6 +183,28 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
         raise geometry_error(transform.moving_option, spoiled)
 
 
+def _require_side(name: str) -> None:
+    """Refuse a side whose shards cannot be called so."""
+    try:
+        require_name(name)
+    except OptionError:
+        raise OptionError(f"no shards can be called {name!r}: rename this side") from None
+
+
+def _require_directories(job: Job, catalog: Catalog) -> None:
+    """Refuse sides of which a tree of files would keep nothing, as no directory is called so."""
+    if not job.layout.is_tree or job.layout.divides or catalog.annotated is not None:
+        return
+    for side, part in catalog.by_side():
+        lies_there = ("/" + part.table["path"]).str.contains(f"/{side}/", literal=True)
+        for path in part.table["path"].filter(~lies_there)[:1]:
+            raise OptionError(
+                f"{job.destination}: a folder keeps sides in directories of their names, and "
+                f"{path!r} of the side {side} lies in none; write shards, or name one side as the "
+                f"source, such as {job.source.root.rstrip('/')}/{side}"
+            )
+
+
 def _require_objects(job: Job, catalog: Catalog) -> None:
     """Refuse images without objects that readers of the format stop at, as far as known."""
     sizes = object_sizes(catalog) if job.layout.why_not_empty else None
@@ -198,7 +231,10 @@ def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable
         return lambda number, count: job.layout.shard_name(name, first + number, first + count)
     files = catalog.reader.sources()
     used = catalog.table["file"].unique(maintain_order=True)
-    names = [shard_stem(files[number]) + job.layout.file_suffix for number in used]
+    stems = [shard_stem(files[number]) for number in used]
+    # Files in a directory for each side may have the names of others.
+    stems = [stem if side in stem else f"{side}-{stem}" for stem in stems]
+    names = [stem + job.layout.file_suffix for stem in stems]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise OptionError(

@@ -136,7 +136,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
     """Return what identifies a command; file times and versions stay in ``run.json``."""
     job = plan.job
     identity = {
-        **json.loads(json.dumps(job.options())),
+        **json.loads(json.dumps(plan.options())),
         "name": job.name,
         "source": plan.catalog.digest(),
         "schema": job.schema and json.loads(json.dumps(job.schema.to_json())),
@@ -329,7 +329,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
             partial.write_bytes(data)
         files.append(FileReceipt(name, len(data), crc32c(data)))
         target.publish(files[-1:])
-    schema, options = job.schema, job.options()
+    schema, options = job.schema, plan.options()
     has_objects = job.layout.schema is not None and job.layout.schema.objects is not None
     if schema is not None and schema.label_field is not None and classes:
         schema = schema.with_names(classes)
@@ -389,8 +389,8 @@ def _companions(
     found |= {name: _classes(names) for name, names in plan.class_files()}
     facts = iter([ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards])
     before = len(base.shards) if base else 0
-    for name, count in plan.sets:
-        found |= job.layout.dataset_index(name, [*islice(facts, before + count)])
+    for side, count in plan.sets:
+        found |= job.layout.dataset_index(job.set_name(side), [*islice(facts, before + count)])
     reports = {"rejects.jsonl": [each.to_json() for each in rejects]}
     if base is None:
         reports["skipped.jsonl"] = [each.to_json() for each in plan.skipped]

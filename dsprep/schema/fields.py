@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.annotations import hugging_face, mxnet
 from dsprep.annotations.objects import Objects, to_objects
+from dsprep.images.pixels import RAW, RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Value
 from dsprep.units import quoted
 
@@ -54,6 +55,11 @@ class Type(NamedTuple):
     def is_image(self) -> bool:
         """Whether a value is an encoded image, also one that is a mask."""
         return self.name in ("image", "mask")
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether a value is bare pixels."""
+        return self.name in (RAW, RAW_CHW)
 
     @property
     def is_label(self) -> bool:
@@ -214,6 +220,8 @@ _SCALARS = (
     Type("bytes", "bytes", _to_bytes, bytes, "binary"),
     Type("mask", "an image of class numbers", _to_bytes, bytes, "binary"),
     Type("objects", "boxes and their classes", _to_objects, Objects, "struct"),
+    Type(RAW, "bare pixels", _to_bytes, bytes, "binary"),
+    Type(RAW_CHW, "bare planes of pixels", _to_bytes, bytes, "binary"),
 )
 TYPES: Mapping[str, Type] = {each.name: each for each in _SCALARS} | {
     f"list<{each.name}>": each._replace(
@@ -390,8 +398,9 @@ class Schema:
             if values.get(role) not in (None, *names):
                 raise ValueError(f"its {role} {values[role]!r} is none of its fields")
         schema = cls(fields, values.get(IMAGE), values.get(LABEL), str(values.get("format") or ""))
-        if schema.image_field is not None and schema.image_field.type != "image":
-            raise ValueError(f"its image {schema.image!r} is of the type {schema.image_field.type}")
+        image = schema.image_field
+        if image is not None and not (image.type == "image" or image.kind.is_raw):
+            raise ValueError(f"its image {schema.image!r} is of the type {image.type}")
         return schema
 
 

@@ -291,6 +291,7 @@ class Choice:
     schema: Schema | None = None  # the schema, which then is not settled by a look
     look_all: bool = False  # whether all samples are looked at
     no_image: bool = False  # whether samples need no image
+    raw_image: str = ""  # the shape of the image, which is bare pixels; empty if it is not given
     unlabeled: bool = False  # whether no field is the label, as the schema says
 
     def __post_init__(self) -> None:
@@ -475,14 +476,15 @@ def _with_label(
 
 
 def _with_image(schema: Schema, choice: Choice, known: str | None, source: str) -> Schema:
-    images = [each.name for each in schema.fields if each.type == "image"]
+    images = [each.name for each in schema.fields if each.type == "image" or each.kind.is_raw]
     if choice.image is not None:
         found = schema.named(choice.image)
         if found is None:
             raise OptionError(f"--image-field {choice.image}: {_no_such_field(schema, source)}")
-        if found.type not in ("image", "bytes"):
+        if found.type not in ("image", "bytes") and not found.kind.is_raw:
             raise OptionError(f"--image-field {choice.image}: holds {found.kind.what}")
-        schema = schema.with_field(replace(found, type="image"))
+        kind = found.type if found.kind.is_raw else "image"
+        schema = schema.with_field(replace(found, type=kind))
         return replace(schema, image=found.name)
     lower = {name.lower(): name for name in reversed(images)}
     likely = (lower[name] for name in IMAGE_NAMES if name in lower)

@@ -356,7 +356,8 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         data = read_bytes(listing, LARGEST_TABLE)
     except (SourceError, OSError):
         return None
-    schema = manifest.schema
+    schema, recorded = manifest.schema, manifest.options.get("sides")
+    recorded = recorded if isinstance(recorded, dict) else {}
     if not layout.is_tree or schema is None:
         return None
     import polars as pl
@@ -372,7 +373,9 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         try:
             listed = Listed.from_json(line)
             paths = [file.path for file in listed.files]
-            own.append(listed.own_side)
+            above = listed.key.split("/")[:-1]
+            by_path = next((part for part in above if part in recorded), listed.own_side)
+            own.append(listed.side or by_path)
             sizes, mtimes = zip(*(files[path] for path in paths), strict=True)
         except (ValueError, KeyError):
             return None
@@ -382,7 +385,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     if any(map(image_kind_of, left)):
         return None
     table = pl.DataFrame(rows, schema=COLUMNS | PLACE_COLUMNS, orient="row")
-    sides = in_order(set(own)) if layout.divides and all(own) else ()
+    sides = in_order(set(own)) if (layout.divides or recorded) and all(own) else ()
     if sides:
         table = table.with_columns(side=pl.Series([*map(sides.index, own)], dtype=pl.Int64))
     # The values of raw samples have the names of the fields.

@@ -19,6 +19,7 @@ from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
 from dsprep.sample import OTHER_IMAGES
 from dsprep.sources.archive import Archive, ZipReader, is_archive, open_archive
+from dsprep.sources.names import in_order
 from dsprep.sources.scan import LEFT_BEHIND, RunAll, Scanned, printable, scan_below
 from dsprep.storage.files import exists, is_dir, is_file
 from dsprep.storage.local import LARGEST_TABLE
@@ -164,6 +165,17 @@ def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) ->
             below = (directory.path for directory in scanned.directories)
             passed_by += [printable(path) for path in below if path not in only]
     return Files(pl.concat(tables), sorted(findings, key=attrgetter("path")), sorted(passed_by))
+
+
+def with_sides_of_files(catalog: Catalog, sides: Sequence[str]) -> Catalog:
+    """Give each sample the side of the file that it lies in; ``sides`` has that of each file."""
+    if not sides:
+        return catalog
+    names = in_order(set(sides))
+    numbers = [names.index(side) for side in sides]
+    every = range(len(numbers))
+    column = catalog.table["file"].replace_strict(every, numbers, return_dtype=pl.Int64)
+    return catalog.with_sides(names, column)
 
 
 # Members of archives

@@ -31,11 +31,12 @@ from dsprep.schema import (
     Observed,
     Schema,
     Settled,
+    Table,
     observe,
     select,
     settle,
 )
-from dsprep.sources.pixel_reader import raw_pixels
+from dsprep.sources.pixel_reader import BY_FORMAT, RawPixels, raw_pixels
 from dsprep.sources.scan import RunAll
 from dsprep.units import format_count
 
@@ -133,23 +134,29 @@ def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
 
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
     observed = Observed()
+    declared = catalog.schema
+    own = raw_field(choice.schema or declared)
     if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
-        # Without an image, raw bytes may be one.
-        kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
-        may_be = any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES)
-        if may_be and not any("image" in each for each in kinds.values()):
-            task = (catalog.reader, catalog.slice(0, _FIRST).rows())
-            for pixels in filter(None, run_all(find_pixels, [task])):
-                catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
-                observed = _look(catalog, choice, run_all)
-    table, declared = catalog.reader.table, catalog.schema
+    pixels = None
+    is_open = catalog.reader.pixels is None  # a table may have columns of pixels
+    if is_open and (own is not None or choice.raw_image or may_have_pixels(observed, choice)):
+        task = (catalog.reader, catalog.slice(0, _FIRST).rows(), choice, own)
+        pixels = next(iter(run_all(find_pixels, [task])))
+    if pixels is not None:
+        catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
+        observed = _look(catalog, choice, run_all) if observed.samples else observed
+        choice = replace(choice, schema=without_sizes(choice.schema, pixels))
+        declared = without_sizes(declared, pixels)
+    table = catalog.reader.table
     unread = frozenset[str]()
     if declared is not None and declared.format:
         unread = table.placeholders(declared)
     for name in unread:
         observed.places.pop((name,), None)
     settled = settle(observed, table, choice, catalog.root, declared)
+    if pixels is not None:
+        settled = settled._replace(schema=with_pixels(settled.schema, pixels))
     settled = settled._replace(ignored=settled.ignored | unread)
     label = settled.schema.label_field
     if label is not None and label.kind.is_list and not label.width and len(catalog):
@@ -329,10 +336,53 @@ def look_at(task: tuple[Reader, Rows, Choice]) -> Observed:
     return observe(samples, reader.table, choice)
 
 
-def find_pixels(task: tuple[Reader, Rows]) -> Pixels | None:
+def may_have_pixels(observed: Observed, choice: Choice) -> bool:
+    """Return whether samples may have an image as bare pixels."""
+    kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
+    if any(said in BY_FORMAT for each in kinds.values() for _, said in each.values()):
+        return True
+    may_be = any("bytes" in kinds.get(name, ()) for name in (*IMAGE_NAMES, choice.image or ""))
+    return may_be and not any("image" in each for each in kinds.values())
+
+
+def raw_field(told: Schema | None) -> Field | None:
+    """Return the image of a schema if that is bare pixels."""
+    image = told.image_field if told is not None else None
+    return image if image is not None and image.kind.is_raw else None
+
+
+def without_sizes(told: Schema | None, pixels: RawPixels) -> Schema | None:
+    """Return a schema without the sizes of bare pixels, which are made images that tell them."""
+    if told is None:
+        return None
+    sizes = {(name,) for name in pixels.beside}
+    kept = (each for each in told.fields if sizes.isdisjoint(each.places))
+    return replace(told, fields=tuple(kept))
+
+
+def with_sizes(schema: Schema, pixels: Pixels | None, table: Table) -> Schema:
+    """Return the schema of raw samples, which have the sizes of bare pixels beside them."""
+    image = schema.image_field
+    missing = image is None or image.missing
+    for raw, kind in pixels.beside.items() if pixels is not None else ():
+        name = table.meaning(raw).field or "format"
+        schema = schema.with_field(Field(name, kind, missing, places=((raw,),)))
+    return schema
+
+
+def find_pixels(task: tuple[Reader, Rows, Choice, Field | None]) -> RawPixels | None:
     """Find where samples have bare pixels, in a worker."""
-    reader, rows = task
-    return raw_pixels(each for each in reader.read(rows) if isinstance(each, Sample))
+    reader, rows, choice, known = task
+    samples = (each for each in reader.read(rows) if isinstance(each, Sample))
+    return raw_pixels(samples, reader.table, choice, known)
+
+
+def with_pixels(schema: Schema, pixels: RawPixels) -> Schema:
+    """Return a schema whose image is bare pixels in the source."""
+    image = schema.image_field
+    if image is None or image.kind.is_raw:
+        return schema
+    return schema.with_field(replace(image, type=pixels.type))
 
 
 def gather(task: tuple[Reader, Rows, str]) -> list[_Gathered]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice, product
 from math import prod
 
@@ -97,11 +97,46 @@ def _canonical(split: str) -> str:
     return SPLITS.get(split.lower(), split)
 
 
+def undated(split: str) -> str:
+    """Return the usual name of a split that may end in a year, as ``train2017`` of COCO does."""
+    bare = split.rstrip("0123456789_-")
+    return _canonical(bare if bare.lower() in SPLITS else split)
+
+
 def in_order(splits: Iterable[str]) -> tuple[str, ...]:
     """Sort names of splits: those for training, validation and test first, in this order."""
     order = list(dict.fromkeys(SPLITS.values()))
     ranks = {split: [*order, _canonical(split)].index(_canonical(split)) for split in splits}
     return tuple(sorted(ranks, key=lambda split: (ranks[split], split)))
+
+
+def are_sides(splits: Iterable[str]) -> bool:
+    """Return whether all names are those of usual splits, of several, each called one name."""
+    known = [SPLITS.get(split.lower()) for split in splits]
+    return len(known) > 1 and None not in known and len(set(known)) == len(known)
+
+
+def sides_of_files(files: Sequence[str], known: Mapping[str, str] = {}) -> tuple[str, ...]:
+    """Return the side of each file, by its name if it is not known; none if not all have one."""
+    own = [known.get(path) or split_of(path) for path in files]
+    names = {_canonical(side): side for side in reversed(own)}
+    is_divided = len(names) > 1 and "" not in names
+    return tuple(names[_canonical(side)] for side in own) if is_divided else ()
+
+
+def files_of_sides(directory: str) -> dict[str, str]:
+    """Return the files of samples in directories that are called like splits, with these names."""
+    found = list(islice(entries(directory), _PEEKED))
+    below = sorted(entry.path for entry in found if entry.name.lower() in SPLITS)
+    if not are_sides(map(os.path.basename, below)) or not all(map(is_dir, below)):
+        return {}
+    files: dict[str, str] = {}
+    for path in below:
+        inside = [entry.path for entry in entries(path) if _is_samples(entry.name)]
+        if not inside or any(image_kind_of(each.name) for each in islice(entries(path), _PEEKED)):
+            return {}
+        files |= dict.fromkeys(sorted(inside), os.path.basename(path))
+    return files
 
 
 def pattern_of(files: Sequence[str]) -> str:
@@ -136,9 +171,10 @@ def require_one_split(name: str, files: Iterable[str]) -> None:
     splits = in_order(by_split)
     single = " or ".join(f"'{pattern_of(by_split[split])}'" for split in splits)
     every = pattern_of([path for split in splits for path in by_split[split]])
+    advice = "; name the directory to keep them apart" if "*" in name else ""
     raise SourceError(
         f"{name}: holds several splits, {format_some(splits)}: name one of them, "
-        f"{single}; or take all, '{every}'"
+        f"{single}; or take all, '{every}'{advice}"
     )
 
 
@@ -192,6 +228,9 @@ def _data_directory(root: str) -> str:
         if root in holding:
             return root
         level = below
+    above = {os.path.dirname(directory) for directory in holding}
+    if len(holding) > 1 and len(above) == 1 and files_of_sides(common := above.pop()):
+        return common
     if len(holding) > 1:
         raise SourceError(
             f"{root}: several directories below hold samples; name one of them: "

@@ -31,6 +31,7 @@ from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.sample import key_of
 from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import label_lists, number_classes, unknown_classes
+from dsprep.sources.infer import raw_field
 from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
 from dsprep.sources.versions import newest_rows
@@ -56,7 +57,12 @@ def read_parquet(
     # Rows without an image are no samples, unless samples need none.
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
-    declared, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
+    recorded = manifest_of(paths)
+    known = recorded[1].schema if recorded else None
+    raw = raw_field(choice.schema or known)
+    raw = raw if raw and raw.places else None
+    images = _images(paths, shared) | {name for (name, *_) in (raw.places if raw else ())}
+    declared, notes = source_schema(shared, root, images, choice.drop)
     in_json = bool(choice.label) and declared.named(str(choice.label)) is None
     schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
     if not in_json:  # only samples have it, which are then read in full
@@ -119,10 +125,11 @@ def read_parquet(
         if numbered != label:
             own = declared.by_place[label.places[0]]
             declared = declared.with_field(replace(own, type=numbered.type, names=numbered.names))
-    recorded = manifest_of(paths)
-    known = recorded[1].schema if recorded else None
     declared, more = _completed(declared, known, set(columns.names), indexed)
     findings += [Finding("note", "", note) for note in notes + more]
+    if raw is not None and (image := declared.by_place.get(raw.places[0])) is not None:
+        declared = declared.with_field(replace(image, type=raw.type))
+        declared = replace(declared, image=image.name)
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     changed = frozenset({"label"} if columns.label else ())

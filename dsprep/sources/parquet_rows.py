@@ -219,7 +219,10 @@ class ParquetReader(Reader):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns that the samples need."""
-        return columns_of(self.reading.schema).names if self.reading else self.columns.names
+        if self.reading is None:
+            return self.columns.names
+        beside = self.pixels.beside if self.pixels else ()
+        return (*columns_of(self.reading.schema).names, *beside)
 
     def sources(self) -> Sequence[str]:
         return [file.path for file in self.files]

@@ -26,6 +26,7 @@ from dsprep.sources.classes import Known, classes_of_directories
 from dsprep.sources.files import Files, files_of, list_files
 from dsprep.sources.readers import ArchivedParts, Part, PartReader, stem_of
 from dsprep.sources.scan import RunAll, scan_below
+from dsprep.sources.tree import sides_of
 from dsprep.storage.files import is_dir
 from dsprep.units import extension_in, format_some
 
@@ -63,10 +64,10 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
         if patterns:
             return _read_pairs(root, files, patterns, known.classes)
         if not downloaded:
-            return _read_stems(root, files, known)
+            return _read_stems(root, files, known, source.sides_from)
         # Its own tables lie in the root, and its directories are no classes.
         files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
-        catalog, findings = _read_stems(root, files, known, by_directory=False)
+        catalog, findings = _read_stems(root, files, known, None, by_directory=False)
         note = (
             "files that share a name are one sample, as img2dataset writes them: its tables are "
             "passed over; --from images takes the images alone"
@@ -78,10 +79,13 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
         raise SourceError(f"{root}: --from parts takes one directory or one archive")
     archive = open_archive(root)
     extensions = frozenset(extension_in(name)[1:] for name in archive.names)
-    return _read_stems(archive.path, files_of(archive, extensions).below_top(), known)
+    files = files_of(archive, extensions).below_top()
+    return _read_stems(archive.path, files, known, source.sides_from)
 
 
-def _read_stems(root: str, files: Files, known: Known, by_directory: bool = True) -> Found:
+def _read_stems(
+    root: str, files: Files, known: Known, sides_from: int | None, by_directory: bool = True
+) -> Found:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
     findings, classes = list[Finding](), known.classes
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
@@ -120,7 +124,10 @@ def _read_stems(root: str, files: Files, known: Known, by_directory: bool = True
         # Images have the classes of their directories, as in a folder of images.
         has_image = samples["images"] > 0
         imaged = samples.filter(has_image if has_image.any() else ~has_image)
-        numbers, classes, notes = classes_of_directories(imaged["path"], root, known)
+        below = imaged["path"]
+        if sides_from is not None:
+            below, *_ = sides_of(below, sides_from, root)
+        numbers, classes, notes = classes_of_directories(below, root, known)
         findings += notes
         if numbers is not None:
             own = imaged.select("directory", numbers).unique("directory")

@@ -14,25 +14,34 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import prod
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from math import isqrt, prod
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
-from dsprep.sample import image_kind_of
+from dsprep.images.pixels import parse_shape, shape_of
+from dsprep.sample import Sample, image_kind_of
+from dsprep.schema import IMAGE, Field, Schema
 from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.classes import renumbered, unknown_classes
+from dsprep.sources.csv_rows import CsvReader
+from dsprep.sources.files import with_sides_of_files
 from dsprep.sources.pixel_reader import (
-    PIXELS,
-    SIDE,
+    CIFAR,
     Batch,
     BatchFile,
+    PixelColumns,
     PixelReader,
+    numbers_in,
     read_batch,
     read_members,
     read_pickle,
@@ -40,6 +49,10 @@ from dsprep.sources.pixel_reader import (
 )
 from dsprep.storage.files import entries, facts, is_dir, is_file
 from dsprep.storage.location import is_s3
+from dsprep.units import format_count, format_some
+
+if TYPE_CHECKING:
+    from dsprep.sources.reading import Source
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 
@@ -47,6 +60,7 @@ _Batch: TypeAlias = tuple[Batch, pl.DataFrame]  # with the rows of its images
 
 PARTS = ("train", "test")
 _MOST_FILES = 1000  # files in a directory that may still be a known data set
+_LOOKED_AT = 64  # rows of a table that show how many pixels an image has
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -86,29 +100,25 @@ class _Images(NamedTuple):
     version: _Version | None = None  # None for idx files
 
 
-def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
+def read_pixels(paths: Sequence[str], classes: Names) -> Catalog | None:
     """Make the catalog of data sets whose images are bare pixels; None if a path is of none."""
     # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
     # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
     # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
     # name of one: `PATH/emnist-letters/train`.
+    # A path of both parts has them as sides; `{PATH/train,PATH/test}` mixes them.
     found: list[_Batch] = []
     names: dict[Names, str] = {}
+    sides: list[str] = []
+    has_sides = False
     for path in paths:
         images = _find(path)
         if images is None:
             return None
         read, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
-        count = dict.fromkeys(PARTS, 0)
-        for (batch, _), (_, part, *_) in zip(read, images, strict=True):
-            count[part] = count.get(part, 0) + batch.images
-        if count["train"] and count["test"] and not may_mix:
-            path = path.rstrip("/")
-            raise SourceError(
-                f"{path}: holds {count['train']:,} training and {count['test']:,} test images, "
-                f"which would be mixed in one data set: give {path}/train or {path}/test, each "
-                f"with a destination of its own; '{path}/{{train,test}}' mixes them"
-            )
+        parts = [each.part for each in images]
+        has_sides |= {*parts}.issuperset(PARTS)
+        sides += parts
         found += read
         names.setdefault(named, path)
     if len(names) > 1:
@@ -118,7 +128,10 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
     for at, file in enumerate(files):
         if file in files[:at]:
             raise SourceError(f"{file}: is named twice")
-    return _catalog(found, paths[0], next(iter(names)), classes)
+        if has_sides and not sides[at]:
+            raise SourceError(f"{file}: has neither training nor test images, where others have")
+    catalog = _catalog(found, paths[0], next(iter(names)), classes)
+    return with_sides_of_files(catalog, sides) if has_sides else catalog
 
 
 # Files
@@ -257,7 +270,7 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
 def _looks_like(file: BatchFile, version: _Version) -> bool:
     """Return whether a file is such a batch, where its name may be that of anything."""
     if version.labels:
-        return file.size > 0 and file.size % (version.labels + PIXELS) == 0
+        return file.size > 0 and file.size % (version.labels + CIFAR.bytes) == 0
     return next(file.blocks(raw=True), b"")[:1] == b"\x80"
 
 
@@ -277,7 +290,7 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Batch], Names]:
             continue
         stem = file.name.removesuffix(".bin")
         directory = stem if stem in PARTS else f"{parts[file.name]}/{stem}"
-        step, originals = version.labels + PIXELS, None
+        step, originals = version.labels + CIFAR.bytes, None
         if version.key:
             _, labels, originals = read_batch(data, str(file), version.key)
         elif not data or len(data) % step:
@@ -287,7 +300,7 @@ def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Batch], Names]:
         else:
             labels = list(data[version.labels - 1 :: step])
         places = version.labels, version.labels, version.key
-        batch = Batch(file, len(labels), SIDE, SIDE, 3, *places)
+        batch = Batch(file, len(labels), CIFAR.width, CIFAR.height, 3, *places)
         found[file.name] = batch, _table(batch, directory, labels, originals)
     return [found[each.file.name] for each in images], names
 
@@ -407,6 +420,50 @@ def _catalog(found: Sequence[_Batch], root: str, names: Names, classes: Names) -
     if unknown := [name for name in known if name not in classes]:
         raise unknown_classes(str(batches[0].file), unknown, classes)
     return renumbered(catalog, classes)
+
+
+# Tables
+
+
+def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Finding]:
+    """Return the catalog of a table some of whose columns are the pixels of images, and a note."""
+    reader, schema = catalog.reader, catalog.schema or Schema(())
+    assert isinstance(reader, CsvReader)
+    all_names = [name for name, _ in reader.columns]
+    names: dict[str, None] = {}
+    for pattern in source.pixel_columns:
+        found = [name for name in all_names if name == pattern or fnmatchcase(name, pattern)]
+        if not found:
+            raise OptionError(
+                f"--pixel-columns {pattern}: no column of {catalog.root} is called so; its columns "
+                f"are {format_some(all_names)}"
+            )
+        names |= dict.fromkeys(found)
+    others = tuple(each for each in schema.fields if each.name not in names)
+    taken = {each.name for each in others}
+    count = len(names)
+    if count == 1:
+        rows = catalog.slice(0, _LOOKED_AT).rows()
+        cells = (each.fields for each in reader.read(rows) if isinstance(each, Sample))
+        counts = Counter(len(numbers_in(fields.get(*names))) for fields in cells)
+        count = counts.most_common(1)[0][0] if counts else 0
+    shape = shape_of(isqrt(count), isqrt(count), 1)
+    if source.choice.raw_image:
+        shape = parse_shape(source.choice.raw_image)
+    if shape is None or shape.bytes != count:
+        given = source.choice.raw_image and f", and not the {shape} of --raw-image"
+        raise OptionError(
+            f"--pixel-columns {','.join(source.pixel_columns)}: a row of {catalog.root} has "
+            f"{format_count(count, 'pixel')}{given or ', which are no square of gray ones'}: give "
+            f"{'other columns, or ' * bool(given)}the shape with --raw-image, such as 32x32x3"
+        )
+    image = IMAGE if IMAGE not in taken else next(iter(names))
+    fields = (Field(image, "image", places=((image,),), told="--pixel-columns"), *others)
+    pixels = PixelColumns(tuple(names), shape, image)
+    made = replace(schema, fields=fields, image=image)
+    what = f"{format_count(len(names), 'column')} of {catalog.root}"
+    note = Finding("note", "", f"{what} became images of {shape} (height, width, channels)")
+    return replace(catalog, reader=replace(reader, pixels=pixels), schema=made), note
 
 
 def _table(

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
+from dsprep.dataset.manifest import manifest_of
 from dsprep.declared import called_with, field, options_in
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
@@ -27,7 +28,14 @@ from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import first_names, open_archive
-from dsprep.sources.names import expand, is_partition, located, require_one_split
+from dsprep.sources.names import (
+    expand,
+    files_of_sides,
+    is_partition,
+    located,
+    require_one_split,
+    sides_of_files,
+)
 from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file, open_file
@@ -136,6 +144,7 @@ def choice_of(options: FieldOptions) -> Choice:
         schema=schema,
         look_all=options.look == "all",
         no_image=options.no_image,
+        raw_image=options.raw_image or "",
         unlabeled=unlabeled,
     )
 
@@ -202,6 +211,16 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
         if source.keep_classes is not None:
             advice = "leave out --classes, as it has to name the classes that are left out, too"
         raise SourceError(f"{unknown} in {source.classes}: {advice}") from None
+    if source.pixel_columns:
+        from dsprep.sources.pixel_reader import PixelColumns
+
+        is_table = isinstance(catalog.reader.pixels, PixelColumns)
+        require_effect("", {"--pixel-columns": source.pixel_columns}, table=is_table)
+    if source.sides_from is not None:  # whatever sides its kind has
+        from dsprep.sources.tree import sides_of
+
+        paths = catalog.table["path"]
+        catalog = catalog.with_sides(*sides_of(paths, source.sides_from, source.root)[1:])
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
@@ -247,6 +266,8 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     from dsprep.sources.tree import read_tree
 
     catalog, notes = with_schema(found[0], source.choice, True, run_all)
+    if catalog.annotated is None:  # a list makes one set of what it names
+        catalog = replace(catalog, table=catalog.table.drop("side", strict=False), sides=())
     files = Files.of(catalog, [*found[1], *notes])
     return read_tree(source, files)
 
@@ -342,7 +363,13 @@ def _described(source: Source, run_all: RunAll) -> Found | None:
     if as_written and (found := read_written(source.root, run_all)):
         return found
     if files := metadata_below(source.root):
-        return read_described(source.root, files, classes=source.class_names(), run_all=run_all)
+        from dsprep.sources.tree import in_sides, sides_of
+
+        classes = source.class_names()
+        catalog, findings = read_described(source.root, files, classes=classes, run_all=run_all)
+        if in_sides(paths := catalog.table["path"]):
+            catalog = catalog.with_sides(*sides_of(paths, 1, source.root)[1:])
+        return catalog, findings
     return None
 
 
@@ -377,19 +404,26 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
                     f"{root}: holds {others} and {os.path.basename(files[0])}: say which are the "
                     f"samples, --from {by}"
                 )
-        if not exists(os.path.join(root, "manifest.json")):
-            require_one_split(root, files)
+        files = files or [*files_of_sides(root)]
     else:
         files = [file for name in (root, *source.others) for file in expand(name)]
     if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
         return None
+    from dsprep.sources.files import with_sides_of_files
     from dsprep.sources.parquet import read_parquet
 
     _require_finished(source, files)
+    sides = tuple[str, ...]()
+    if is_dir(root) and not source.others:
+        recorded = manifest_of(files, single=False)
+        known = recorded[1].sides_of(files) if recorded else files_of_sides(root)
+        sides = sides_of_files(files, known)
+        if not (sides or recorded):
+            require_one_split(root, files)
     catalog, findings = read_parquet(
         files, source.class_names(), choice=source.choice, versions=source.versions, run_all=run_all
     )
-    return catalog, [*notes, *findings]
+    return with_sides_of_files(catalog, sides), [*notes, *findings]
 
 
 def _csv(source: Source, run_all: RunAll) -> Found | None:
@@ -401,7 +435,13 @@ def _csv(source: Source, run_all: RunAll) -> Found | None:
         return None
     from dsprep.sources.tabular import read_csv
 
-    return read_csv(source, files, run_all)
+    catalog, findings = read_csv(source, files, run_all)
+    if source.pixel_columns:
+        from dsprep.sources.pixels import with_pixel_columns
+
+        catalog, note = with_pixel_columns(source, catalog)
+        findings = [*findings, note]
+    return catalog, findings
 
 
 def _arrays(source: Source, run_all: RunAll) -> Found | None:
@@ -445,7 +485,7 @@ def _pixels(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.pixels import read_pixels
 
     paths = [path for name in named for path in expand(name)]
-    catalog = read_pixels(paths, source.class_names(), may_mix=source.chooses)
+    catalog = read_pixels(paths, source.class_names())
     return None if catalog is None else (catalog, [])
 
 

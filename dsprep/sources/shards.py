@@ -254,6 +254,7 @@ def read_shards(
     import polars as pl
 
     from dsprep.catalog import Catalog
+    from dsprep.sources.files import with_sides_of_files
 
     indexed = list(run_all(index_shard, [(path, shards.layout) for path in shards.files]))
     findings: list[Finding] = []
@@ -297,7 +298,7 @@ def read_shards(
     keyed = is_named or all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
     schema, enforced = shards.schema, shards.enforced
     catalog = Catalog(table, shards.name, classes, reader, schema, enforced, keys_known=keyed)
-    return catalog, findings
+    return with_sides_of_files(catalog, shards.sides), findings
 
 
 def _with_labels(

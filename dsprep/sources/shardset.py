@@ -18,9 +18,16 @@ from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, Field, Schema, Table
-from dsprep.sources.names import by_directory, expand, require_one_split, require_there
+from dsprep.sources.names import (
+    by_directory,
+    expand,
+    files_of_sides,
+    require_one_split,
+    require_there,
+    sides_of_files,
+)
 from dsprep.storage.files import entries, exists, is_dir, is_file, read_bytes
-from dsprep.units import format_count
+from dsprep.units import format_count, format_some
 
 # Files beside records that number class names: Object Detection API's, slim's.
 NUMBERED = ("label_map.pbtxt", "labels.txt")
@@ -40,6 +47,7 @@ class ShardSet:
     schema: Schema | None = None  # the fields as far as something beside them declares these
     enforced: bool = False  # whether every sample was checked by this schema
     notes: tuple[str, ...] = ()  # for the report, a line each
+    sides: tuple[str, ...] = ()  # the side of each file; empty if there are no sides
 
     @property
     def known_classes(self) -> tuple[str, ...] | None:
@@ -71,6 +79,13 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
                 f"{first.name}: the samples of {without.files[0]} have no labels, and those of "
                 f"{labeled.files[0]} have; read them one after the other"
             )
+    sides = tuple(chain.from_iterable(one.sides for one in sets))
+    for other in sets if sides else ():
+        if not other.sides:
+            raise SourceError(
+                f"{other.name}: tells no side of its samples, and others have "
+                f"{format_some([*dict.fromkeys(sides)])}: name shards of one side, as patterns"
+            )
     same = all(other.schema == first.schema for other in sets)
     return replace(
         first,
@@ -80,6 +95,7 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
         schema=first.schema if same else None,
         enforced=same and all(one.enforced for one in sets),
         notes=tuple(dict.fromkeys(chain.from_iterable(one.notes for one in sets))),
+        sides=sides,
     )
 
 
@@ -176,21 +192,30 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     if exists(path):
         with suppress(OtherVersion):
             return _of_manifest(path, read_manifest(path))
-    files, tables = list[str](), 0
+    paths, known = list[str](), dict[str, str]()
     for entry in entries(directory):
         if entry.name.startswith("."):
             continue
-        if image_kind_of(entry.name) or entry.is_dir():
-            return None  # a tree of images, however many there are
-        layout = format_of_source(entry.name)
+        if image_kind_of(entry.name):
+            return None
+        if entry.is_dir():  # a tree of images, however many there are, or a directory for each side
+            known = files_of_sides(directory)
+            paths = [*known]
+            break
+        paths.append(entry.path)
+    files = []
+    for path in sorted(paths):
+        layout = format_of_source(os.path.basename(path))
         if layout and layout.concatenative and format_name in (None, layout.name):
-            files.append(entry.path)
-        tables += entry.name.endswith(".parquet")
+            files.append(path)
     if not files:
         return None
-    files.sort()
-    require_one_split(directory, files)
+    sides = sides_of_files(files, known)
+    if not sides:
+        require_one_split(directory, files)
     found = _of_files(directory, files, format_name)
+    found = found and replace(found, sides=sides)
+    tables = sum(path.endswith(".parquet") for path in paths)
     if found is None or not tables:
         return found
     count = format_count(tables, "Parquet table")
@@ -205,9 +230,10 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
     require_there(files, path)
-    if manifest.options.get("indexed"):
+    sides = sides_of_files(files, manifest.sides_of(files))
+    if not sides and manifest.options.get("indexed"):
         require_one_split(path, files)
-    return _recorded(path, manifest, files)
+    return replace(_recorded(path, manifest, files), sides=sides)
 
 
 def require_no_index(shards: ShardSet) -> None:

@@ -28,14 +28,14 @@ from dsprep.sources.classes import (
 )
 from dsprep.sources.files import Files, list_files, read_beside
 from dsprep.sources.match import choose
-from dsprep.sources.names import in_order
+from dsprep.sources.names import SPLITS, are_sides, in_order
 from dsprep.sources.readers import FileReader, PartReader
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.sources.table import read_table
 from dsprep.storage.files import common_path, is_dir
 from dsprep.storage.location import is_s3
 from dsprep.text import decode_text, read_text, refuse
-from dsprep.units import extension_in, format_count, format_extensions
+from dsprep.units import extension_in, format_count, format_extensions, format_some
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -70,10 +70,27 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
     table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
     tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
     only = os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
-    below, sides = table["path"], tuple[str, ...]()
-    if source.sides_from is not None:
-        below, sides, column = sides_of(table["path"], source.sides_from, root)
+    below, sides, findings = table["path"], tuple[str, ...](), list(files.findings)
+    depth = source.sides_from
+    if source.kind is None and depth is None and in_sides(below):
+        depth = 1
+    if depth is not None:
+        below, sides, column = sides_of(table["path"], depth, root)
         table = table.with_columns(column)
+        lacks = ~below.str.contains("/", literal=True)
+        if source.label_regex is None and lacks.any() and not lacks.all():
+            bare = table["path"].filter(lacks)[0]
+            raise SourceError(
+                f"{root}: has the sides {format_some(sides)}, and some images lie in a directory "
+                f"of their class, but not {bare!r}: name the sides one by one, such as "
+                f"{os.path.join(root, top, sides[0])}; or give --from images to take all "
+                "directories for classes"
+            )
+    if source.sides_from is None and sides:
+        names = format_some([f"{side}/" for side in sides])
+        detail = f"{names} are sides of the data set, not classes"
+        detail += "; --from images makes them a part of the names of classes"
+        findings.append(Finding("note", "", detail))
     if source.label_regex is not None:
         label_type = source.choice.label_type
         numbers, classes, notes = classes_in_names(
@@ -85,13 +102,21 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
         notes.append(Finding("note", "", hint))
     table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
-    return catalog, [*files.findings, *notes]
+    return catalog, [*findings, *notes]
+
+
+def in_sides(paths: pl.Series) -> bool:
+    """Return whether all paths begin with a directory that is called like a side, of several."""
+    if paths[0].partition("/")[0].lower() not in SPLITS:  # which one path tells of most trees
+        return False
+    first = paths.str.extract(r"^([^/]+)/").unique()
+    return not first.null_count() and are_sides(first)
 
 
 def sides_of(
     paths: pl.Series, depth: int, root: str
 ) -> tuple[pl.Series, tuple[str, ...], pl.Series]:
-    """Take the directory at a depth, from 1, for the side of each image.
+    """Take the directory at a depth, from 1, for the side of each sample.
 
     Returns the paths without it, the names of the sides, and their numbers as a column.
     """
@@ -99,7 +124,7 @@ def sides_of(
     short = paths.filter(parts.list.len() <= depth)
     if not short.is_empty():
         raise OptionError(
-            f"--sides-from {depth}: {root} has images in fewer directories, such as {short[0]!r}"
+            f"--sides-from {depth}: {root} has samples in fewer directories, such as {short[0]!r}"
         )
     named = parts.list.get(depth - 1)
     sides = in_order(named.unique())

@@ -84,7 +84,13 @@ class Samples:
     table: str | None = None  # the table that they come from, if they do
     columns: tuple[str, ...] = ()  # the names of its columns, if it has no header line
     tags: pl.Series | None = None  # the classes of the objects of each, if they have objects
+    official: pl.Series | None = None  # the side of each in its source, if that has sides
     noticed: Noticed = field(default_factory=Noticed)  # when they were read
+
+    def gather(self, rows: pl.Series) -> Samples:
+        """Return some of the samples, with what dividing them needs."""
+        tags = None if self.tags is None else self.tags.gather(rows)
+        return replace(self, rows=self.rows[rows], tags=tags)
 
 
 def source_of_split(options: SplitOptions) -> Source:
@@ -153,37 +159,50 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
     require_effect("", {"--classes": source.classes}, classified=catalog.has_classes)
     catalog, unread = with_detection_labels(catalog, pool.map)
     catalog, noticed = listable(catalog, [*findings, *unread])
-    reader = catalog.reader
+    return replace(samples_of(catalog, source, pool), noticed=noticed)
+
+
+def samples_of(catalog: Catalog, source: Source, pool: Pool) -> Samples:
+    """Return the samples of the catalog of a source."""
+    tags, classes, reader = None, catalog.classes, catalog.reader
     in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
-    return replace(
-        samples_of(catalog, source, pool),
-        name=source.list_file or source.root,
-        root=source.root,
-        annotated=catalog.sizes is not None,
-        in_files=in_files,
-        in_folders=in_files and not source.chooses,
-        noticed=noticed,
-    )
-
-
-def samples_of(catalog: Catalog, source: SourceOptions, pool: Pool) -> Samples:
-    """Return the samples of a catalog, whose labels come from a table or from elsewhere."""
-    tags, classes = None, catalog.classes
+    official = None
+    if catalog.sides:
+        official = pl.Series(catalog.sides, dtype=pl.String).gather(catalog.table["side"])
     objects = catalog.settled.schema.objects
     if objects is not None and catalog.label_column is None:
         tags, classes = classes_of_objects(catalog, objects.name, pool.map), objects.names
     named = replace(catalog, table=catalog.table.with_columns(catalog.names().alias("path")))
     return Samples(
-        catalog.root,
+        source.list_file or source.root,
         rows_of(named),
         sizes=catalog.table["size"],
-        root=catalog.root,
+        root=source.root,
+        annotated=catalog.sizes is not None,
+        in_files=in_files,
         classes=classes,
         labeled=catalog.label_column is not None,
+        in_folders=in_files and not source.chooses and official is None,
         table=source.labels,
         columns=tuple(source.columns),
         tags=tags,
+        official=official,
     )
+
+
+def assigned_sides(options: SplitOptions, samples: Samples) -> pl.Series | None:
+    """Return the side that ``--assign`` gives each sample; None without it."""
+    if options.assign is None:
+        return None
+    text, columns = read_text(options.assign), (options.assign_column, options.path_column)
+    gives, given = parse_assignment(text, options.assign, *columns, bool(options.labels))
+    if gives != "side":
+        raise OptionError(
+            f"{options.assign}: gives classes, not sides: without --to, split makes a list of it, "
+            "for dsprep pack with --list"
+        )
+    paths = samples.rows["path"]
+    return assigned_values(given, paths, options.assign, options.skip_unmatched)
 
 
 def parse_assignment(

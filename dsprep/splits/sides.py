@@ -9,24 +9,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
 import polars as pl
 
 from dsprep.annotations.mxnet import is_detection, is_sized_header
+from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.lists.stats import hash_unit
+from dsprep.options import require_effect
 from dsprep.sample import key_expr
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.classes import matches_in
 from dsprep.sources.files import read_beside
+from dsprep.sources.names import in_order, undated
+from dsprep.sources.reading import Source
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
-from dsprep.splits.samples import Samples, wanted_ratios
+from dsprep.splits.samples import Samples, samples_of, wanted_ratios
 from dsprep.units import format_count, format_some
+from dsprep.workers.pool import Pool
 
 T = TypeVar("T", int, str)
 
@@ -55,8 +60,66 @@ class Sides:
         return [int((self.numbers == side).sum()) for side in range(len(self.names))]
 
 
+def divided(
+    options: SplitOptions, source: Source, catalog: Catalog, pool: Pool
+) -> tuple[Catalog, Sequence[str]]:
+    """Give each sample of a catalog its side, and say how these are chosen."""
+    sides = choose_sides(options, samples_of(catalog, source, pool), [])
+    catalog = catalog.with_sides(sides.names, sides.numbers)
+    return catalog, [f"sides are chosen {sides.method}", *sides.notes]
+
+
 def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequence[int]]) -> Sides:
-    """Draw the sides, keeping groups and copies, given as rows, together."""
+    """Choose the sides, keeping groups and copies, given as rows, together.
+
+    The sides that a source has stay as they are. Those that the ratios name are divided again.
+    """
+    official, name = samples.official, samples.name
+    if official is None:
+        return _draw_sides(options, samples, copies)
+    there = in_order(official.unique())
+    require_side_names(there)
+    if options.folds is not None:
+        raise OptionError(
+            f"--folds {options.folds}: {name} has the sides {format_some(there)}: name the one to "
+            f"divide, {name}/{there[0]}"
+        )
+    if options.ratios is None:
+        require_effect("split", options.given, kept=True)
+        if options.leaks == "together":
+            raise OptionError(
+                f"--leaks together: {name} has the sides {format_some(there)}, which stay as they "
+                "are; give --leaks report, or --ratio to divide them"
+            )
+        numbers = official.replace_strict(there, range(len(there)), return_dtype=pl.Int64)
+        notes = [f"the sides are those of {name}; --ratio divides those again that it names"]
+        return Sides(numbers, there, None, f"as {name} has them", notes=notes)
+    wanted = {undated(side) for side in options.ratios}
+    again = [side for side in there if undated(side) in wanted]
+    kept = tuple(side for side in there if side not in again)
+    if not again:
+        raise OptionError(
+            f"the shares name {format_some(list(options.ratios))}, but {name} has the sides "
+            f"{format_some(there)}: name those to divide; the others stay as they are"
+        )
+    rows = official.is_in(again).arg_true()
+    places = {row: place for place, row in enumerate(rows)}
+    copies = [[places[row] for row in same if row in places] for same in copies]
+    drawn = _draw_sides(options, samples.gather(rows), copies)
+    note = f"divided again: {format_some(again)} of {name}"
+    if not kept:
+        return replace(drawn, notes=[note, *drawn.notes])
+    names = (*drawn.names, *kept)
+    require_side_names(names)
+    later = range(len(drawn.names), len(names))
+    numbers = official.replace_strict(kept, later, default=0, return_dtype=pl.Int64)
+    notes = [f"{note}; kept as before: {format_some(kept)}", *drawn.notes]
+    return Sides(
+        numbers.scatter(rows, drawn.numbers), names, None, drawn.method, drawn.groups, notes
+    )
+
+
+def _draw_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequence[int]]) -> Sides:
     ratios, path = wanted_ratios(options), plain_paths(samples.rows["path"])
     groups = None if options.group is None else groups_of(samples, options.group)
     count = None if groups is None else groups.n_unique()

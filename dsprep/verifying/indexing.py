@@ -100,10 +100,11 @@ def _index(
         settled = [shard.index for shard in found if shard.index]
         is_whole = not any(shard.problem or shard.compressed for shard in found)
         if "wids" in kinds and is_whole and len(made) == len(shards.names):
-            facts = [ShardFacts(name, shard.samples, shard.bytes) for name, shard in made.items()]
-            ((name, data),) = layout.dataset_index(data_set_name(shards), facts).items()
-            difference = partial(wids_difference, shards=facts)
-            settled.append(settle(directory / name, "wids", data, difference, scratch))
+            for data_set, names in _data_sets(shards):
+                facts = [ShardFacts(name, made[name].samples, made[name].bytes) for name in names]
+                ((name, data),) = layout.dataset_index(data_set, facts).items()
+                difference = partial(wids_difference, shards=facts)
+                settled.append(settle(directory / name, "wids", data, difference, scratch))
         problems += _mismatches(manifest, made)
         if not problems and (manifest or "manifest" in kinds):
             settled.append(_settle_manifest(shards, made, settled, state, scratch))
@@ -228,6 +229,19 @@ def _settle_manifest(
         names = format_some([receipt.name for receipt in new])
         now = now._replace(state="updated", detail=f"tells of {names} now")
     return now
+
+
+def _data_sets(shards: Shards) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the data sets that have an index, each side one: the name, and those of its shards."""
+    manifest = shards.manifest
+    if manifest is None or not manifest.sides:
+        yield data_set_name(shards), shards.names
+        return
+    for side in dict.fromkeys(manifest.sides.values()):
+        named = f"{manifest.name}-{side}"  # if --name was given
+        own = [name for name in shards.names if manifest.sides[name] == side]
+        (index,) = shards.made.layout.dataset_index(named, [])
+        yield named if index in manifest.names() else side, own
 
 
 def data_set_name(shards: Shards) -> str:

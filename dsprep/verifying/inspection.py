@@ -17,10 +17,11 @@ import google_crc32c
 
 from dsprep.annotations.objects import PARTS, Objects, content_of_objects
 from dsprep.errors import BadImage, BadSample, DamagedShard, LeftOut, SourceError
-from dsprep.formats.base import Entry, Format, path_of
+from dsprep.formats.base import SIZES, Entry, Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
 from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.pixels import RAW_CHW, Shape, unpack_npy
 from dsprep.images.transform import decoded, make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
@@ -168,7 +169,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         sample, misfit = None, None
         if reading is not None:
             try:
-                sample = reading(pixels(raw) if pixels else raw)
+                sample = reading(pixels(raw, False) if pixels else raw)
             except BadSample as error:
                 misfit = str(error)
                 if not found.misfits:
@@ -227,12 +228,17 @@ def _image_check(task: Task, reading: Reading | None) -> Callable[[Sample], Iter
     """Return a function that decodes the images of a sample and says what is wrong with them."""
     schema = reading.schema if reading else Schema(())
     images = [it.name for it in schema.fields if it.type == "image"]
+    raw = {it.name: it.type == RAW_CHW for it in schema.fields if it.kind.is_raw}
+    if task.understood.pixels is not None:  # which makes images of them
+        images, raw = [*images, *raw], {}
     check_own = make_check("decode", readable=task.layout.limits.images, max_pixels=task.max_pixels)
     check_other = make_check("decode", max_pixels=task.max_pixels)
 
     def check(sample: Sample) -> Iterator[str]:
         if schema.image and sample.image is None:
             yield "holds no image"
+        if schema.image in raw and (wrong := wrong_pixels(sample, raw[schema.image])):
+            yield wrong
         for name in images:
             if name in sample.fields:
                 try:
@@ -241,6 +247,19 @@ def _image_check(task: Task, reading: Reading | None) -> Callable[[Sample], Iter
                     yield str(error) if name == sample.image else f"the field {name!r}: {error}"
 
     return check
+
+
+def wrong_pixels(sample: Sample, planes: bool) -> str:
+    """Return what is wrong with an image of bare pixels; empty if nothing is."""
+    data = sample.fields.get(sample.image or "", b"")
+    pixels, shape = unpack_npy(data, planes) or (data, None)
+    sizes = [sample.fields[name] for name in SIZES if name in sample.fields]
+    if shape is None and len(sizes) == len(SIZES):
+        height, width, channels = sizes
+        shape = Shape(height, width, channels, planes)
+    if shape is None or len(pixels) == shape.bytes:
+        return "" if shape else "holds pixels without their shape"
+    return f"has {len(pixels):,} bytes of pixels, and not {shape}"
 
 
 def _other_names(task: Task) -> Iterator[str]:

@@ -21,6 +21,7 @@ from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Schema
+from dsprep.sources.infer import with_sizes
 from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
@@ -71,8 +72,8 @@ def verify(options: VerifyOptions) -> VerifyReport:
     if choice != Choice() and any(shards.manifest and shards.manifest.schema for shards in found):
         raise OptionError(
             f"{dest}: the manifest tells the fields; leave out --image-field, --label-field, "
-            "--label-type, --schema, --look and --no-image, or give --against SOURCE, whose "
-            "fields they then describe"
+            "--label-type, --schema, --look, --no-image and --raw-image, or give --against "
+            "SOURCE, whose fields they then describe"
         )
     for shards in found:
         if shards.manifest is not None:
@@ -104,9 +105,14 @@ def _verify(
         understood = understood if is_tree else found_out
         problems += wrong
         columns = tuple((each.name, comparison.kind_of(each), False) for each in comparison.fields)
+    layout = made.layout
+    if not is_tree:
+        known = understood.schema
+        known = known and with_sizes(known, understood.pixels, layout)
+        layout = replace(layout, schema=known)
     task = Task(
         path=str(shards.destination),
-        layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),
+        layout=layout,
         understood=understood,
         decode=decode,
         max_pixels=made.max_pixels if options.max_pixels is None else options.max_pixels,

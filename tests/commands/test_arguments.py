@@ -35,6 +35,7 @@ OF_COMMANDS = {
     "split": "split",
     "sync": "sync",
     "verify": "verify",
+    "status": "status",
     "lst append": "append_to_list",
     "lst check": "check_list",
     "lst create": "create_list",

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image, ImageDraw
 
+from tests import pixels
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, png
 from tests.missing import framework
@@ -94,6 +95,8 @@ def write_competitions(root: Path) -> None:
     write_lines(root / "corrected.csv", table)
     zip_of(root / "more-dogs.zip", images([f"train/{id}.jpg" for id in ids[30:]], first=30))
     write_lines(root / "more.csv", ("id,breed", *rows[30:]))
+    pixels.write_digits(root / "digits.csv", 12)
+    pixels.write_faces(root / "fer2013.csv", 12)
     # Planet, whose tags stand in one cell; ages; APTOS, whose ids have no extension; Dogs vs. Cats
     (root / "planet").mkdir()
     (root / "planet/train-jpg").mkdir()
@@ -241,6 +244,26 @@ def write_segments(root: Path) -> None:
     )
 
 
+def write_pixels(root: Path) -> None:
+    """Write CIFAR-10 in both versions, and MNIST, as they are downloaded."""
+    python, binary = pixels.cifar10_python(), pixels.cifar10_binary()
+    pixels.write_archive(root / "cifar-10-python.tar.gz", "cifar-10-batches-py", python)
+    pixels.write_archive(root / "cifar-10-binary.tar.gz", "cifar-10-batches-bin", binary)
+    pixels.write_directory(root / "mnist", pixels.mnist())
+
+
+def write_sides(root: Path) -> None:
+    """Write folders with sides, beside what :func:`write_foreign` writes."""
+    write_foreign(root)
+    shutil.rmtree(root / "images")
+    for folder, sides in (("photos", ("train", "valid", "test")), ("sites", ("paris", "rome"))):
+        for side in sides:
+            image_folder(root / folder / side, ("cat", "dog"), 8 if side == "train" else 4)
+    files = image_folder(root / "images", ("a", "b"), 4)
+    rows = (f"{path},{'cat' if path[-5] in '02' else 'dog'}" for path in files)
+    write_lines(root / "labels.csv", ("path,label", *rows))
+
+
 def write_beginnings(root: Path) -> None:
     """Write what people come with: a folder, a zip, tars, lists, shards of others."""
     write_foreign(root)
@@ -322,6 +345,8 @@ FOREIGN = {
 """Data sets that other tools made, and what the guide calls them."""
 
 DOWNLOADS = {
+    "cifar.md": write_pixels,
+    "official-sides.md": write_sides,
     "imagenet.md": write_imagenet,
     "kaggle.md": write_competitions,
     "between-frameworks.md": write_foreign,

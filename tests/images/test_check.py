@@ -21,7 +21,7 @@ from dsprep.errors import BadImage
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import DEFAULT_MAX_PIXELS, ImageHeader
-from dsprep.images.transform import make_check, require_readable
+from dsprep.images.transform import Encoded, make_check, require_readable
 from dsprep.pipeline import Images, Pipeline, image_maker
 from dsprep.schema import Schema
 from dsprep.sources.readers import FileReader
@@ -100,7 +100,7 @@ def test_a_good_image(kind: str, level: str) -> None:
 def test_none_looks_at_nothing(data: bytes) -> None:
     images = Images(check="none", max_pixels=1)
     pipeline = Pipeline(FileReader(""), Schema(()), WebDataset(), images)
-    assert image_maker(pipeline)("a.png", data) == ("png", data, 0, 0, False, None)
+    assert image_maker(pipeline)("a.png", data) == Encoded("png", data, 0, 0)
 
 
 @every_kind

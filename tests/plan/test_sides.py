@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.errors import DestinationError, OptionError
+from dsprep.errors import DestinationError, OptionError, SourceError
+from tests import pixels
 from tests.images import jpeg
 
 SIDES = {"test": 3, "train": 20, "valid": 6}
@@ -97,8 +98,109 @@ def test_any_source_is_divided_into_sides(folder: Path, tmp_path: Path, source: 
         dsprep.convert(images, out, to="webdataset", split="train=0.6,val=0.4", shards=2)
 
 
-def test_sides_are_not_divided_again(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="has the sides train, valid, test"):
-        dsprep.pack(
-            folder, tmp_path / "out", to="webdataset", sides_from=1, split="train=0.5,val=0.5"
+def test_sides_that_the_shares_name_are_divided_again(folder: Path, tmp_path: Path) -> None:
+    report = dsprep.pack(folder, tmp_path / "out", to="webdataset", split="train=0.5,val=0.5")
+    assert report.sides == {"train": 13, "val": 13, "test": 3}
+    assert "divided again: train, valid of " in (notes := "; ".join(report.notes))
+    assert "kept as before: test" in notes
+    names = [name for name, _ in keys_of(tmp_path / "out" / "test-000000.tar")]
+    assert all(name.startswith("test/") for name in names)
+    with pytest.raises(OptionError, match="the shares name a, b, but .* has the sides train"):
+        dsprep.pack(folder, tmp_path / "o", to="webdataset", split="a=0.5,b=0.5")
+
+
+def test_wrong_shares_are_refused_before_the_source_is_read(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"--split: 0\.5 \+ 0\.6 is 1\.1, not 1"):
+        dsprep.pack(tmp_path / "none", tmp_path / "o", to="webdataset", split="a=0.5,b=0.6")
+
+
+@pytest.mark.parametrize("to", ["webdataset", "tfrecord", "recordio", "parquet"])
+def test_shards_of_sides_are_read_with_their_sides(folder: Path, tmp_path: Path, to: str) -> None:
+    for side, name in (("test", "site 1"), ("valid", "site 2")):
+        (folder / side).rename(folder / name)
+    first = dsprep.pack(folder, tmp_path / "a", to=to, sides_from=1, name="pets")
+    assert first.sides == {"train": 20, "site 1": 3, "site 2": 6}
+    again = dsprep.convert(tmp_path / "a", tmp_path / "b", to="webdataset")
+    assert again.sides == first.sides
+    assert [shard.name for shard in again.shards][0].startswith("pets-train-00000")
+    cut = dsprep.shard(tmp_path / "b", tmp_path / "c", samples_per_shard=8)
+    assert cut.sides == first.sides
+    assert [shard.name for shard in cut.shards] == [
+        *(f"train-00000{number}.tar" for number in range(3)),
+        *("site 1-000000.tar", "site 2-000000.tar"),
+    ]
+    assert not dsprep.verify(tmp_path / "c", against=str(tmp_path / "a")).problems
+    one = dsprep.convert(str(tmp_path / "c" / "train-*.tar"), tmp_path / "d", to="tfrecord")
+    assert (one.sides, one.samples) == ({}, 20)
+
+
+def test_the_index_of_each_side_is_its_own(folder: Path, tmp_path: Path) -> None:
+    for out, name in ((tmp_path / "a", None), (tmp_path / "b", "pets")):
+        dsprep.pack(folder, out, to="webdataset", name=name)
+        before = {path.name: path.read_bytes() for path in out.glob("*.json")}
+        for path in out.glob("t*.json"):
+            path.unlink()
+        report = dsprep.index(out)
+        assert not report.problems
+        assert {path.name: path.read_bytes() for path in out.glob("t*.json")}.items() <= (
+            before.items()
         )
+
+
+def test_nothing_is_appended_to_sides_nor_sides_to_one_set(folder: Path, tmp_path: Path) -> None:
+    dsprep.pack(folder, tmp_path / "a", to="webdataset")
+    with pytest.raises(OptionError, match="has the sides train, valid, test, and append"):
+        dsprep.append(folder / "train", tmp_path / "a")
+    dsprep.pack(folder / "train", tmp_path / "b", to="webdataset")
+    with pytest.raises(SourceError, match="has the sides train, valid, test, and .* has none"):
+        dsprep.append(folder, tmp_path / "b")
+
+
+def test_a_folder_has_the_class_below_the_side(tmp_path: Path) -> None:
+    source = pixels.write_directory(tmp_path / "cifar", pixels.cifar10_binary())
+    dsprep.convert(source, tmp_path / "out", to="folder")
+    found = sorted(path.relative_to(tmp_path / "out") for path in tmp_path.glob("out/**/*.png"))
+    assert {path.parts[:2] for path in found} == {
+        *(("train", name) for name in ("frog", "truck", "deer", "automobile")),
+        *(("test", name) for name in ("cat", "ship")),
+    }
+    assert dsprep.pack(tmp_path / "out", tmp_path / "o", to="webdataset").sides == {
+        "train": 5,
+        "test": 2,
+    }
+    with pytest.raises(OptionError, match="of the side a lies in none"):
+        dsprep.convert(source / "train", tmp_path / "f", to="folder", split="a=0.5,train=0.5")
+
+
+def test_sides_from_goes_with_a_list_and_with_shards(folder: Path, tmp_path: Path) -> None:
+    paths = sorted(path.relative_to(folder) for path in folder.glob("*/*/*.jpg"))
+    rows = [f"{path},{path.parts[1]}" for path in paths]
+    (tmp_path / "all.csv").write_text("path,label\n" + "\n".join(rows))
+    report = dsprep.pack(
+        folder, tmp_path / "a", to="webdataset", labels=tmp_path / "all.csv", sides_from=1
+    )
+    assert report.sides == {"train": 20, "valid": 6, "test": 3}
+    dsprep.pack(folder, tmp_path / "all.tar", kind="images")
+    report = dsprep.convert(tmp_path / "all.tar", tmp_path / "b", to="tfrecord", sides_from=1)
+    assert report.sides == {"train": 20, "valid": 6, "test": 3}
+
+
+def test_hostile_manifests_and_names_of_sides(folder: Path, tmp_path: Path) -> None:
+    dsprep.pack(folder, tmp_path / "a", to="webdataset")
+    path = tmp_path / "a" / "manifest.json"
+    values = json.loads(path.read_text())
+    for sides in (["train"], {"train": "1"}, {"train": 10**9, "x": -1}):
+        values["options"]["sides"] = sides
+        path.write_text(json.dumps(values))
+        report = dsprep.convert(tmp_path / "a", tmp_path / "o", to="tfrecord", dry_run=True)
+        assert {*report.sides} == {"train", "valid", "test"}  # those of the names
+    values["options"]["sides"] = {"../up": 1, "valid": 1, "test": 1}
+    path.write_text(json.dumps(values))
+    for write in (dsprep.pack, dsprep.convert):
+        with pytest.raises(OptionError, match=r"no shards can be called '\.\./up'"):
+            write(tmp_path / "a", tmp_path / "o", to="webdataset")
+    with pytest.raises(OptionError, match="cannot be the name of a side"):
+        dsprep.split(tmp_path / "a", tmp_path / "o")
+    (folder / "test").rename(folder / "manifest")
+    with pytest.raises(OptionError, match="no shards can be called 'manifest'"):
+        dsprep.pack(folder, tmp_path / "o", to="webdataset", sides_from=1)

@@ -95,9 +95,8 @@ def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("directories", "said"),
     [
-        (("train/ant", "train/bee", "valid/ant"), "dsprep pack {root}/train, or {root}/valid"),
-        (("Train", "TEST"), "give --sides-from 1; to read one split"),
-        (("Train", "TEST"), "dsprep pack {root}/Train, or {root}/TEST"),
+        (("ant", "train/bee", "valid/ant"), "dsprep pack {root}/train, or {root}/valid"),
+        (("Train", "train", "TEST"), "give --sides-from 1; to read one split"),
         (("train",), "dsprep pack {root}/train"),
         (("a/holdout/x", "a/dev/x"), "dsprep pack {root}/a/dev, or {root}/a/holdout"),
         (("ant/train", "ant/test", "bee/train"), "or list it with --list"),
@@ -112,6 +111,37 @@ def test_sides_and_kinds_of_files_are_said(
 ) -> None:
     (note,) = notes(fill(tmp_path, *directories), parts=parts)
     assert said.format(root=tmp_path) in note
+
+
+@pytest.mark.parametrize(
+    ("directories", "sides", "classes"),
+    [
+        (("train/ant", "train/bee", "valid/ant"), ("train", "valid"), ("ant", "bee")),
+        (("TEST/birds/owl", "Train/birds/owl"), ("Train", "TEST"), ("birds/owl",)),
+        (("test", "train", "val"), ("train", "val", "test"), None),
+        (("train/ant", "training/ant"), (), ("train/ant", "training/ant")),
+        (("train/ant", "extra/ant"), (), ("extra/ant", "train/ant")),
+    ],
+)
+def test_directories_that_are_called_like_sides_are_sides(
+    tmp_path: Path,
+    directories: tuple[str, ...],
+    sides: tuple[str, ...],
+    classes: tuple[str, ...] | None,
+) -> None:
+    root = fill(tmp_path, *directories)
+    catalog, findings = read_source(make_source(str(root)))
+    assert (catalog.sides, catalog.classes) == (sides, classes)
+    if sides:
+        assert "are sides of the data set, not classes" in findings[0].detail
+    catalog, _ = read_source(make_source(str(root), kind="images"))
+    assert (catalog.sides, catalog.classes) == ((), tuple(sorted(directories)))
+
+
+def test_sides_of_which_one_has_classes_are_refused(tmp_path: Path) -> None:
+    root = fill(tmp_path, "train/ant", "test")
+    with pytest.raises(SourceError, match=r"not 'test/1\.jpg': name the sides one by one, such as"):
+        read_source(make_source(str(root)))
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,8 @@ def test_tables_beside_other_shards(tmp_path: Path) -> None:
 
 def test_tables_of_several_sides(tmp_path: Path) -> None:
     touch(tmp_path, "data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet")
-    for name in ("", "data", "data/*.parquet"):
-        with pytest.raises(SourceError, match=r"'.*/data/train-\*\.parquet' or '.*/data/test-"):
-            detect(make_source(str(tmp_path / name)))
+    with pytest.raises(SourceError, match=r"'.*/data/train-\*\.parquet' or '.*/data/test-"):
+        detect(make_source(str(tmp_path / "data/*.parquet")))
 
 
 def test_files_of_img2dataset_are_parts(tmp_path: Path) -> None:

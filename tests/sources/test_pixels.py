@@ -41,12 +41,7 @@ FEW = [*TRAIN[0], *TEST]
 
 
 def catalog_of(path: Path, classes: tuple[str, ...] | None = None) -> Catalog:
-    try:
-        catalog = read_pixels([str(path)], classes)
-    except SourceError as error:
-        if "would be mixed" not in str(error):
-            raise
-        catalog = read_pixels([f"{path}/train", f"{path}/test"], classes)
+    catalog = read_pixels([str(path)], classes)
     assert catalog is not None
     return catalog
 
@@ -389,12 +384,15 @@ class TestSeveral:
         assert read_pixels([str(ten), str(tmp_path)], None) is None
 
     @pytest.mark.parametrize("files", [cifar10_binary, cifar100_python, mnist])
-    def test_both_parts_are_not_mixed_unless_both_are_named(
-        self, files: Any, tmp_path: Path
-    ) -> None:
+    def test_both_parts_are_sides_unless_both_are_named(self, files: Any, tmp_path: Path) -> None:
         path = write_directory(tmp_path / "d", files())
-        with pytest.raises(SourceError, match=r"holds [35] training and 2 test .*/train or .*/d/t"):
-            read_pixels([f"{path}/"], None)
+        catalog = catalog_of(path)
+        assert catalog.sides == ("train", "test")
+        own = catalog.table["path"].str.split("/").list.first().to_list()
+        assert [catalog.sides[side] for side in catalog.table["side"]] == own
+        mixed = read_pixels([f"{path}/train", f"{path}/test"], None)
+        assert mixed is not None
+        assert mixed.sides == catalog_of(path / "train").sides == ()
 
 
 class TestClasses:

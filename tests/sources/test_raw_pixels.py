@@ -8,8 +8,11 @@ import pytest
 from PIL import Image
 
 from dsprep.errors import BadSample
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.images.pixels import Shape, encode_raw
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
-from dsprep.sources.pixel_reader import RawPixels, encode_raw, raw_pixels
+from dsprep.schema import Choice
+from dsprep.sources.pixel_reader import CIFAR, RawPixels, raw_pixels
 from tests.images import jpeg
 
 PLANES = bytes(1024) + bytes([1]) * 1024 + bytes([2]) * 1024
@@ -19,6 +22,10 @@ def sample(**fields: Value) -> Sample:
     return Sample("a", fields)
 
 
+def look(samples: list[Sample]) -> RawPixels | None:
+    return raw_pixels(samples, TFRecord(), Choice())
+
+
 def opened(data: bytes) -> Image.Image:
     return Image.open(io.BytesIO(data))
 
@@ -26,20 +33,20 @@ def opened(data: bytes) -> Image.Image:
 @pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (2, "LA"), (3, "RGB"), (4, "RGBA")])
 def test_pixels_are_as_they_were(channels: int, mode: str) -> None:
     pixels = bytes(range(6 * channels))
-    image = opened(encode_raw(pixels, 2, 3, channels, False))
+    image = opened(encode_raw(pixels, Shape(2, 3, channels)))
     assert (image.format, image.mode, image.size, image.tobytes()) == ("PNG", mode, (3, 2), pixels)
     planes = b"".join(pixels[channel::channels] for channel in range(channels))
-    assert opened(encode_raw(planes, 2, 3, channels, True)).tobytes() == pixels
+    assert opened(encode_raw(planes, Shape(2, 3, channels, True))).tobytes() == pixels
 
 
 def test_cifar() -> None:
-    found = raw_pixels([sample(image=Blobs([PLANES]), label=Ints([n])) for n in range(3)])
-    assert found == RawPixels("image")
+    found = look([sample(image=Blobs([PLANES]), label=Ints([n])) for n in range(3)])
+    assert found == RawPixels("image", CIFAR)
     made = found(sample(image=Blobs([PLANES]), label=Ints([7])))
     assert made.fields["label"] == (7,)
     image = opened(made.fields["image"])
     assert (image.size, image.getpixel((5, 5))) == ((32, 32), (0, 1, 2))
-    with pytest.raises(BadSample, match="has 5 bytes of pixels, and not 32 x 32 x 3"):
+    with pytest.raises(BadSample, match="has 5 bytes of pixels, and not 3 x 32 x 32"):
         found(sample(image=Blobs([b"12345"])))
 
 
@@ -48,8 +55,8 @@ def test_sizes_beside_the_pixels() -> None:
         sizes = {"height": Ints([height]), "width": Ints([width]), "depth": Ints([1])}
         return sample(**sizes, image_raw=Blobs([data]), label=Ints([3]))
 
-    found = raw_pixels([made(2, 3, b"abcdef"), made(1, 4, b"abcd")])
-    assert found == RawPixels("image_raw", ("height", "width", "depth"))
+    found = look([made(2, 3, b"abcdef"), made(1, 4, b"abcd")])
+    assert found == RawPixels("image_raw", None, ("height", "width", "depth"))
     encoded = found(made(2, 3, b"abcdef"))
     assert encoded.fields.keys() == {"image_raw", "label"}
     assert opened(encoded.fields["image_raw"]).tobytes() == b"abcdef"
@@ -75,11 +82,11 @@ def test_sizes_beside_the_pixels() -> None:
     ],
 )
 def test_what_is_no_pixels(fields: dict[str, Value]) -> None:
-    assert raw_pixels([sample(**fields)]) is None
-    assert raw_pixels([sample(image=PLANES), sample(**fields)]) is None
+    assert look([sample(**fields)]) is None
+    assert look([sample(image=PLANES), sample(**fields)]) is None
 
 
 def test_an_encoded_image_stays() -> None:
     data = jpeg(size=(8, 8))
-    assert RawPixels("image")(sample(image=data)).fields == {"image": data}
-    assert raw_pixels([]) is None
+    assert RawPixels("image", CIFAR)(sample(image=data)).fields == {"image": data}
+    assert look([]) is None

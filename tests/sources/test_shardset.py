@@ -78,9 +78,34 @@ def test_what_is_no_shard(tmp_path: Path) -> None:
 
 def test_several_sides(tmp_path: Path) -> None:
     touch(tmp_path, "train.rec", "val.rec")
+    assert find(tmp_path).sides == ("train", "val")
+    both = find(f"{tmp_path}/{{train,val}}.rec")
+    assert (len(both.files), both.sides) == (2, ())
+    touch(tmp_path, "more.rec")
     with pytest.raises(SourceError, match=r"'.*/train\.rec' or '.*/val\.rec'; or take all"):
         find_shards(str(tmp_path))
-    assert len(find(f"{tmp_path}/{{train,val}}.rec").files) == 2
+
+
+def test_a_directory_for_each_side(tmp_path: Path) -> None:
+    for side in ("train", "val"):
+        (tmp_path / side).mkdir()
+        touch(tmp_path / side, "train-0.rec", "train-1.rec")
+    found = find(tmp_path)
+    assert [path.removeprefix(f"{tmp_path}/") for path in found.files] == [
+        f"{side}/train-{number}.rec" for side in ("train", "val") for number in (0, 1)
+    ]
+    assert found.sides == ("train", "train", "val", "val")
+    (tmp_path / "val" / "photo.jpg").touch()
+    assert find_shards(str(tmp_path)) is None
+
+
+def test_sets_with_and_without_sides_are_not_joined(tmp_path: Path) -> None:
+    for name, shards in (("a", ("train-0.rec", "val-0.rec")), ("b", ("x-0.rec",))):
+        (tmp_path / name).mkdir()
+        touch(tmp_path / name, *shards)
+    with pytest.raises(SourceError, match=r"/b.*: tells no side .* train, val"):
+        joined([find(tmp_path / "a"), find(tmp_path / "b")])
+    assert joined([find(tmp_path / "a")] * 2).sides == ("train", "val") * 2
 
 
 def test_shards_win_over_the_tables_beside_them(tmp_path: Path) -> None:
