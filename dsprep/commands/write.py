@@ -298,48 +298,40 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
     most = 0 if options.on_error == "fail" else options.max_errors
     with _pool(options.workers) as pool:
         try:
-            with target.alone("plan", progress.note) as check:
+            with target.alone("plan", progress.note):
                 finished = finished_manifest(target, "remove it")
                 noted = None if finished else target.find(target.notes + PLAN)
                 if noted:
                     plan = load_plan(noted, job, target.destination.url(target.notes + PLAN))
                 else:
                     plan = make_plan(job, pool, progress)
-                    if finished is None:
-                        progress.note(f"{job.destination}: {node()} makes the plan for all parts")
                 require_distinct_keys(plan)
                 identity = identity_of(plan)
                 if finished is None:
+                    data = noted or save_plan(plan, part.of)
                     state = RunState(target, identity, list(plan.files()), progress)
                     begin(plan, state)
                     if not noted:
-                        check()
-                        target.write(target.notes + PLAN, save_plan(plan, part.of))
-            if finished is not None:
-                return _already(plan, target, finished, identity)
-            assert state is not None
-            if noted:
-                own = part.share(plan.shards)
-                require_source(plan, [each for each in own if each.name not in state.done])
-            Run(plan, state, most, part).carry_out(pool, progress)
-            state.done |= target.receipts()
-            missing = [shard for shard in plan.shards if shard.name not in state.done]
-            if missing and (finished := finished_manifest(target)) is None:
-                return _report_of_part(plan, state, part, len(missing))
-            with target.alone("commit", progress.note):
-                if (finished := finished_manifest(target)) is None:
-                    outcome = Run(plan, state, most).outcome()
-                    manifest = commit(plan, state, outcome, None)
-                    return _done(plan, manifest, outcome, _DONE[job.command])
-            state.release()  # what is left cannot be removed while this part holds it
-            return _already(plan, target, finished, identity)
+                        progress.note(f"{job.destination}: {node()} has made the plan of all parts")
+                        target.write(target.notes + PLAN, data)
+            if state is not None:
+                if noted:
+                    own = part.share(plan.shards)
+                    require_source(plan, [each for each in own if each.name not in state.done])
+                Run(plan, state, most, part).carry_out(pool, progress)
+                state.done |= target.receipts()
+                missing = [shard for shard in plan.shards if shard.name not in state.done]
+                if missing and (finished := finished_manifest(target)) is None:
+                    return _report_of_part(plan, state, part, len(missing))
+                with target.alone("commit", progress.note):
+                    if (finished := finished_manifest(target)) is None:
+                        outcome = Run(plan, state, most).outcome()
+                        manifest = commit(plan, state, outcome, None)
+                        return _done(plan, manifest, outcome, _DONE[job.command])
         except DestinationError:
             # While the machine of this part was stopped, another may have done its work.
             if state is None or (finished := finished_manifest(target)) is None:
                 raise
-            pool.close()
-            state.release()
-            return _already(plan, target, finished, identity)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"{part} was interrupted; give the same command again to continue"
@@ -348,6 +340,8 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
             pool.close()  # before anything is removed that a worker may be writing
             if state is not None:
                 state.release()
+    assert finished is not None
+    return _already(plan, target, finished, identity)
 
 
 def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> WriteReport:

@@ -286,11 +286,8 @@ class Target:
             raise
 
     @contextmanager
-    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-        """Do a task while no other part does it; one that does is waited for.
-
-        Yields a function that raises if another part has taken over.
-        """
+    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
+        """Do a task while no other part does it; one that does is waited for."""
         scratch = self.destination.scratch
         with destination_errors(scratch):
             made = [path for path in (scratch, *scratch.parents) if not path.exists()]
@@ -302,7 +299,7 @@ class Target:
             tell(f"{self.destination}: waits for another part, which {task}s")
             lock = Lock(path, self.destination.directory, math.inf, hidden=True)
         try:
-            yield lambda: None
+            yield
         except BaseException:
             with suppress(OSError):
                 for each in made:
@@ -418,7 +415,7 @@ class PrefixTarget(Target):
         return hold
 
     @contextmanager
-    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+    def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
         from dsprep.run.lease import LEASE, Lease
 
         make_stage(self.destination.directory)
@@ -430,7 +427,7 @@ class PrefixTarget(Target):
         lease = Lease(self._store, key, str(self.destination))
         lease.take(scratch / f"{task}-holder", tell, waits=True)
         try:
-            yield lease.check
+            yield
         finally:
             lease.give_back()
             with suppress(OSError):
@@ -490,9 +487,7 @@ class Hold:
                 self._work.parent.rmdir()
 
     def release(self, keep: bool) -> None:
-        """Let other runs in; keep what a later run needs, or remove it all. Once is enough."""
-        if self._lock.file.closed:
-            return
+        """Let other runs in; keep what a later run needs, or remove it all."""
         if self._whole is not None:
             self._lock.remove()
             self._whole.release()

@@ -444,6 +444,23 @@ class TestOnS3:
         other("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
         assert ceph.contents("wds/") == files(tmp_path / "alone")
 
+    def test_annotations_of_which_a_machine_makes_a_copy_are_refused(
+        self, on_ceph: Callable[[str], Machine], ceph: Bucket
+    ) -> None:
+        coco: dict[str, list[dict[str, object]]] = {
+            "images": [{"id": 1, "file_name": "1.jpg"}],
+            "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}],
+            "categories": [{"id": 1, "name": "a"}],
+        }
+        ceph.put("coco/images/1.jpg", jpeg(1))
+        ceph.put("coco/instances.json", json.dumps(coco).encode())
+        before, machine = ceph.keys(), on_ceph("one")
+        options = (f"{ceph.url}/coco/", f"{ceph.url}/wds/", "--to", "webdataset")
+        refused = machine("pack", *options, "--part", "0/2", code=2)
+        assert "the annotations are one file on S3" in refused.err
+        assert ceph.keys() == before
+        machine("pack", *options)
+
     def test_planners_that_begin_at_once(
         self,
         command: Path,
