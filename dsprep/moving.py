@@ -81,7 +81,9 @@ def make_mover(
 
     def move(sample: Sample, data: bytes, image: Encoded) -> Encoded:
         effects = sample.effects = sample.effects or Counter()
-        turn = orientation_in(data) if _may_be_turned(data) else 1
+        # Few images may have an EXIF orientation, which is known at once.
+        may_turn = b"Exif" in data or b"eXIf" in data or data[:2] in (b"II", b"MM")
+        turn = orientation_in(data) if may_turn else 1
         if transform is None and turn != 1:
             image = _UPRIGHT.apply(data, max_pixels)
             effects[_TURNED] += 1
@@ -164,11 +166,7 @@ def _moved_mask(
 def read_mask(
     data: bytes, size: tuple[int, int] | None, classes: int, max_pixels: int
 ) -> tuple[Image, Image]:
-    """Return the mask of an image of some size as it was stored, and as class numbers.
-
-    Raises:
-        BadSample: If it has another size, or pixels that are no number of the classes.
-    """
+    """Return a mask as it was stored, and as class numbers; refuse another size, and others."""
     image = decoded(data, "its mask", max_pixels)
     if size is not None and image.size != size:
         raise BadSample(
@@ -232,8 +230,3 @@ def _count_odd(value: Objects, size: tuple[int, int], effects: Counter[str]) -> 
 def _text(extent: Extent | None) -> str:
     width, height = extent or SHARES
     return f"{width:g}x{height:g}"
-
-
-def _may_be_turned(data: bytes) -> bool:
-    """Return whether an image may have an EXIF orientation, which few have: known at once."""
-    return b"Exif" in data or b"eXIf" in data or data[:2] in (b"II", b"MM")

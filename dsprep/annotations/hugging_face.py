@@ -39,11 +39,7 @@ def has_form(value: Any) -> bool:
 
 
 def parse(value: Any) -> Objects:
-    """Return the objects of a struct of lists, or of a list of structs.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Return the objects of a struct of lists, or of a list of structs."""
     if isinstance(value, dict):
         if not isinstance(value.get(BOX), list | tuple):
             raise ValueError(f"has no list {BOX}")
@@ -84,11 +80,7 @@ def write(objects: Objects) -> dict[str, list[Any]]:
     found |= {name: [flag in each.flags for each in items] for name, flag in _FLAGS.items()}
     return found | {
         "segmentation": [list(map(list, each.polygons)) for each in items],
-        "rle": [
-            each.rle
-            and {"size": [each.rle.height, each.rle.width], "counts": list(each.rle.counts)}
-            for each in items
-        ],
+        "rle": [each.rle and each.rle.to_json() for each in items],
         "keypoints": [list(each.keypoints) for each in items],
         "more": list(more),
     }

@@ -58,11 +58,7 @@ def chosen(task: Any) -> tuple[Mapping[str, Any] | None, int]:
 
 
 def drawn(annotation: Mapping[str, Any]) -> Drawn:
-    """Return what an annotation has.
-
-    Raises:
-        ValueError: If it is damaged.
-    """
+    """Return what an annotation has."""
     results = annotation.get("result")
     if not isinstance(results, list) or not all(isinstance(each, dict) for each in results):
         raise ValueError("has no list of results")

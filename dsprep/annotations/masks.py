@@ -31,16 +31,7 @@ Color = tuple[int, int, int]
 def numbers_of(
     image: Image, colors: Mapping[Color, int] | None, values: Mapping[int, int] | None
 ) -> Image:
-    """Return the class numbers of a mask that was opened and decoded, as a gray image of 8 bits.
-
-    Args:
-        image: The mask: a palette image, a gray one, or one of colors.
-        colors: The class number of each color; None if colors are none.
-        values: Class numbers of gray values or indices that are others; None if there are none.
-
-    Raises:
-        BadSample: If its pixels are no class numbers, with the option that says what they are.
-    """
+    """Return a decoded mask as a gray image, given class numbers of colors, or of other values."""
     from PIL import Image as PillowImage
 
     if colors is not None:

@@ -41,11 +41,7 @@ def in_shares(label: tuple[float, ...]) -> bool:
 
 
 def parse(label: Sequence[float]) -> Objects:
-    """Return the objects of a label.
-
-    Raises:
-        ValueError: If it is no label for detection.
-    """
+    """Return the objects of a label."""
     label = tuple(label)
     if not is_detection(label):
         raise ValueError("is no label for detection: A B …, then class xmin ymin xmax ymax …")

@@ -43,6 +43,10 @@ class Rle(NamedTuple):
     width: int
     counts: tuple[int, ...]
 
+    def to_json(self) -> dict[str, list[int]]:
+        """Return runs as COCO has them, not compressed."""
+        return {"size": [self.height, self.width], "counts": [*self.counts]}
+
 
 class Object(NamedTuple):
     """One object."""
@@ -77,11 +81,7 @@ class ObjectCounts(NamedTuple):
 
 
 def to_objects(value: Any) -> Objects | None:
-    """Make a value of a raw one: what :func:`to_json` returns, or the list that this text says.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Make a value of a raw one: what :func:`to_json` returns, or the list that this text says."""
     if value is None or isinstance(value, Objects):
         return value
     if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], bytes):
@@ -148,7 +148,7 @@ def _values(each: Object) -> dict[str, Any]:
     if polygons:
         values["polygons"] = [list(polygon) for polygon in polygons]
     if rle:
-        values["rle"] = {"size": [rle.height, rle.width], "counts": [*rle.counts]}
+        values["rle"] = rle.to_json()
     if keypoints:
         values["keypoints"] = list(keypoints)
     if id is not None:

@@ -7,7 +7,7 @@ classes have their ids. A mask is a gray PNG of the image's size, 1 inside the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from dsprep.annotations.geometry import area_of_object
 from dsprep.annotations.objects import SHARES, Object, Objects, extent_of, numbers, plain
@@ -19,14 +19,11 @@ CLASS, TEXT, AREA, MASK = "class/label", "class/text", "area", "mask"
 FLAG_NAMES = {name: name for name in ("difficult", "truncated", "group_of")} | {"is_crowd": "crowd"}
 NAMES = frozenset((*_SIDES, CLASS, TEXT, AREA, MASK, *FLAG_NAMES))
 
-_Listed: TypeAlias = Sequence[Object]
-
 
 def parse(lists: Mapping[str, Sequence[Any]]) -> Objects | None:
     """Return the objects of lists, by their names below ``image/object/``; numbers are ids.
 
-    Masks are runs here, and not yet images.
-    None means that they are no boxes.
+    Masks are runs here, and not yet images. None means that they are no boxes.
     """
     count = len(lists.get(_SIDES[0], ()))
     if any(lists.values()) and not all(lists.get(side) for side in _SIDES):

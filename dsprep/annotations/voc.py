@@ -38,11 +38,7 @@ class Voc(NamedTuple):
 
 
 def parse(data: bytes) -> Voc:
-    """Read the XML of an image.
-
-    Raises:
-        ValueError: If it is damaged, is no annotation, or declares entities.
-    """
+    """Read the XML of an image."""
     builder, parser = TreeBuilder(), expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end

@@ -23,16 +23,7 @@ _MOST_CLASSES = 1 << 20  # if nothing names them
 
 
 def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> Objects:
-    """Return the objects of an image; equal rows are one.
-
-    Args:
-        data: The text.
-        classes: How many classes there are, if that is known.
-        pose: The keypoints of each object, if they have any.
-
-    Raises:
-        ValueError: If a row is damaged, or is none of what the module's docstring says.
-    """
+    """Return the objects of an image, given how many classes there are; equal rows are one."""
     rows = dict.fromkeys(_rows(_text(data)))
     widths = set(map(len, rows))
     if len(widths) > 1 and _BOX in widths:
@@ -124,11 +115,7 @@ class DataYaml(NamedTuple):
 
 
 def parse_data_yaml(text: str) -> DataYaml:
-    """Read ``data.yaml``: the few keys of it that tell of images and classes.
-
-    Raises:
-        ValueError: If it uses what YAML can do beyond texts, lists and maps.
-    """
+    """Read ``data.yaml``: the few keys of it that tell of images and classes."""
     values = _top_level(text)
     sides = {
         name: [value] if isinstance(value, str) else list(value)

@@ -42,17 +42,14 @@ class AnnotatedFolder(Folder):
     side: str = field(default="", kw_only=True)  # that of the samples, if the source tells it
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        if schema.objects is None and not (self.masks and self._mask_of(schema)):
+        objects, mask = schema.objects, self._mask_of(schema)
+        if objects is None and mask is None:
             raise OptionError(
                 f"--to {self.name}: its samples have no boxes; fields are "
                 f"{format_some(list(schema.by_name))}"
             )
-        held = {
-            schema.image,
-            *(each.name for each in (schema.objects, self._mask_of(schema)) if each),
-        }
-        kept = [each for each in schema.fields if each.name in held]
-        lost = [each.name for each in schema.fields if each.name not in (*held, *FACTS)]
+        kept = [each for each in schema.fields if each in (schema.image_field, objects, mask)]
+        lost = [each.name for each in schema.fields if each not in kept and each.name not in FACTS]
         note = f"left out, because {self.name} has no place for it: {format_some(lost)}"
         return self.laid_out(schema, kept), [note] if lost else []
 
@@ -204,8 +201,7 @@ def coco_values(item: Object) -> dict[str, Any]:
         "segmentation": [list(polygon) for polygon in item.polygons],
     }
     if item.rle is not None:
-        runs = item.rle
-        values["segmentation"] = {"size": [runs.height, runs.width], "counts": list(runs.counts)}
+        values["segmentation"] = item.rle.to_json()
     if item.keypoints:
         values["keypoints"] = list(item.keypoints)
         values["num_keypoints"] = sum(seen > 0 for seen in item.keypoints[2::3])

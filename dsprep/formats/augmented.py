@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from dsprep.annotations.mxnet import is_detection_label, is_sized_header
+from dsprep.annotations.mxnet import in_shares, is_detection_label, is_sized_header
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.values import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
@@ -234,18 +234,14 @@ def _kind_of(labels: Sequence[Label], count: int) -> str:
     if count and is_flags and len(tuples) == len(labels):
         return "flags"
     full = [label for label in tuples if not is_sized_header(label)]
-    if full and len(tuples) == len(labels) and all(map(_is_boxes, full)):
+    if (
+        full
+        and len(tuples) == len(labels)
+        and all(is_detection_label(each) and in_shares(each) for each in full)
+    ):
         return "boxes"
     # A list that has a number twice is none of classes.
     return "sets" if all(len(set(label)) == len(label) for label in tuples) else ""
-
-
-def _is_boxes(label: tuple[float, ...]) -> bool:
-    return is_detection_label(tuple(map(float, label))) and all(
-        -1 <= side <= 2
-        for start in range(int(label[0]), len(label), int(label[1]))
-        for side in label[start + 1 : start + 5]
-    )
 
 
 def _references(others: Mapping[str, str]) -> dict[str, str]:

@@ -76,9 +76,6 @@ def label_map(column: Field) -> bytes:
 
 
 def source_id(path: str) -> str:
-    """Return the id of an image by its path: the number that its name is, as COCO's, or its path.
-
-    Evaluation by COCO's rules wants a number.
-    """
+    """Return the id of an image: its name if it is a number, as COCO's rules want, or its path."""
     stem = path.rpartition("/")[2].rpartition(".")[0]
     return str(int(stem)) if stem.isascii() and stem.isdecimal() and len(stem) < 19 else path

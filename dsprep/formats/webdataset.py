@@ -130,7 +130,7 @@ class WebDataset(Format):
             ]
         same = schema.format == self.name
         places = _places(fields, schema, same)
-        left_out = _conflicts(fields, places, self.metadata)
+        left_out = _conflicts(places, self.metadata)
         taken = set(places.values())
         kept = []
         for each in fields:
@@ -378,7 +378,7 @@ def _place(each: Field, role: str) -> Place:
     return (f"{stem}.cls",) if kind == "class" else (_JSON, each.name)
 
 
-def _conflicts(fields: Iterable[Field], places: Mapping[str, Place], metadata: bool) -> list[str]:
+def _conflicts(places: Mapping[str, Place], metadata: bool) -> list[str]:
     """Return the facts that a field of JSON leaves no place for."""
     whole = {place[0]: name for name, place in places.items() if len(place) == 1}
     inside = [name for name, place in places.items() if place[0] in whole and len(place) > 1]

@@ -294,11 +294,7 @@ class Transform:
 
     @classmethod
     def from_json(cls, values: Any) -> Transform:
-        """Return the transform that a manifest records.
-
-        Raises:
-            SourceError: If the values are not those of a transform.
-        """
+        """Return the transform that a manifest records; refuse other values."""
         try:
             made = cls(**values)
             told = made.to_json()

@@ -125,14 +125,12 @@ class AnnotatedReader(Reader):
                         fields |= {} if mask is None else {MASK: mask}
                 except BadSample as error:
                     yield error
-                    continue
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
                     yield BadSample(f"its annotations: {error}")
-                    continue
                 except OSError as error:
                     yield BadSample(f"its annotations cannot be read ({error.strerror})")
-                    continue
-                yield self.typed(Sample(key_of(path), fields, id, path, "image"))
+                else:
+                    yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
     def spools(self) -> Sequence[int]:
         return self.images.spools()
@@ -229,14 +227,15 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         own = pl.Series("side", taken, dtype=pl.Int64)
         findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
         table = table.with_columns(own).filter(own >= 0)
-    if scan is not None and scan.annotations is not None:
-        objects = Field(OBJECTS, "objects", False, scan.classes, ((OBJECTS,),), ids=scan.ids)
-        fields.append(replace(objects, flags=scan.flags))
+    told = scan or Scan(None, (), (), (), (), (), "", "")
+    if told.annotations is not None:
+        objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
+        fields.append(replace(objects, flags=told.flags))
     masks: Masks | TableMasks | None = None
-    if scan is not None and scan.masks is not None:
-        are_runs = isinstance(scan.masks, TableMasks)
+    if told.masks is not None:
+        are_runs = isinstance(told.masks, TableMasks)
         require_effect("", source.given, own_masks=True, own_runs=are_runs)
-        masks = scan.masks.of(numbers)
+        masks = told.masks.of(numbers)
         lacks = isinstance(masks, Masks) and "" in masks.paths
         fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
     elif source.masks is not None:
@@ -251,12 +250,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     columns += ["side"] if sides else []
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
     images = files.reader or FileReader(source.root)
-    reader = AnnotatedReader(images, scan.annotations if scan else None, masks)
-    counts, texts = (scan.counts, scan.texts) if scan else ((), ())
+    reader = AnnotatedReader(images, told.annotations, masks)
     # The last row is for images without annotations, whose number is -1.
-    sizes = pl.DataFrame({"objects": [*counts, 0], "texts": [*texts, 0]}).cast(pl.Int64)
+    sizes = pl.DataFrame({"objects": [*told.counts, 0], "texts": [*told.texts, 0]}).cast(pl.Int64)
     sizes = sizes[[number % sizes.height for number in numbers]]
-    digest = sha256((scan.digest if scan else "").encode())
+    digest = sha256(told.digest.encode())
     if masks is not None:
         sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))
         digest.update(masks.digest())
@@ -265,9 +263,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         schema_known=True,
         sides=sides,
         annotated=Annotated(
-            *(sizes, digest.hexdigest(), numbers, scan.places if scan else ()),
-            in_shares=scan is not None and scan.in_shares,
-            boxes_alone=scan is not None and scan.boxes_alone,
+            *(sizes, digest.hexdigest(), numbers, told.places),
+            in_shares=told.in_shares,
+            boxes_alone=told.boxes_alone,
         ),
     )
     return catalog, sorted(findings, key=lambda found: found.path)

@@ -24,13 +24,7 @@ def kind_of_name(path: str) -> str | None:
 
 
 def kind_of_file(path: str) -> str | None:
-    """Return the kind of a file of annotations, as ``--annotation-format`` names it.
-
-    None means that nothing tells it.
-
-    Raises:
-        SourceError: If it is known, and not read.
-    """
+    """Return the kind of a file as ``--annotation-format`` names it; None if nothing tells it."""
     if (kind := kind_of_name(path)) is not None:
         return kind
     with open_file(path) as file:

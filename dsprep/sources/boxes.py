@@ -158,7 +158,7 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
     if spelling is None:
         assert runs is not None
         return _scan_runs(cells, images.to_list(), runs, classes, digest, path)
-    return _scan_boxes(cells, images.to_list(), spelling, classes, source, digest, path)
+    return _scan_boxes(cells, images.to_list(), spelling, classes, digest, path)
 
 
 class _Classes(NamedTuple):
@@ -279,7 +279,6 @@ def _scan_boxes(
     images: list[str],
     spelling: _Spelling,
     classes: _Classes,
-    source: Source,
     digest: str,
     path: str,
 ) -> Scan:

@@ -10,9 +10,10 @@ import posixpath
 import re
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.coco import parse
@@ -45,6 +46,8 @@ _ANNOTATION = re.compile(
 
 Place: TypeAlias = bytes
 """Numbers of 64 bits: file, width and height of an image; offset and size of each annotation."""
+HeldPlace: TypeAlias = tuple[Any, ...]
+"""Width and height of an image; the text of each annotation, of a file that is in memory."""
 
 
 class _Digest:
@@ -70,25 +73,6 @@ class CocoFile(NamedTuple):
     side: str = ""  # the side that its images are, if that is known
     data: bytes | None = None  # its content, if it lies in an archive
 
-    def opened(self) -> OpenFile | Held:
-        return open_file(self.path) if self.data is None else Held(self.data)
-
-
-class Held:
-    """A file that is in memory."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def pread(self, count: int, offset: int) -> bytes:
-        return self._data[offset : offset + count]
-
-    def __enter__(self) -> Held:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
 
 @dataclass(frozen=True)
 class CocoAnnotations(Annotations):
@@ -103,73 +87,49 @@ class CocoAnnotations(Annotations):
         return None in self.states
 
     @contextmanager
-    def opened(self) -> Iterator[Callable[[Place], Objects]]:
+    def opened(self) -> Iterator[Callable[[Place | HeldPlace], Objects]]:
         with OpenFiles(self.files, self.states) as files:
             for number in range(len(self.files)):
                 files.same(number)
             yield partial(self._objects, files)
 
-    def _objects(self, files: OpenFiles, place: Place) -> Objects:
-        number, width, height, *spans = memoryview(place).cast("q")
-        extent = (float(width), float(height)) if width and height else None
-        if not spans:
-            return Objects((), extent)
-        file, start, stop = files[number], spans[0], spans[-2] + spans[-1]
-        pairs = zip(spans[::2], spans[1::2], strict=True)
-        if stop - start < sum(spans[1::2]) + _NEAR:  # what lies near is read at once
-            data = read_at(file, stop - start, start)
-            texts = [data[at - start : at - start + size] for at, size in pairs]
+    def _objects(self, files: OpenFiles, place: Place | HeldPlace) -> Objects:
+        if isinstance(place, tuple):
+            width, height, *texts = place
         else:
-            texts = [read_at(file, size, at) for at, size in pairs]
-        return Objects(parse(texts, self.classes), extent)
+            number, width, height, *spans = memoryview(place).cast("q")
+            texts = self._texts(files[number], spans) if spans else []
+        extent = (float(width), float(height)) if width and height else None
+        return Objects(parse(texts, self.classes) if texts else (), extent)
+
+    def _texts(self, file: OpenFile, spans: Sequence[int]) -> list[bytes]:
+        start, stop = spans[0], spans[-2] + spans[-1]
+        pairs = zip(spans[::2], spans[1::2], strict=True)
+        if stop - start >= sum(spans[1::2]) + _NEAR:
+            return [read_at(file, size, at) for at, size in pairs]
+        data = read_at(file, stop - start, start)  # what lies near is read at once
+        return [data[at - start : at - start + size] for at, size in pairs]
 
 
 @dataclass(frozen=True, eq=False)
-class _Places(Sequence[Place]):
+class _Places(Sequence[Any]):
     """The places of the annotations of each image, in little memory."""
 
     _images: array[int]  # file, width and height of each
     _starts: array[int]  # the first span of each image, and at last the number of spans
     _spans: array[int]  # offset and size of each
+    _held: Sequence[bytes]  # the files, if they are in memory
 
     def __len__(self) -> int:
         return len(self._images) // 3
 
     def __getitem__(self, number: Any) -> Any:
         spans = self._spans[2 * self._starts[number] : 2 * self._starts[number + 1]]
-        return (self._images[3 * number : 3 * number + 3] + spans).tobytes()
-
-
-@dataclass(frozen=True)
-class HeldAnnotations(Annotations):
-    """Annotations whose texts are at their places."""
-
-    classes: Mapping[Any, int]  # numbers by category ids
-
-    def opened(self) -> AbstractContextManager[Callable[[tuple[Any, ...]], Objects]]:
-        return nullcontext(self._objects)
-
-    def _objects(self, place: tuple[Any, ...]) -> Objects:
-        width, height, *texts = place
-        extent = (float(width), float(height)) if width and height else None
-        return Objects(parse(texts, self.classes), extent)
-
-
-@dataclass(frozen=True, eq=False)
-class _HeldPlaces(Sequence[tuple[Any, ...]]):
-    """The texts of the annotations of each image, after its width and height."""
-
-    _places: Sequence[Place]
-    _files: Sequence[bytes]
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __getitem__(self, number: Any) -> Any:
-        file, width, height, *spans = memoryview(self._places[number]).cast("q")
-        pairs = zip(spans[::2], spans[1::2], strict=True)
-        data = self._files[file]
-        return (width, height, *(data[start : start + size] for start, size in pairs))
+        image = self._images[3 * number : 3 * number + 3]
+        if not self._held:
+            return (image + spans).tobytes()
+        pairs, data = zip(spans[::2], spans[1::2], strict=True), self._held[image[0]]
+        return (*image[1:], *(data[start : start + size] for start, size in pairs))
 
 
 class _Read:
@@ -244,13 +204,7 @@ _SPANS = ("file", "image", "category", "id", "offset", "size")
 def scan_coco(
     files: Sequence[CocoFile], known: Collection[str] = (), classes: tuple[str, ...] | None = None
 ) -> Scan:
-    """Find the images, categories and annotations in files of COCO's.
-
-    Args:
-        files: The files; all of them or none lie in an archive.
-        known: The images below the root.
-        classes: The names of the classes in the order of their numbers, if that is fixed.
-    """
+    """Find the images, categories and annotations in files, of which all or none are in memory."""
     import polars as pl
 
     digest = _Digest()
@@ -293,11 +247,9 @@ def scan_coco(
     ).fill_null(0)  # fmt: skip
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
     sides = [files[at].side for at in read.places[::3]]
-    places = _Places(read.places, starts, by_rows(table.select("offset", "size"), "q"))
-    annotations: Annotations = HeldAnnotations(numbers)
-    if not held:
-        own, states = [each.path for each in copies], [each.state for each in copies]
-        annotations = CocoAnnotations(tuple(own), tuple(states), numbers)
+    spans = by_rows(table.select("offset", "size"), "q")
+    own, states = (tuple(getattr(each, name) for each in copies) for name in ("path", "state"))
+    annotations = CocoAnnotations(own, states, numbers)
     for each in copies:
         each.belong_to(annotations)
     return Scan(
@@ -310,7 +262,7 @@ def scan_coco(
         digest.sha.hexdigest(),
         where,
         findings,
-        places=_HeldPlaces(places, held) if held else places,
+        places=_Places(read.places, starts, spans, held),
         flags=digest.flags,
         sides=sides if all(sides) else (),
     )
@@ -371,12 +323,8 @@ def _fast(spans: Mapping[str, array[int]], file: int, text: str, at: int, start:
 def _items(
     of: CocoFile, updates: Sequence[Update], fast: Callable[[str, int, int], int]
 ) -> Iterator[tuple[str, int, int, Any]]:
-    """Return the items of each list in a file: its name, and where each item lies.
-
-    ``fast`` takes annotations that it knows from a position of the text on, whose place in the
-    file it is told, and returns where it stopped.
-    """
-    with of.opened() as file:
+    """Return the items of each list in a file, with its name; ``fast`` is :func:`_fast`."""
+    with open_file(of.path) if of.data is None else BytesIO(of.data) as file:
         held = JsonText(file, of.path, "JSON of COCO's", *updates)
         held.take("{")
         while held.expect('"}') != "}":

@@ -68,7 +68,7 @@ class JsonText:
             raise SourceError(f"{path}: is UTF-16 or UTF-32: save the file as UTF-8")
 
     def _fill(self) -> bool:
-        block = read_at(self._file, max(_BLOCK, len(self.text)), self.start + len(self.text))
+        block: bytes = self._file.read(max(_BLOCK, len(self.text)))
         for update in self._updates:
             update(block)
         self.text += block.decode("latin-1")
@@ -152,11 +152,7 @@ class JsonText:
 
 
 def list_items(path: str, what: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
-    """Return where each item of a list begins, its size in bytes, and its value.
-
-    Raises:
-        SourceError: If the file is no list, or ends early.
-    """
+    """Return where each item of a list begins, its size in bytes, and its value."""
     with open_file(path) as file:
         held = JsonText(file, path, what, *updates)
         held.take("[")

@@ -215,10 +215,7 @@ def parse_color(text: str) -> Color:
 
 
 def read_colors(path: str) -> dict[Color, int]:
-    """Read the colors of classes: a line each, as `#ff0000` or `255 0 0`, in their order.
-
-    A line may go on with the name of the class.
-    """
+    """Read the colors of classes in their order: a line each, in which the name may follow."""
     from dsprep.text import read_text  # not in workers
 
     colors: dict[Color, int] = {}

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
 _MOST_SUFFIXES = 256  # a worker looks for each of them, for every sample
 _SHOWN = 5  # parts that a message suggests to name
-_SUFFIX = (
-    r"[^./][.]([^/]+)$"  # what follows the first dot of a base name: WebDataset's keys end there
-)
+# what follows the first dot of a base name: WebDataset's keys end there
+_SUFFIX = r"[^./][.]([^/]+)$"
 _NAME = "/?[^/]*$"
 _COLUMNS = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
 _KINDS = {"not-an-image": "no-part"}  # of findings in archives
@@ -108,9 +107,7 @@ def _read_stems(
         unused[path] = f"the sample has another file that is its {field}"
     parts = parts.filter("is_first")
     _require_together(parts, root)
-    path = (
-        pl.when(_IS_IMAGE).then("path").otherwise("key")
-    )  # images come first, the best kind ahead
+    path = pl.when(_IS_IMAGE).then("path").otherwise("key")  # images come first, the best ahead
     samples = parts.group_by("sample", maintain_order=True).agg(
         pl.col("key").first(),
         pl.col("size").sum(),

@@ -283,17 +283,7 @@ def numbers_in(cell: Value) -> list[Value]:
 def raw_pixels(
     samples: Iterable[Sample], table: Table, choice: Choice, known: Field | None = None
 ) -> RawPixels | None:
-    """Return where raw samples have bare pixels; None if that is not the same in all of them.
-
-    Args:
-        samples: The samples.
-        table: What their format says of raw names.
-        choice: What the user says, such as the shape of the pixels.
-        known: The field of the pixels, if the source declares it.
-
-    Raises:
-        OptionError: If no sample has an image of the shape that the user gives.
-    """
+    """Return where raw samples have bare pixels; None if that is not the same in all of them."""
     looked_at = list(samples)
     found = {_pixels_of(sample.fields, table, choice, known) for sample in looked_at}
     if known is not None or choice.raw_image:

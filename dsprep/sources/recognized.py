@@ -61,14 +61,18 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
         names = " and ".join(sorted(_WORDS[kind] for kind in kinds))
         raise OptionError(f"--annotations: are of {names}: give those of one of them")
     (kind,) = kinds
-    _require_effect(source, kind)
+    require_effect("", source.given, annotations=_WORDS[kind])
     if kind == "coco":
         if inside:
-            _require_all(source, inside)
+            if others := [path for path in source.annotations if path not in inside]:
+                raise OptionError(
+                    f"--annotations {others[0]}: lies on the disk, and others in {source.root}: "
+                    "give those of one place"
+                )
             files = files._replace(texts=files.contents([*inside.values()]))
             named = [posixpath.join(source.root, path) for path in inside.values()]
-            return _scan_coco(source, files, named)
-        named = [found for path in source.annotations for found in _json_files(path)]
+        else:
+            named = [found for path in source.annotations for found in _json_files(path)]
         return _scan_coco(source, files, named)
     first, *others = source.annotations
     if inside and kind != "csv":
@@ -78,14 +82,11 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
         )
     if others:
         raise OptionError(f"--annotations {others[0]}: give one path for {_WORDS[kind]}")
-    if kind == "csv":
-        from dsprep.sources.boxes import scan_boxes
+    if kind in ("csv", "lst"):
+        from dsprep.sources.boxes import scan_boxes, scan_lst
 
-        return scan_boxes(source, first, files.archive)
-    if kind == "lst":
-        from dsprep.sources.boxes import scan_lst
-
-        return scan_lst(source, first)
+        is_table = kind == "csv"
+        return scan_boxes(source, first, files.archive) if is_table else scan_lst(source, first)
     if kind == "label-studio":
         from dsprep.sources.label_studio import scan_label_studio
 
@@ -108,11 +109,7 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
 
 
 def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | None:
-    """Scan the annotations that a folder has; None if it has none.
-
-    Raises:
-        SourceError: If there are annotations, but it is not plain which images they are for.
-    """
+    """Scan the annotations that a folder has; None if it has none. Refuse what is not plain."""
     root = source.root
     others = _others(files)
     signs = _signs(root, files, others)
@@ -173,14 +170,6 @@ def _inside(source: Source, files: Files) -> dict[str, str]:
     return found
 
 
-def _require_all(source: Source, inside: Mapping[str, str]) -> None:
-    if others := [path for path in source.annotations if path not in inside]:
-        raise OptionError(
-            f"--annotations {others[0]}: lies on the disk, and others in {source.root}: give those "
-            "of one place"
-        )
-
-
 def _require_no_table(root: str, files: Files, others: Collection[str]) -> None:
     """Refuse images beside a table of boxes or of runs, as their directories are no classes."""
     from dsprep.sources.boxes import holds_boxes
@@ -201,7 +190,7 @@ def _scan(
     source: Source, files: Files, kind: str, others: Collection[str], run_all: RunAll
 ) -> Scan:
     """Scan the annotations of a kind that a folder has."""
-    _require_effect(source, kind)
+    require_effect("", source.given, annotations=_WORDS[kind])
     root = source.root
     if files.archive is not None:
         wanted = [path for path in others if _TEXTS[kind].search(path)]
@@ -233,11 +222,6 @@ def _require_one_kind(root: str, named: Sequence[str]) -> None:
             f"{root}: has files of instances and of person_keypoints for the same images: give "
             f"those to take: {', or '.join(given)}"
         )
-
-
-def _require_effect(source: Source, kind: str) -> None:
-    """Refuse options that are for annotations of other kinds."""
-    require_effect("", source.given, annotations=_WORDS[kind])
 
 
 def _others(files: Files) -> frozenset[str]:

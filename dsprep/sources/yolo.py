@@ -57,15 +57,7 @@ class YoloTexts(Texts):
 def scan_yolo(
     source: Source, files: Files, config: str | None, below: str, run_all: RunAll
 ) -> Scan:
-    """Find the texts of images, the classes and the sides.
-
-    Args:
-        source: The source.
-        files: Its images.
-        config: ``data.yaml``; None if there is none.
-        below: The directory in which texts are looked for.
-        run_all: Calls a function with each of a list, in workers.
-    """
+    """Find the texts of images below a directory, the classes and the sides of ``data.yaml``."""
     images = sorted(files.table["path"].to_list())
     told = _read_config(source.root, files, config) if config else DataYaml("", {}, None, None)
     notes: list[Finding] = []
@@ -224,15 +216,9 @@ def _sides(
 ) -> dict[str, str]:
     """Return the side of each image that ``data.yaml`` names."""
     sides: dict[str, str] = {}
-    directories = {""}
-    for path in images:
-        above = posixpath.dirname(path)
-        while above not in directories:
-            directories.add(above)
-            above = posixpath.dirname(above)
     for side, entries in told.sides.items():
         for entry in entries:
-            found = _entry(root, images, files, directories, config, told.path, entry)
+            found = _entry(root, images, files, config, told.path, entry)
             if found is None:
                 notes.append(Finding("note", "", f"{config}: {side}: there is no {entry}"))
                 continue
@@ -249,13 +235,7 @@ def _sides(
 
 
 def _entry(
-    root: str,
-    images: Sequence[str],
-    files: Files,
-    directories: Collection[str],
-    config: str,
-    path: str,
-    name: str,
+    root: str, images: Sequence[str], files: Files, config: str, path: str, name: str
 ) -> Sequence[str] | None:
     """Return the images of a directory or a list that ``data.yaml`` names."""
     top, beside = full_path(root), full_path(posixpath.dirname(config) or ".")
@@ -269,8 +249,9 @@ def _entry(
                 return _list(text, posixpath.dirname(full), top, images)
         elif f"{full}/".startswith(f"{top}/"):
             below = full[len(top) + 1 :]
-            if below in directories:
-                return [each for each in images if not below or each.startswith(f"{below}/")]
+            found = [each for each in images if not below or each.startswith(f"{below}/")]
+            if found or not below:
+                return found
     return None
 
 

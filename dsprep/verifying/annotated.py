@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from dsprep.annotations.geometry import measured_on
-from dsprep.annotations.objects import SHARES, Box, Extent, ObjectCounts, Objects
+from dsprep.annotations.objects import SHARES, Extent, ObjectCounts, Objects
 from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import read_header
 from dsprep.moving import read_mask
@@ -85,11 +85,13 @@ def make_annotation_check(
 
 def _wrong_boxes(value: Objects) -> Iterator[str]:
     """Say which boxes are none: the first of them."""
-    bad = [(at, each.box) for at, each in enumerate(value.items, 1) if _is_empty(each.box)]
+    boxes = [(at, *each.box) for at, each in enumerate(value.items, 1)]
+    bad = [each for each in boxes if not (each[1] < each[3] and each[2] < each[4])]
     if bad:
-        at, (x0, y0, x1, y1) = bad[0]
-        what = "inverted" if x1 < x0 or y1 < y0 else "empty"
-        yield f"the box of object {at} is {what}: {_text((x0, y0, x1, y1))}{_others(bad)}"
+        at, *box = bad[0]
+        what = "inverted" if box[2] < box[0] or box[3] < box[1] else "empty"
+        others = f"; so for {len(bad) - 1:,} more" if len(bad) > 1 else ""
+        yield f"the box of object {at} is {what}: {_text(box)}{others}"
 
 
 def _count_outside(value: Objects, size: Extent, seen: ObjectsSeen, key: str, place: int) -> None:
@@ -107,16 +109,8 @@ def _count_outside(value: Objects, size: Extent, seen: ObjectsSeen, key: str, pl
                 seen.examples.append((place, text))
 
 
-def _is_empty(box: Box) -> bool:
-    return not (box[0] < box[2] and box[1] < box[3])
-
-
-def _text(box: Box) -> str:
+def _text(box: Sequence[float]) -> str:
     return " ".join(f"{value:.7g}" for value in box)
-
-
-def _others(found: Sequence[object]) -> str:
-    return f"; so for {len(found) - 1:,} more" if len(found) > 1 else ""
 
 
 def notes_of_objects(

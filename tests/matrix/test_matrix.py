@@ -57,12 +57,15 @@ def of_the_folder(
 def told(item: Item, arrived: Arrived, target: str, classes: Sequence[str]) -> Arrived:
     """What should have arrived, given that an encoder may encode pixels as it likes.
 
-    In a folder of images, those that are not in the directory of their class get it.
+    In a folder of images, those that are not in the directory of their class get it, below that of
+    their side.
     """
     key, directories = item.key, item.key.split("/")[:-1]
     if target in ("folder", "augmented-manifest") and (classes or not directories):
         own = classes[item.cls] if classes else str(item.cls)
-        key = key if own in directories else f"{own}/{key}"
+        side, _, rest = key.partition("/")
+        if own not in directories:
+            key = f"{side}/{own}/{rest}" if side in ("train", "test") else f"{own}/{key}"
     if not item.is_pixels:
         return Arrived(key, item.cls, item.data)
     with Image.open(io.BytesIO(arrived.data)) as image:
