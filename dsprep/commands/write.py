@@ -6,8 +6,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from platform import node
 from typing import TYPE_CHECKING, Any
 
 from dsprep import keywords as of
@@ -31,7 +33,7 @@ from dsprep.plan.destination import (
 )
 from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.saved import load_plan, save_plan
+from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.progress import Progress
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
@@ -269,7 +271,8 @@ def _already(
     plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]
 ) -> WriteReport:
     """Return the report of a run whose data set is there."""
-    remove_leftovers(plan.job.destination, finished)
+    with suppress(*([DestinationError] if target.part else [])):  # other parts are still there
+        remove_leftovers(plan.job.destination, finished)
     require_same(plan, target, finished, identity)
     report = report_of(
         plan, finished, rejects_of(target, finished), f"already {_DONE[plan.job.command]}"
@@ -297,22 +300,31 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
                     plan = make_plan(job, pool, progress)
                 require_distinct_keys(plan)
                 identity = identity_of(plan)
-                if finished is not None:
-                    return _already(plan, target, finished, identity)
-                saved = noted or save_plan(plan, part.of)
-                state = RunState(target, identity, list(plan.files()), progress)
-                begin(plan, state)
-                if not noted:
-                    target.write(target.notes + PLAN, saved)
-            Run(plan, state, most, part).carry_out(pool, progress)
-            state.done |= target.receipts()
-            if missing := [shard for shard in plan.shards if shard.name not in state.done]:
-                return _report_of_part(plan, state, part, len(missing))
-            with target.alone("commit", progress.note):
-                if (finished := finished_manifest(target)) is not None:
-                    return _already(plan, target, finished, identity)
-                outcome = Run(plan, state, most).outcome()
-                manifest = commit(plan, state, outcome, None)
+                if finished is None:
+                    data = noted or save_plan(plan, part.of)
+                    state = RunState(target, identity, list(plan.files()), progress)
+                    begin(plan, state)
+                    if not noted:
+                        progress.note(f"{job.destination}: {node()} has made the plan of all parts")
+                        target.write(target.notes + PLAN, data)
+            if state is not None:
+                if noted:
+                    own = part.share(plan.shards)
+                    require_source(plan, [each for each in own if each.name not in state.done])
+                Run(plan, state, most, part).carry_out(pool, progress)
+                state.done |= target.receipts()
+                missing = [shard for shard in plan.shards if shard.name not in state.done]
+                if missing and (finished := finished_manifest(target)) is None:
+                    return _report_of_part(plan, state, part, len(missing))
+                with target.alone("commit", progress.note):
+                    if (finished := finished_manifest(target)) is None:
+                        outcome = Run(plan, state, most).outcome()
+                        manifest = commit(plan, state, outcome, None)
+                        return _done(plan, manifest, outcome, _DONE[job.command])
+        except DestinationError:
+            # While the machine of this part was stopped, another may have done its work.
+            if state is None or (finished := finished_manifest(target)) is None:
+                raise
         except KeyboardInterrupt:
             raise Interrupted(
                 f"{part} was interrupted; give the same command again to continue"
@@ -321,7 +333,8 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
             pool.close()  # before anything is removed that a worker may be writing
             if state is not None:
                 state.release()
-    return _done(plan, manifest, outcome, _DONE[job.command])
+    assert finished is not None
+    return _already(plan, target, finished, identity)
 
 
 def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> WriteReport:

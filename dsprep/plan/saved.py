@@ -11,12 +11,13 @@ import platform
 import shlex
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from io import BytesIO
+from os.path import join
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -26,15 +27,22 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.declared import options_in
-from dsprep.errors import DestinationError, OptionError
+from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.formats.base import Format
 from dsprep.images.probe import probe, versions
 from dsprep.keywords import PackOptions
 from dsprep.options import option_name, shown
+from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 from dsprep.rows import Reader
+from dsprep.sources.annotated import AnnotatedReader
+from dsprep.sources.archive import ArchiveReader
+from dsprep.sources.readers import ArchivedParts, FileReader, SampleReader
+from dsprep.storage.files import facts
+from dsprep.storage.location import is_s3
 
+_MOST_PARTS = 1_000_000
 _JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
 _OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
 _PURE = "dsprep.annotations."  # the package of functions that a plan may name
@@ -122,6 +130,39 @@ def _check(plan: Plan, job: Job) -> None:
         raise ValueError("its shards have no names of their own")
 
 
+def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
+    """Refuse a source that this machine does not see, or that has changed since it was planned."""
+    catalog, destination = plan.catalog, plan.job.destination
+    if is_s3(catalog.root):
+        return
+    reader = catalog.reader
+    if isinstance(reader, AnnotatedReader | ArchivedParts):
+        reader = reader.inner
+    files = [reader.path] if isinstance(reader, ArchiveReader) else reader.sources()
+    places = [(path, 0, 0) for path in files]
+    if isinstance(reader, FileReader | SampleReader):
+        for shard in shards:
+            rows = catalog.table[shard.start : shard.stop].select("path", "size", "mtime").rows()
+            places += ((join(reader.root, path), size, mtime) for path, size, mtime in rows)
+    for path, size, mtime in places:
+        try:
+            found = facts(path)
+        except OSError as error:
+            raise SourceError(
+                f"{path}: is in the plan, but {platform.node()} does not see it "
+                f"({error.strerror}); let all machines see the source under one name or, if it has "
+                f"changed, remove {destination} and give all parts again"
+            ) from None
+        # A sample of several files has their size, and the time of the newest.
+        if mtime and (
+            found.mtime_ns > mtime or not (reader.reads_samples or found == (size, mtime))
+        ):
+            raise SourceError(
+                f"{path}: has changed since the plan was made; put it back as it was, or remove "
+                f"{destination} and give all parts again"
+            )
+
+
 def _probe(job: Job) -> tuple[str, str]:
     """Return what shows whether another machine makes the same images, and the versions here."""
     transform = job.images.transform
@@ -132,7 +173,7 @@ def plan_facts(data: bytes, place: str) -> tuple[list[str], int, str]:
     """Return the names of the shards, the number of parts, and the command of a saved plan."""
     with _opened(data, place) as saved:
         names, parts, words = json.loads(saved.read(_FACTS))
-        if not 0 < int(parts) < 1_000_000:
+        if not 0 < parts < _MOST_PARTS:
             raise ValueError(f"{parts} parts")
         return list(map(str, names)), int(parts), shlex.join(["dsprep", *map(str, words)])
 
@@ -144,7 +185,7 @@ def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
             yield saved
     except (
         *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, ImportError),
-        *(RecursionError, pl.exceptions.PolarsError),
+        *(OverflowError, RecursionError, pl.exceptions.PolarsError),
     ) as error:
         raise DestinationError(
             f"{place}: is no plan of this version of dsprep ({error}); use one version for all "

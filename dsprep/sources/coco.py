@@ -114,7 +114,7 @@ class CocoAnnotations(Annotations):
         return [data[at - start : at - start + size] for at, size in pairs]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Places(Sequence[Any]):
     """The places of the annotations of each image, in little memory."""
 
