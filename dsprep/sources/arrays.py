@@ -275,6 +275,11 @@ class ArrayReader(Reader):
                 if wrong:
                     yield BadSample(f"has a value in column {wrong[0]} of {self.columns}")
                     continue
+                if len({*keys}) < len(keys):
+                    twice = next(key for key in keys if keys.count(key) > 1)
+                    yield BadSample(f"has two values in column {twice}: SciPy's sum_duplicates() "
+                                    "makes one of them")  # fmt: skip
+                    continue
                 fields = {"keys": keys, "values": values, "shape": self.columns}
             else:
                 names = (array.name for array in arrays)

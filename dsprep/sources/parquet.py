@@ -119,6 +119,9 @@ def read_parquet(
         numbered, series = _number(label, classes, joined("labels"), choice, root)
         if series is not None:
             table = table.with_columns(series)
+        own_names = known.label_field.names if known and known.label_field else ()
+        if numbered.kind.is_list and not numbered.names and len(own_names) == numbered.width:
+            numbered = replace(numbered, names=own_names)  # of tags; no column has these
         if label.names and (numbered.names != label.names or numbered.type == "text"):
             columns = columns._replace(label=label_column, classes=label.names)
         classes = classes or numbered.names or None

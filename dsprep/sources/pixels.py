@@ -425,6 +425,9 @@ def _catalog(found: Sequence[_Batch], root: str, names: Names, classes: Names) -
 # Tables
 
 
+_LAST_NUMBER = re.compile(r"[0-9]+$")
+
+
 def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Finding]:
     """Return the catalog of a table some of whose columns are the pixels of images, and a note."""
     reader, schema = catalog.reader, catalog.schema or Schema(())
@@ -439,6 +442,10 @@ def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Findi
                 f"are {format_some(all_names)}"
             )
         names |= dict.fromkeys(found)
+    ends = [_LAST_NUMBER.search(name) for name in names]
+    if all(ends) and len({each[0] for each in ends if each}) == len(names):
+        # A table whose columns were sorted as text has pixel10 before pixel2.
+        names = dict(sorted(names.items(), key=lambda each: int(_LAST_NUMBER.findall(each[0])[0])))
     others = tuple(each for each in schema.fields if each.name not in names)
     taken = {each.name for each in others}
     count = len(names)

@@ -263,6 +263,16 @@ def _class_numbers(
         return None, classes
     texts = {text for block in found for text in block.labels or ()}
     if label.type == "text":
+        numeric = sorted(filter(_is_number, texts))
+        if numeric and source.choice.label_type is None:  # names would give them other numbers
+            words = sorted(texts.difference(numeric))
+            what = f"and others, {quoted_names(words, 3)}, are not: correct them"
+            if not words:
+                what = "but not written as class numbers are, 0, 1, 2, …: give --label-type float"
+            raise SourceError(
+                f"{root}: labels in {label.name!r}, {quoted_names(numeric, 3)}, are numbers, "
+                f"{what}, or give --label-type class to take all for names"
+            )
         classes = _classes(texts, source, root)
         numbers = {name: number for number, name in enumerate(classes)}
     else:
@@ -273,6 +283,13 @@ def _class_numbers(
         known = [numbers[text] for text in block.labels or ()]
         cells.extend(map(known.__getitem__, block.label_of))
     return pl.Series("cls", cells, dtype=pl.Int64), classes
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _classes(names: Collection[str], source: Source, where: str) -> tuple[str, ...]:

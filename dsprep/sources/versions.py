@@ -44,6 +44,7 @@ def newest_rows(
     order = [name for name in ("time", *_TIES) if name in rows.columns]
     newest = rows.sort(order, maintain_order=True).unique("key", keep="last").sort("file", "row")
     kept = newest
+    tied = rows.join(newest, on=["key", *order], nulls_equal=True).height - newest.height
     if _DELETED in newest.columns:
         deleted = newest[_DELETED].cast(pl.String).str.to_lowercase().is_in(["true", "1"])
         kept = newest.filter(~deleted.fill_null(False))
@@ -54,6 +55,10 @@ def newest_rows(
         f"left out: {format_count(rows.height - newest.height, 'older version')}, "
         f"{format_count(newest.height - kept.height, 'deleted record')}"
     ]
+    if tied:
+        notes.append(
+            f"{format_count(tied, 'row')} as new as the newest of its record: the last is kept"
+        )
     if without := rows["time"].null_count():
         be = "is" if without == 1 else "are"
         notes.append(f"{format_count(without, 'row')} without {time!r} {be} taken for the oldest")

@@ -382,6 +382,15 @@ class TestPixelColumns:
         against = ("--against", tmp_path / "train.csv", "--pixel-columns", "pixel*")
         assert run_here("verify", tmp_path / "a", *against, "-q").code == 0
 
+    def test_columns_are_in_the_order_of_their_numbers(self, run_here: Run, tmp_path: Path) -> None:
+        names = sorted(f"pixel{number}" for number in range(16))
+        cells = [str(int(name[5:]) * 10) for name in names]
+        (tmp_path / "t.csv").write_text(f"{','.join(names)}\n{','.join(cells)}\n")
+        out, options = tmp_path / "out", ("--to", "folder", "--pixel-columns", "pixel*")
+        done(run_here, "convert", tmp_path / "t.csv", out, *options)
+        (image,) = out.rglob("*.png")
+        assert Image.open(image).tobytes() == bytes(range(0, 160, 10))
+
     def test_digits_without_labels(self, run_here: Run, tmp_path: Path) -> None:
         images = pixels.write_digits(tmp_path / "test.csv", 3, labels=False)
         args = ("--pixel-columns", "pixel*", "--to", "tfrecord", "--encode", "raw", "--no-shuffle")

@@ -270,6 +270,23 @@ class TestBadCsv:
 TYPES = ["<f4", "<f8", ">f8", "<f2", "?", "u1", "i1", ">i2", "<u4", "<i8"]
 
 
+class TestNumbersAmongLabels:
+    @pytest.mark.parametrize(
+        ("labels", "problem"),
+        [("1 2 oops 10", "and others, 'oops', are not"), ("+1 -1 +1 -1", "but not written as")],
+    )
+    def test_are_not_taken_for_names(
+        self, run_here: Here, tmp_path: Path, labels: str, problem: str
+    ) -> None:
+        rows = "".join(f"{at},{label}\n" for at, label in enumerate(labels.split()))
+        path = write(tmp_path / "t.csv", f"x,y\n{rows}")
+        command = ("pack", path, tmp_path / "out", "--to", "tfrecord", "--label-field", "y")
+        refused = run_here(*command)
+        assert refused.code == 4
+        assert problem in refused.err
+        assert run_here(*command, "--label-type", "class").code == 0
+
+
 class TestArrays:
     @pytest.mark.parametrize("dtype", TYPES)
     @pytest.mark.parametrize("order", ["C", "F"])
@@ -511,6 +528,15 @@ class TestBadArrays:
         done = run_here("pack", tmp_path / "a.npz", tmp_path / "out", "--to", "tfrecord")
         assert done.code == 3
         assert f"a-0000001: has a value in column {index} of 5" in done.err + done.out
+
+    def test_two_values_in_one_place(self, run_here: Here, tmp_path: Path) -> None:
+        np.savez(
+            tmp_path / "a.npz", format=np.array(b"csr"), shape=np.array([3, 5]), data=np.ones(4),
+            indptr=np.array([0, 1, 2, 4]), indices=np.array([0, 1, 2, 2]),
+        )  # fmt: skip
+        done = run_here("pack", tmp_path / "a.npz", tmp_path / "out", "--to", "tfrecord")
+        assert done.code == 3
+        assert "a-0000002: has two values in column 2" in done.err + done.out
 
     def test_damage_of_an_archive_that_was_streamed(self, tmp_path: Path) -> None:
         class Pipe(io.BytesIO):  # a zip to it has the checksums behind the members

@@ -279,3 +279,10 @@ def test_columns_that_cannot_be_compared(tmp_path: Path, column: str) -> None:
         pq.write_table(pa.table(values | {column: wrong}), tmp_path / "a.parquet")
         with pytest.raises((OptionError, SourceError), match=rf"--.* {column}"):
             newest_rows([str(tmp_path / "a.parquet")], "key", "time")
+
+
+def test_versions_of_one_time_are_counted(tmp_path: Path) -> None:
+    path = store(tmp_path / "1.parquet", ("a", 1, "a1"), ("a", 1, "a2"), ("b", 1, "b1"))
+    _, notes = newest_rows([path], "id", "t")
+    assert "1 row as new as the newest of its record: the last is kept" in notes
+    assert kept(path) == ["a2", "b1"]
