@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 from PIL import Image
 
 import dsprep
+from dsprep.annotations.objects import SHARES
 from dsprep.errors import DsprepError
 from tests.missing import framework
-from tests.sources.boxes import ROW, write
+from tests.sources.boxes import ROW, image, write
 
 SIZE = (40, 30)
 ODD = ['a "b": c', "- #x", "ねこ 😀", "it's <&> {%", "yes", "a\u2028b\x85c\x7fd", "tab\there"]
@@ -116,6 +118,25 @@ def test_ultralytics_finds_the_labels_of_images_in_directories_called_images(
     back = dsprep.pack(tmp_path / "copy", tmp_path / "back", to="webdataset", workers=1)
     assert back.sides == {"train": 2, "val": 1}
     assert back.objects is not None and back.objects.objects == 3
+
+
+@pytest.mark.parametrize("kind", ["yolo", "coco"])
+@pytest.mark.parametrize("to", ["webdataset", "coco", "yolo"])
+def test_an_image_of_one_pixel_is_not_a_box_in_shares(tmp_path: Path, kind: str, to: str) -> None:
+    assert pickle.loads(pickle.dumps(SHARES)) == SHARES != (1.0, 1.0) != SHARES
+    root = write(tmp_path / "set", {"images/train/a.jpg": image((1, 1))})
+    if kind == "yolo":
+        write(root, {"labels/train/a.txt": ROW, "data.yaml": "train: images/train\nnames: [x]\n"})
+    else:
+        box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0.25, 0.25, 0.5, 0.5]}
+        listed = {"id": 1, "file_name": "images/train/a.jpg", "width": 1, "height": 1}
+        parts = {"images": [listed], "annotations": [box], "categories": [{"id": 1, "name": "x"}]}
+        write(root, {"annotations/instances_train.json": json.dumps(parts)})
+    report = dsprep.convert(root, tmp_path / "out", to=to, workers=1)
+    assert (report.samples, len(report.rejects)) == (1, 0)
+    assert report.objects is not None and report.objects.objects == 1
+    again = dsprep.convert(tmp_path / "out", tmp_path / "again", to="webdataset", workers=1)
+    assert (again.samples, len(again.rejects)) == (1, 0)
 
 
 def test_a_side_called_images_is_told(tmp_path: Path) -> None:
