@@ -240,6 +240,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
             said = f"{format_count(bare, 'image')} without a mask in {source.masks}"
             findings.append(Finding("note", "", said))
         fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
+    if isinstance(masks, Masks):
+        top = posixpath.relpath(masks.root, source.root)
+        own_masks = (masks.paths[number] for number in table["annotation"])
+        used = {posixpath.normpath(posixpath.join(top, path)) for path in own_masks if path}
+        findings = [each for each in findings if each.kind != "unlisted" or each.path not in used]
     fields = [replace(each, told="the files") for each in fields]
     columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
     columns += ["side"] if sides else []
