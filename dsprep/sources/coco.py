@@ -141,6 +141,7 @@ class _Read:
         self.categories: dict[Any, str] = {}
         self.spans = {name: array("q") for name in _SPANS}
         self._codes: dict[object, int] = {}  # numbers instead of ids that are none
+        self.left_out = {of: set[str]() for of in ("", "images", "categories")}
 
     def code(self, id: object) -> int:
         """Return an id as a number."""
@@ -161,6 +162,7 @@ class _Read:
                 "annotated for some classes only. Convert it to COCO's JSON, with a file_name for "
                 "each image"
             )
+        self.left_out["images"].update(item.keys() - _OF_IMAGES)
         number = len(self.names)
         if self.images.setdefault((at, self.code(item["id"])), number) != number:
             raise SourceError(f"{file.path}: several images have the id {item['id']!r:.60}")
@@ -173,6 +175,7 @@ class _Read:
         self.places.extend((at, int(width), int(height)))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
+        self.left_out["categories"].update(item.keys() - _OF_CATEGORIES)
         id, name = item["id"], str(item["name"])
         self.code(id)
         if self.categories.setdefault(id, name) != name:
@@ -195,7 +198,17 @@ class _Read:
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
 
+    def notes(self, where: str) -> Iterator[Finding]:
+        """Say what nothing of is kept; annotations keep what else they tell."""
+        for of, names in self.left_out.items():
+            if names:
+                said = quoted_names(sorted(names), 10) + (f" of {of}" if of else "")
+                yield Finding("note", "", f"{where}: not kept: {said}")
 
+
+_OF_IMAGES = frozenset(("id", "file_name", "width", "height"))
+_OF_CATEGORIES = frozenset(("id", "name"))
+_SECTIONS = frozenset(("images", "annotations", "categories"))
 _SPANS = ("file", "image", "category", "id", "offset", "size")
 
 
@@ -220,6 +233,8 @@ def scan_coco(
                     read.image(at, file, item)
                 elif section == "categories":
                     read.category(file, item)
+                else:
+                    read.left_out[""].add(section)
             except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
                 raise SourceError(f"{file.path}: an item of {section} lacks {error}") from None
     where = format_some(list(paths))
@@ -234,7 +249,7 @@ def scan_coco(
     _require_known(table, read, where)
     repeated = table.filter(pl.col("id") >= 0).select("file", "id")
     twice = repeated.filter(repeated.is_duplicated())["id"].unique().sort().cast(str).to_list()
-    findings = []
+    findings = [*read.notes(where)]
     if twice:
         said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
         findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
@@ -274,6 +289,12 @@ def _classes(
         if unknown := sorted({*categories.values()}.difference(classes)):
             raise SourceError(f"{where}: no class of --classes: {quoted_names(unknown, 3)}")
         return {id: classes.index(name) for id, name in categories.items()}, classes, ()
+    names = [*categories.values()]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SourceError(
+            f"{where}: several categories have one name: {quoted_names(twice, 3)}: give each its "
+            "own, or make them one class with --classes FILE, which names each class once"
+        )
     has_numbers = all(type(id) is int for id in categories)
     ids = sorted(categories) if has_numbers else sorted(categories, key=str)
     numbers = {id: number for number, id in enumerate(ids)}
@@ -329,7 +350,8 @@ def _items(
             *_, name = held.value()
             held.take(":")
             if held.following() != "[":
-                held.value()
+                if held.value()[-1] and name not in _SECTIONS:
+                    yield name, 0, 0, None
             else:
                 held.at += 1
                 while (mark := held.expect('{[]"0123456789-tfn,')) != "]":
