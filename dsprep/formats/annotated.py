@@ -144,6 +144,10 @@ class Coco(AnnotatedFolder):
     name: ClassVar[str] = "coco"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
 
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        found, notes = super().arranged(schema)
+        return found, [*notes, "images are numbered from 1: their ids in a source are not kept"]
+
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         return (f"{side or 'images'}/{below}",)
 
