@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
@@ -150,7 +150,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     images = pipeline.images
     kept = images.kept(pipeline.schema)
     geometry = (images.transform, images.max_pixels, images.frame, kept)
-    move = make_mover(pipeline.schema, *geometry) if typed else None
+    move = make_mover(_written(pipeline), *geometry) if typed else None
     objects = pipeline.schema.objects if typed else None
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
@@ -202,6 +202,14 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
         return sample
 
     return finish
+
+
+def _written(pipeline: Pipeline) -> Schema:
+    """Return the schema of the source, without masks and further images that are not written."""
+    schema, layout = pipeline.schema, pipeline.layout.schema
+    known = {schema.image, *(layout.by_name if layout is not None else ())}
+    fields = (each for each in schema.fields if each.name in known or not each.kind.is_image)
+    return replace(schema, fields=tuple(fields))
 
 
 def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:

@@ -86,8 +86,11 @@ def drawn(annotation: Mapping[str, Any]) -> Drawn:
             continue
         labeled.add(id)
         width, height = each.get("original_width"), each.get("original_height")
-        size = numbers([width, height]) if width and height else SHARES
-        extents.add((size[0], size[1]))
+        size = SHARES
+        if width and height:
+            across, down = numbers([width, height])
+            size = across, down
+        extents.add(size)
         more = {"meta": each["meta"]} if each.get("meta") else {}
         found.shapes.append((labels[0], _shape(value, is_box, size[0], size[1], more)))
     # `Labels` and `Rectangle` make two results of one region, the first without a label.

@@ -27,7 +27,21 @@ APART = frozenset({"crowd", "difficult", "group_of"})
 PARTS = ("polygons", "rle", "keypoints", "id", "area", "more")
 """What objects may have besides a box, a class and flags."""
 
-SHARES: Extent = (1.0, 1.0)
+
+class _Shares(tuple[float, float]):
+    """An extent of 1 and 1 that is not the one of an image of a single pixel."""
+
+    __slots__ = ()
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Shares)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+SHARES: Extent = _Shares((1.0, 1.0))
 """The extent of boxes whose coordinates are shares of the image's width and height."""
 
 _DIGITS = 6  # behind the point, by which boxes are compared

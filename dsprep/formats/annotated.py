@@ -144,6 +144,10 @@ class Coco(AnnotatedFolder):
     name: ClassVar[str] = "coco"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
 
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        found, notes = super().arranged(schema)
+        return found, [*notes, "images are numbered from 1: their ids in a source are not kept"]
+
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         return (f"{side or 'images'}/{below}",)
 
@@ -217,7 +221,11 @@ class Yolo(AnnotatedFolder):
     object_parts: ClassVar[frozenset[str]] = frozenset()
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:
-        where = f"{side or 'train'}/{below}"
+        # Ultralytics replaces the last `images` of a path by `labels`: there may be but one.
+        *directories, name = below.split("/")
+        where = "/".join(
+            [side or "train", *(part for part in directories if part != "images"), name]
+        )
         return f"images/{where}", f"labels/{where}.txt"
 
     def fitted(self, objects: Objects, counts: Counter[str]) -> Objects:
@@ -253,6 +261,8 @@ class Yolo(AnnotatedFolder):
         own: Iterable[str] = [_last(side_directory(each)) for each in directories]
         if "side" in rows.columns:
             own = rows["side"].unique()
+        if "images" in own:
+            yield "ultralytics finds no labels of a side called images: give it another name"
         sides = {_usual(each or "train") for each in own}
         if lacks := [side for side in ("train", "val") if side not in sides]:
             yield (

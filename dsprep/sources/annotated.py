@@ -29,7 +29,7 @@ from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE, Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
-from dsprep.units import format_count, format_some, quoted
+from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -208,7 +208,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     sides: tuple[str, ...] = ()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
-        _require_text(scan)
+        _require_names(scan)
         numbers, missing = matched(scan, paths)
         detail = f"named in {posixpath.basename(scan.where)}"
         findings = [found for found in findings if found.path not in scan.read]
@@ -240,6 +240,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
             said = f"{format_count(bare, 'image')} without a mask in {source.masks}"
             findings.append(Finding("note", "", said))
         fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
+    if isinstance(masks, Masks):
+        top = posixpath.relpath(masks.root, source.root)
+        own_masks = (masks.paths[number] for number in table["annotation"])
+        used = {posixpath.normpath(posixpath.join(top, path)) for path in own_masks if path}
+        findings = [each for each in findings if each.kind != "unlisted" or each.path not in used]
     fields = [replace(each, told="the files") for each in fields]
     columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
     columns += ["side"] if sides else []
@@ -266,8 +271,14 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     return catalog, sorted(findings, key=lambda found: found.path)
 
 
-def _require_text(scan: Scan) -> None:
-    """Refuse names that UTF-8 has no bytes for; JSON has half surrogate pairs, too."""
+def _require_names(scan: Scan) -> None:
+    """Refuse names of several classes, and such that UTF-8 has no bytes for, as JSON may have."""
+    twice = sorted(name for name, count in Counter(scan.classes).items() if count > 1)
+    if twice:
+        raise SourceError(
+            f"{scan.where}: several classes have one name: {quoted_names(twice, _SHOWN)}: give "
+            "each its own name"
+        )
     masks = scan.masks.names if scan.masks else ()
     try:
         "\n".join((*scan.names, *scan.classes, *masks)).encode()

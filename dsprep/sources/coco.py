@@ -9,6 +9,7 @@ import hashlib
 import posixpath
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -146,6 +147,7 @@ class _Read:
         self.categories: dict[Any, str] = {}
         self.spans = {name: array("q") for name in _SPANS}
         self._codes: dict[object, int] = {}  # numbers instead of ids that are none
+        self.left_out = {of: set[str]() for of in ("", "images", "categories")}
 
     def code(self, id: object) -> int:
         """Return an id as a number."""
@@ -166,6 +168,7 @@ class _Read:
                 "annotated for some classes only. Convert it to COCO's JSON, with a file_name for "
                 "each image"
             )
+        self.left_out["images"].update(item.keys() - _OF_IMAGES)
         number = len(self.names)
         if self.images.setdefault((at, self.code(item["id"])), number) != number:
             raise SourceError(f"{file.path}: several images have the id {item['id']!r:.60}")
@@ -178,6 +181,7 @@ class _Read:
         self.places.extend((at, int(width), int(height)))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
+        self.left_out["categories"].update(item.keys() - _OF_CATEGORIES)
         id, name = item["id"], str(item["name"])
         self.code(id)
         if self.categories.setdefault(id, name) != name:
@@ -185,6 +189,15 @@ class _Read:
                 f"{file.path}: the category {id!r:.60} is called {name!r:.60} and "
                 f"{self.categories[id]!r:.60}: pack files of different classes apart"
             )
+
+    def drop_repeated(self) -> None:
+        """Leave out a category without annotations whose name another one has."""
+        # Roboflow's exports have one more for the data set, which may be called like its class.
+        used, left = set(self.spans["category"]), Counter(self.categories.values())
+        for id, name in list(self.categories.items()):
+            if left[name] > 1 and self.code(id) not in used:
+                left[name] -= 1
+                del self.categories[id]
 
     def annotation(self, at: int, path: str, offset: int, size: int, item: Any) -> None:
         if "segments_info" in item:
@@ -200,7 +213,16 @@ class _Read:
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
 
+    def notes(self, where: str) -> Iterator[Finding]:
+        """Say what nothing of is kept; annotations keep what else they tell."""
+        for of, names in self.left_out.items():
+            if names:
+                said = quoted_names(sorted(names), 10) + (f" of {of}" if of else "")
+                yield Finding("note", "", f"{where}: not kept: {said}")
 
+
+_OF_IMAGES = frozenset(("id", "file_name", "width", "height"))
+_OF_CATEGORIES = frozenset(("id", "name"))
 _SPANS = ("file", "image", "category", "id", "offset", "size")
 
 
@@ -225,12 +247,15 @@ def scan_coco(
                     read.image(at, file, item)
                 elif section == "categories":
                     read.category(file, item)
+                else:
+                    read.left_out[""].add(section)
             except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
                 lacks = "lacks" if isinstance(error, KeyError) else "cannot be read:"
                 raise SourceError(
                     f"{file.path}: an item of {section} {lacks} {error}: correct it"
                 ) from None
     where = format_some(list(paths))
+    read.drop_repeated()
     numbers, names, ids = _classes(read.categories, classes, where)
     table = pl.DataFrame(read.spans, schema=dict.fromkeys(_SPANS, pl.Int64))
     images = pl.DataFrame(
@@ -242,7 +267,7 @@ def scan_coco(
     _require_known(table, read, where)
     repeated = table.filter(pl.col("id") >= 0).select("file", "id")
     twice = repeated.filter(repeated.is_duplicated())["id"].unique().sort().cast(str).to_list()
-    findings = []
+    findings = [*read.notes(where)]
     if twice:
         said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
         findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
@@ -282,6 +307,11 @@ def _classes(
         if unknown := sorted({*categories.values()}.difference(classes)):
             raise SourceError(f"{where}: no class of --classes: {quoted_names(unknown, 3)}")
         return {id: classes.index(name) for id, name in categories.items()}, classes, ()
+    if twice := sorted(name for name, count in Counter(categories.values()).items() if count > 1):
+        raise SourceError(
+            f"{where}: several categories have one name: {quoted_names(twice, 3)}: give each its "
+            "own, or make them one class with --classes FILE, which names each class once"
+        )
     has_numbers = all(type(id) is int for id in categories)
     ids = sorted(categories) if has_numbers else sorted(categories, key=str)
     numbers = {id: number for number, id in enumerate(ids)}
@@ -339,7 +369,8 @@ def _items(
             if (follows := held.following()) != "[":
                 if name in _LISTS and follows != "n":  # null
                     raise SourceError(f"{of.path}: {name} is no list: correct it")
-                held.value()
+                if held.value()[-1] and name not in _LISTS:
+                    yield name, 0, 0, None
             else:
                 held.at += 1
                 while (mark := held.expect('{[]"0123456789-tfn,')) != "]":

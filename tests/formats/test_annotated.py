@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import pytest
 from PIL import Image
 
 import dsprep
+from dsprep.annotations.objects import SHARES
 from dsprep.errors import DsprepError
 from tests.missing import framework
+from tests.sources.boxes import ROW, image, write
 
 SIZE = (40, 30)
 ODD = ['a "b": c', "- #x", "ねこ 😀", "it's <&> {%", "yes", "a\u2028b\x85c\x7fd", "tab\there"]
@@ -83,6 +86,78 @@ def test_ultralytics_takes_labels_and_classes_of_any_name(tmp_path: Path) -> Non
         for row, (x, y, width, height) in zip(labels, own, strict=True):
             center = (x + width / 2) / 40, (y + height / 2) / 30, width / 40, height / 30
             assert row[1:] == pytest.approx(center, abs=1e-6)
+
+
+def test_ultralytics_finds_the_labels_of_images_in_directories_called_images(
+    tmp_path: Path,
+) -> None:
+    root = write(
+        tmp_path / "set",
+        {
+            "data.yaml": "train: ../train/images\nval: ../valid/images\nnames: [cat]\n",
+            "train/images/images/a.jpg": None,
+            "train/labels/images/a.txt": ROW,
+            "train/images/b/b.jpg": None,
+            "train/labels/b/b.txt": ROW,
+            "valid/images/c.jpg": None,
+            "valid/labels/c.txt": ROW,
+        },
+    )
+    # The first text lies where ultralytics looks for it.
+    (root / "train/images/labels").mkdir()
+    (root / "train/labels/images/a.txt").rename(root / "train/images/labels/a.txt")
+    out = tmp_path / "yolo"
+    assert dsprep.convert(root, out, to="yolo", workers=1).samples == 3
+    images = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.jpg"))
+    assert images == ["images/train/a.jpg", "images/train/b/b.jpg", "images/valid/c.jpg"]
+    for path in images:  # `img2label_paths` of ultralytics' data/utils.py
+        text = "/labels/".join(f"/{path}".rsplit("/images/", 1)).rsplit(".", 1)[0] + ".txt"
+        assert len(check_labels(Path(f"{out}{text}"), 1)) == 1
+    # Without what dsprep writes beside it, the folder says the same.
+    out.rename(tmp_path / "copy")
+    back = dsprep.pack(tmp_path / "copy", tmp_path / "back", to="webdataset", workers=1)
+    assert back.sides == {"train": 2, "val": 1}
+    assert back.objects is not None and back.objects.objects == 3
+
+
+@pytest.mark.parametrize("kind", ["yolo", "coco"])
+@pytest.mark.parametrize("to", ["webdataset", "coco", "yolo"])
+def test_an_image_of_one_pixel_is_not_a_box_in_shares(tmp_path: Path, kind: str, to: str) -> None:
+    assert pickle.loads(pickle.dumps(SHARES)) == SHARES != (1.0, 1.0) != SHARES
+    root = write(tmp_path / "set", {"images/train/a.jpg": image((1, 1))})
+    if kind == "yolo":
+        write(root, {"labels/train/a.txt": ROW, "data.yaml": "train: images/train\nnames: [x]\n"})
+    else:
+        box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0.25, 0.25, 0.5, 0.5]}
+        listed = {"id": 1, "file_name": "images/train/a.jpg", "width": 1, "height": 1}
+        parts = {"images": [listed], "annotations": [box], "categories": [{"id": 1, "name": "x"}]}
+        write(root, {"annotations/instances_train.json": json.dumps(parts)})
+    report = dsprep.convert(root, tmp_path / "out", to=to, workers=1)
+    assert (report.samples, len(report.rejects)) == (1, 0)
+    assert report.objects is not None and report.objects.objects == 1
+    again = dsprep.convert(tmp_path / "out", tmp_path / "again", to="webdataset", workers=1)
+    assert (again.samples, len(again.rejects)) == (1, 0)
+
+
+def test_a_side_called_images_is_told(tmp_path: Path) -> None:
+    shards = packed(tmp_path, {"train/1.jpg": [], "train/2.jpg": []})
+    report = dsprep.convert(
+        shards, tmp_path / "yolo", to="yolo", workers=1, split="images=0.5,train=0.5"
+    )
+    assert any("no labels of a side called images" in note for note in report.notes), report.notes
+
+
+def test_names_that_would_be_one_in_yolo_are_an_error(tmp_path: Path) -> None:
+    shards = packed(tmp_path, {"train/images/1.jpg": [], "train/1.jpg": []})
+    with pytest.raises(DsprepError, match=r"the sample \S*1 has the file \S+/1\.\w+ already"):
+        converted(shards, "yolo")
+
+
+def test_coco_tells_that_images_are_numbered(tmp_path: Path) -> None:
+    out, notes = converted(packed(tmp_path, {"7.jpg": [], "9.jpg": []}), "coco")
+    told = json.loads((out / "annotations" / "instances.json").read_text("utf-8"))
+    assert [each["id"] for each in told["images"]] == [1, 2]
+    assert "images are numbered from 1: their ids in a source are not kept" in notes
 
 
 def test_sides_of_coco_are_those_that_ultralytics_needs(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from PIL import Image
 from dsprep.annotations import hugging_face, mxnet, tensorflow
 from dsprep.annotations.geometry import measured_on
 from dsprep.annotations.masks import mask_of_polygons, runs_of
-from dsprep.annotations.objects import APART, FLAGS, PARTS, Object, Objects, Rle, fitted
+from dsprep.annotations.objects import APART, FLAGS, PARTS, SHARES, Object, Objects, Rle, fitted
 from dsprep.errors import BadSample, LeftOut
 from dsprep.formats import FORMATS
 from dsprep.formats.arrow import arrow_schema
@@ -210,7 +210,7 @@ def test_lists_of_different_lengths() -> None:
     with pytest.raises(ValueError, match="area has 1 values for 2 objects"):
         tensorflow.parse({**box, "class/label": (1, 2), "area": (5.0,)})
     assert tensorflow.parse({"class/label": (1, 2)}) is None
-    assert tensorflow.parse(dict.fromkeys(box, ())) == Objects((), (1, 1))
+    assert tensorflow.parse(dict.fromkeys(box, ())) == Objects((), SHARES)
 
 
 def test_masks_of_polygons_cover_pixels_by_their_centers() -> None:

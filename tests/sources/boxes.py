@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image
 
-from dsprep.annotations.objects import Objects
+from dsprep.annotations.objects import SHARES, Objects
 from dsprep.catalog import Catalog
 from dsprep.findings import Finding
 from dsprep.sample import Sample
@@ -61,7 +61,7 @@ def boxes(catalog: Catalog) -> dict[str, list[tuple[Any, ...]]]:
     names = catalog.settled.schema.by_name["objects"].names
     return {
         path: [
-            (names[each.number], *_pixels(each.box, value.extent == (1, 1))) for each in value.items
+            (names[each.number], *_pixels(each.box, value.extent == SHARES)) for each in value.items
         ]
         for path, value in objects(catalog).items()
     }

@@ -38,6 +38,44 @@ def test_its_own_layout(tmp_path: Path) -> None:
     assert (field.names, field.ids) == (("cat", "dog"), (3, 7))
 
 
+def test_what_is_not_kept_is_told(tmp_path: Path) -> None:
+    parts = json.loads(coco(["1.jpg", "2.jpg"], [box(1, 1) | {"score": 0.5}]))
+    parts["images"][1]["license"] = 1
+    parts["categories"][0] |= {"supercategory": "animal", "keypoints": ["nose"], "\ud800": 1}
+    parts |= {"info": {"year": 2017}, "licenses": [{"id": 1, "name": "CC"}], "empty": {}}
+    root = write(tmp_path, {"1.jpg": None, "2.jpg": None, "a.json": json.dumps(parts)})
+    _, findings = read(root, annotations=[str(root / "a.json")])
+    told = [each.detail for each in findings if each.kind == "note"]
+    assert [each.partition("not kept: ")[2] for each in told] == [
+        "'info', 'licenses'",
+        "'license' of images",
+        "'keypoints', 'supercategory', '\\ud800' of categories",
+    ]
+
+
+def test_a_category_of_the_same_name_that_nothing_uses_is_left_out(tmp_path: Path) -> None:
+    # As in Roboflow's exports, whose first category is the data set.
+    parts = json.loads(coco(["1.jpg"], [box(1, 1, 1)]))
+    parts["categories"] = [{"id": id, "name": "cat"} for id in (0, 1)]
+    root = write(tmp_path, {"1.jpg": None, "a.json": json.dumps(parts)})
+    catalog, _ = read(root, annotations=[str(root / "a.json")])
+    objects = catalog.schema and catalog.schema.objects
+    assert objects
+    assert (objects.names, objects.ids) == (("cat",), (1,))
+
+
+def test_categories_of_one_name_are_refused_unless_classes_are_given(tmp_path: Path) -> None:
+    parts = json.loads(coco(["1.jpg"], [box(1, 1), box(2, 1, 7)]))
+    parts["categories"] = [{"id": id, "name": "cat"} for id in (3, 7)]
+    (tmp_path / "classes.txt").write_text("cat\n")
+    root = write(tmp_path, {"1.jpg": None, "a.json": json.dumps(parts)})
+    named = [str(root / "a.json")]
+    with pytest.raises(SourceError, match="several categories have one name: 'cat': .*--classes"):
+        read(root, annotations=named)
+    catalog, _ = read(root, annotations=named, classes=str(tmp_path / "classes.txt"))
+    assert boxes(catalog) == {"1.jpg": [CAT, CAT]}
+
+
 def test_roboflow(tmp_path: Path) -> None:
     files: dict[str, Any] = {}
     for side in ("train", "valid"):

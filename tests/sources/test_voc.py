@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
+from PIL import Image
 
+import dsprep
 from dsprep.annotations.voc import counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
-from tests.sources.boxes import boxes, kinds, notes, objects, read, sides, voc, voc_object, write
+from tests.sources.boxes import (
+    SIZE,
+    boxes,
+    kinds,
+    notes,
+    objects,
+    read,
+    sides,
+    voc,
+    voc_object,
+    write,
+)
 
 CAT = voc_object("cat", (11, 6, 30, 15))
 PLACE = ("cat", 10, 5, 30, 15)
@@ -55,6 +69,26 @@ def test_devkit(tmp_path: Path) -> None:
     found = kinds(findings)
     assert found[f"{top}/4.jpg"] == "unlisted"
     assert found["VOC2012/SegmentationClass/1.png"] == "unlisted"
+
+
+def test_masks_are_told_as_they_are_used(tmp_path: Path) -> None:
+    mask, data = Image.new("P", SIZE), BytesIO()
+    mask.putpalette([0, 0, 0, 128, 0, 0])
+    mask.save(data, "PNG")
+    top = "VOC2012/SegmentationClass"
+    # The fourth image is on no side.
+    masks = {f"VOCdevkit/{top}/{number}.png": data.getvalue() for number in range(1, 5)}
+    root = write(devkit(tmp_path), masks) / "VOCdevkit"
+    written = "3 masks written as gray PNG of the same class numbers"
+    options: dict[str, Any] = {"masks": root / top, "workers": 1}
+    report = dsprep.convert(root, tmp_path / "w", to="webdataset", **options)
+    left_out = [found.path for found in report.skipped if found.kind == "unlisted"]
+    assert left_out == ["VOC2012/JPEGImages/4.jpg", f"{top}/4.png"]
+    assert written in report.notes
+    report = dsprep.convert(root, tmp_path / "coco", to="coco", **options)
+    assert not any("gray" in note for note in report.notes), report.notes
+    assert "left out, because coco has no place for it: mask" in report.notes
+    assert dsprep.convert(root, tmp_path / "voc", to="voc", **options).notes.count(written) == 1
 
 
 def test_an_image_on_two_sides_is_told(tmp_path: Path) -> None:

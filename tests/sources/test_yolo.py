@@ -53,6 +53,12 @@ def test_sides_of_data_yaml(tmp_path: Path, yaml: str) -> None:
     assert not [found for found in findings if found.path.startswith("labels")]
 
 
+def test_classes_of_one_name_are_refused(tmp_path: Path) -> None:
+    files = {"images/a.jpg": None, "labels/a.txt": ROW, "labels/classes.txt": "cat\ncat\n"}
+    with pytest.raises(SourceError, match="several classes have one name: 'cat': give each its"):
+        read(write(tmp_path, files))
+
+
 def test_roboflow(tmp_path: Path) -> None:
     root = write(
         tmp_path,
