@@ -56,20 +56,25 @@ def measured_on(objects: Objects, extent: Extent) -> Objects:
 _ACROSS, _DOWN, _SWAPS = frozenset({2, 3, 7, 8}), frozenset({3, 4, 6, 7}), frozenset({5, 6, 7, 8})
 
 
+def turns_of(orientation: int) -> tuple[bool, bool, bool]:
+    """Return whether it mirrors from left to right, from top to bottom, and swaps the axes."""
+    return orientation in _ACROSS, orientation in _DOWN, orientation in _SWAPS
+
+
 def turned(objects: Objects, orientation: int) -> Objects:
     """Return objects of the upright image, having been measured on the image that is stored."""
     width, height = extent_of(objects)
-    mirrors = orientation in _ACROSS, orientation in _DOWN
-    swaps = orientation in _SWAPS
-    across, left = (-1, -width) if mirrors[0] else (1, 0)
-    down, top = (-1, -height) if mirrors[1] else (1, 0)
+    turns = turns_of(orientation)
+    swaps = turns[2]
+    across, left = (-1, -width) if turns[0] else (1, 0)
+    down, top = (-1, -height) if turns[1] else (1, 0)
 
     def turn(each: Object) -> Object:
         each = _mapped(each, across, down, left, top, swaps)
         if each.rle is not None:
             from dsprep.annotations.masks import mask_of, runs_of, turned_mask
 
-            mask = turned_mask(mask_of(each.rle), *mirrors, swaps)
+            mask = turned_mask(mask_of(each.rle), *turns)
             each = each._replace(rle=runs_of(mask))
         x0, y0, x1, y1 = each.box
         return each._replace(box=(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)))

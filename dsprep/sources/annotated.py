@@ -127,6 +127,11 @@ class AnnotatedReader(Reader):
                 else:
                     yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
+    def in_frame(self, turn: str | None) -> AnnotatedReader:
+        if not isinstance(self.masks, TableMasks):
+            return self
+        return replace(self, masks=replace(self.masks, stored=turn == "stored"))
+
     def spools(self) -> Sequence[int]:
         return self.images.spools()
 
