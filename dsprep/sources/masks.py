@@ -120,8 +120,13 @@ def _runs(text: str, width: int, height: int) -> Rle:
     return Rle(height, width, (*counts, width * height - at))
 
 
-def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
-    """Find the mask of each image in a directory: by its path without extension, or its stem."""
+def find_masks(
+    source: Source, paths: Sequence[str], run_all: RunAll
+) -> tuple[Masks, Sequence[str]]:
+    """Find the mask of each image in a directory: by its path without extension, or its stem.
+
+    Returns also the files there that are the mask of no image.
+    """
     root = str(source.masks)
     if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
         raise OptionError(
@@ -152,7 +157,7 @@ def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
     masks = Masks(root, tuple(path for path, _ in found), [size for _, size in found], colors)
     masks = replace(masks, values=_values(source))
     _require_numbers(masks)
-    return masks
+    return masks, sorted(known.keys() - {path for path, _ in found})
 
 
 def files_below(root: str, run_all: RunAll) -> dict[str, int]:

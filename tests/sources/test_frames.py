@@ -201,6 +201,18 @@ def test_masks_are_for_the_frame_that_is_told(tmp_path: Path, orientation: int, 
         assert dsprep.verify(where, against=source, workers=1).problems == []
 
 
+def test_masks_without_an_image_are_counted(tmp_path: Path) -> None:
+    data, _, _ = painted(1)
+    mask = io.BytesIO()
+    PillowImage.new("L", SIZE).save(mask, "PNG")
+    names = ("a_mask.png", "lost.png", "more/lost.png")
+    files = {f"masks/{name}": mask.getvalue() for name in names}
+    root = write(tmp_path, {"images/a.png": data, **files})
+    _, findings = read(root / "images", masks=str(root / "masks"))
+    found = [each.detail for each in findings if each.kind == "note"]
+    assert found == [f"2 files in {root}/masks without an image: lost.png, more/lost.png"]
+
+
 def test_a_mask_of_the_stored_image_is_refused_by_name(tmp_path: Path) -> None:
     data, own, stored = painted(6)
     shape, out = PillowImage.new("L", stored), io.BytesIO()
