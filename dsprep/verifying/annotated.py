@@ -139,7 +139,7 @@ def notes_of_objects(
         if counted:
             often = sorted(counted, key=lambda number: (-counted[number], number))
             shown = [
-                f"{'ignored' if at == IGNORED else each.class_name(at) or at} {counted[at]:,}"
+                f"{'ignored' if at == IGNORED else each.class_name(at) or at} ({counted[at]:,})"
                 for at in often[:_MOST_CLASSES]
             ]
             shown += [f"and {len(often) - _MOST_CLASSES:,} more"] if len(often) > len(shown) else []
