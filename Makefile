@@ -20,7 +20,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check style bench fuzz docs dist clean
+.PHONY: help setup demo test check style bench fuzz soak docs dist clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; ONLY=c
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz
 	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests
+
+soak: $(FULL) ## Write data sets in parts that are killed, stopped, or given twice; ROUNDS=50
+	@$(BIN)/python -m scripts.soak $(ROUNDS:%=--rounds %)
 
 docs: $(FULL) ## Build the site from docs/ and docstrings, in build/site, and man pages
 	$(BIN)/python -m scripts.reference

@@ -26,6 +26,7 @@ FACTS = {
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
+    "images": "Whether samples of the source have, or may have, an image.",
     "table": "Whether the source is a table whose rows are samples.",
     "parquet": "Whether the source is Parquet.",
     "labeled": "Whether samples of the source have labels.",
@@ -185,6 +186,8 @@ split: TABLES --from FIELDS excludes is_list
     SOURCE is a list; it goes with a directory or an archive as SOURCE
 split: --root needs is_list
     SOURCE is not a list, and so it is the root itself; leave it out
+--resize --crop --encode --color --check --max-pixels needs images
+    the samples of SOURCE are rows of numbers and text, not images; leave it out
 --extensions needs image_files
     SOURCE is not a directory or an archive of image files; leave it out
 --image-field --label-field --schema --look --raw-image excludes image_files

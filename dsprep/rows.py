@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Protocol, Self
 
 from dsprep.errors import BadSample
 from dsprep.sample import Sample
@@ -109,3 +109,19 @@ class Reader(ABC):
     def spooled(self, directory: str) -> Reader:
         """Return the reader of the same rows that reads from the files ``{directory}/{number}``."""
         return self
+
+
+@dataclass(frozen=True)
+class Wrapper(Reader):
+    """Reads samples whose files another reader reads."""
+
+    inner: Reader
+
+    def spools(self) -> Sequence[int]:
+        return self.inner.spools()
+
+    def write_spool(self, number: int, path: str) -> None:
+        self.inner.write_spool(number, path)
+
+    def spooled(self, directory: str) -> Self:
+        return replace(self, inner=self.inner.spooled(directory))

@@ -12,19 +12,12 @@ from typing import NamedTuple
 
 import polars as pl
 
+from dsprep import keywords as of
 from dsprep.catalog import Catalog
 from dsprep.commands.write import new_job, write
 from dsprep.commands.write_report import WriteReport
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
-from dsprep.keywords import (
-    ClassOptions,
-    FieldOptions,
-    PackOptions,
-    SizeOptions,
-    SourceOptions,
-    SplitOptions,
-)
 from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import require_effect
@@ -97,8 +90,8 @@ class SplitReport(Noticed):
     written: WriteReport | None = None  # the shards; None if lists were asked for
 
 
-@called_with(SplitOptions)
-def split(options: SplitOptions) -> SplitReport:
+@called_with(of.SplitOptions)
+def split(options: of.SplitOptions) -> SplitReport:
     """Split a data set: every sample is on exactly one side.
 
     ``sources`` is a directory of images or anything else that :func:`dsprep.pack` takes, also
@@ -117,14 +110,15 @@ def split(options: SplitOptions) -> SplitReport:
         return _write_shards(options, source, began)
     if is_s3(options.out):
         raise OptionError(
-            f"{options.out}: lists are written to a disk; give --to FORMAT to write shards"
+            f"{options.out}: lists are written to a disk; "
+            "dsprep sync uploads them, and --to FORMAT writes shards"
         )
     require_local(options.out)
     workers = available_cores() if options.workers is None else options.workers
     with Pool(workers) as pool:
         samples, values = read_samples(source, options, pool)
         chosen = _choose(options, samples, values, pool)
-    sides, leaks = chosen.sides, chosen.leaks
+    sides = chosen.sides
     lists = _lists_of(sides, options)
     report = _planned(options, chosen, lists)
     state, rows, places = "planned", samples.rows, []
@@ -157,7 +151,7 @@ def split(options: SplitOptions) -> SplitReport:
         if others:
             names = format_some(others)
             report.notes.append(f"{out} has lists that are not of this split: {names}")
-    return replace(report, state=state, leaks=leaks, seconds=time.monotonic() - began)
+    return replace(report, state=state, seconds=time.monotonic() - began)
 
 
 class _Chosen(NamedTuple):
@@ -170,7 +164,7 @@ class _Chosen(NamedTuple):
 
 
 def _choose(
-    options: SplitOptions, samples: Samples, values: pl.Series | None, pool: Pool
+    options: of.SplitOptions, samples: Samples, values: pl.Series | None, pool: Pool
 ) -> _Chosen:
     """Choose the side of each sample, and find the copies that lie on different sides."""
     if values is not None:
@@ -192,7 +186,7 @@ def _choose(
     return _Chosen(samples, sides, leaks, notes)
 
 
-def _write_shards(options: SplitOptions, source: Source, began: float) -> SplitReport:
+def _write_shards(options: of.SplitOptions, source: Source, began: float) -> SplitReport:
     """Write the sides as shards, as :func:`dsprep.pack` does with ``split``."""
     if not source.root:
         raise OptionError("--to needs the files: give --root, where the paths of the list start")
@@ -205,12 +199,12 @@ def _write_shards(options: SplitOptions, source: Source, began: float) -> SplitR
         return catalog.with_sides(sides.names, sides.numbers), ()
 
     run = ("to", "overwrite", "dry_run", "workers", "progress")
-    asked = PackOptions(
+    asked = of.PackOptions(
         sources=(source.root, *source.others),
         dest=options.out,
         **{name: getattr(options, name) for name in run},
-        **source.values_of(SourceOptions, ClassOptions),
-        **options.values_of(SizeOptions, FieldOptions),
+        **source.values_of(of.SourceOptions, of.ClassOptions),
+        **options.values_of(of.SizeOptions, of.FieldOptions),
     )
     job = new_job("split", asked)
     job = replace(
@@ -236,7 +230,6 @@ def _write_shards(options: SplitOptions, source: Source, began: float) -> SplitR
         report,
         state=written.state,
         lists=[each._replace(path=shards_of(each.name)) for each in report.lists],
-        leaks=chosen.leaks,
         rejects=written.rejects,
         skipped=written.skipped,
         duplicates=written.duplicates,
@@ -246,7 +239,7 @@ def _write_shards(options: SplitOptions, source: Source, began: float) -> SplitR
     )
 
 
-def _require_files(samples: Samples, options: SplitOptions) -> None:
+def _require_files(samples: Samples, options: of.SplitOptions) -> None:
     """Refuse to compare or to place samples that are not files of their own."""
     if options.materialize is not None and is_s3(samples.root or ""):
         raise OptionError(
@@ -267,10 +260,10 @@ def _require_files(samples: Samples, options: SplitOptions) -> None:
 
 
 def _planned(
-    options: SplitOptions, chosen: _Chosen, lists: Mapping[str, Sequence[int]]
+    options: of.SplitOptions, chosen: _Chosen, lists: Mapping[str, Sequence[int]]
 ) -> SplitReport:
     """Return the report of a split that has been planned."""
-    samples, sides, _, notes = chosen
+    samples, sides, leaks, notes = chosen
     counts, classes = sides.counts(), _class_facts(samples, sides)
     unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
     noticed = samples.noticed
@@ -299,14 +292,14 @@ def _planned(
         off=_how_far_off(counts, sides.ratios),
         groups=sides.groups,
         seed=options.seed or 0,
-        leaks=[],
+        leaks=leaks,
         materialized=options.materialize,
         seconds=0.0,
         **vars(noticed),
     )
 
 
-def _lists_of(sides: Sides, options: SplitOptions) -> dict[str, Sequence[int]]:
+def _lists_of(sides: Sides, options: of.SplitOptions) -> dict[str, Sequence[int]]:
     """Return the numbers of the sides in each list: one for each side, or two for each fold."""
     if options.folds is None:
         return {name: [side] for side, name in enumerate(sides.names)}

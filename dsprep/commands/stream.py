@@ -196,9 +196,7 @@ class Converted(Iterator[bytes]):
         if pixels is not None:
             observed = observe(_with_images(samples, pixels), table, choice)
             choice = replace(choice, schema=without_sizes(choice.schema, pixels))
-        settled = settle(observed, table, choice, self._name)
-        if pixels is not None:
-            settled = settled._replace(schema=with_pixels(settled.schema, pixels))
+        settled = with_pixels(settle(observed, table, choice, self._name), pixels)
         settled, idle = select(settled, choice)
         schema = settled.schema
         if samples and schema.image is None and not choice.no_image:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from platform import node
 from typing import TYPE_CHECKING, Any
 
 from dsprep import keywords as of
@@ -32,7 +33,7 @@ from dsprep.plan.destination import (
 )
 from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.saved import load_plan, save_plan
+from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.progress import Progress
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
@@ -62,12 +63,8 @@ _DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "split": 
 _DONE["shard append"] = "appended"
 
 # Options that change encoded samples, which then are not copied as they are.
-_CHANGES = frozenset(
-    (
-        *("--features", "--metadata", "--only", "--drop", "--rename", "--cast"),
-        *("--label-type", "--schema"),
-    )
-)
+_CHANGES = {"--features", "--metadata", "--only", "--drop", "--rename", "--cast"}
+_CHANGES |= {"--label-type", "--schema"}
 _CHANGES_OF_SHARDS = _CHANGES | {"--label-field", "--image-field"}
 
 
@@ -205,12 +202,14 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
         key,
-        divide=None if options.split is None else partial(_divided, _split_of(options), source),
+        divide=None if options.split is None else _divider(options, source),
     )
 
 
-def _split_of(options: of.WriteOptions) -> of.SplitOptions:
-    """Return what ``--split`` asks for."""
+def _divider(
+    options: of.WriteOptions, source: Source
+) -> Callable[[Catalog, Pool], tuple[Catalog, Sequence[str]]]:
+    """Return what gives each sample the side that ``--split`` says."""
     from dsprep.splits.ratios import make_ratios, parse_ratios  # few runs need them
 
     try:
@@ -218,22 +217,17 @@ def _split_of(options: of.WriteOptions) -> of.SplitOptions:
         make_ratios(ratios)
     except OptionError as error:
         raise OptionError(str(error).replace("--ratio", "--split")) from None
-    return of.SplitOptions(
-        sources=options.sources,
-        out=options.dest,
-        ratios=ratios,
-        group=options.group,
-        seed=getattr(options, "seed", None),
+    seed = getattr(options, "seed", None)
+    asked = of.SplitOptions(
+        sources=options.sources, out=options.dest, ratios=ratios, group=options.group, seed=seed
     )
 
+    def divide(catalog: Catalog, pool: Pool) -> tuple[Catalog, Sequence[str]]:
+        from dsprep.splits.sides import divided  # not before polars is there
 
-def _divided(
-    options: of.SplitOptions, source: Source, catalog: Catalog, pool: Pool
-) -> tuple[Catalog, Sequence[str]]:
-    """Give each sample the side that ``--split`` says."""
-    from dsprep.splits.sides import divided  # not before polars is there
+        return divided(asked, source, catalog, pool)
 
-    return divided(options, source, catalog, pool)
+    return divide
 
 
 def size_of(options: of.SizeOptions) -> ShardSize:
@@ -277,7 +271,8 @@ def _already(
     plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]
 ) -> WriteReport:
     """Return the report of a run whose data set is there."""
-    remove_leftovers(plan.job.destination, finished)
+    with suppress(*([DestinationError] if target.part else [])):  # other parts are still there
+        remove_leftovers(plan.job.destination, finished)
     require_same(plan, target, finished, identity)
     report = report_of(
         plan, finished, rejects_of(target, finished), f"already {_DONE[plan.job.command]}"
@@ -299,26 +294,37 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
                 finished = finished_manifest(target, "remove it")
                 noted = None if finished else target.find(target.notes + PLAN)
                 if noted:
-                    plan = load_plan(noted, job, target.destination.url(target.notes + PLAN))
+                    place = target.destination.url(target.notes + PLAN)
+                    plan = load_plan(noted, job, place, part.of)
                 else:
                     plan = make_plan(job, pool, progress)
                 require_distinct_keys(plan)
                 identity = identity_of(plan)
-                if finished is not None:
-                    return _already(plan, target, finished, identity)
-                state = RunState(target, identity, list(plan.files()), progress)
-                begin(plan, state)
-                if not noted:
-                    target.write(target.notes + PLAN, save_plan(plan, part.of))
-            Run(plan, state, most, part).carry_out(pool, progress)
-            state.done |= target.receipts()
-            if missing := [shard for shard in plan.shards if shard.name not in state.done]:
-                return _report_of_part(plan, state, part, len(missing))
-            with target.alone("commit", progress.note):
-                if (finished := finished_manifest(target)) is not None:
-                    return _already(plan, target, finished, identity)
-                outcome = Run(plan, state, most).outcome()
-                manifest = commit(plan, state, outcome, None)
+                if finished is None:
+                    data = noted or save_plan(plan, part.of)
+                    state = RunState(target, identity, list(plan.files()), progress)
+                    begin(plan, state)
+                    if not noted:
+                        progress.note(f"{job.destination}: {node()} has made the plan of all parts")
+                        target.write(target.notes + PLAN, data)
+            if state is not None:
+                if noted:
+                    own = part.share(plan.shards)
+                    require_source(plan, [each for each in own if each.name not in state.done])
+                Run(plan, state, most, part).carry_out(pool, progress)
+                state.done |= target.receipts()
+                missing = [shard for shard in plan.shards if shard.name not in state.done]
+                if missing and (finished := finished_manifest(target)) is None:
+                    return _report_of_part(plan, state, part, len(missing))
+                with target.alone("commit", progress.note):
+                    if (finished := finished_manifest(target)) is None:
+                        outcome = Run(plan, state, most).outcome()
+                        manifest = commit(plan, state, outcome, None)
+                        return _done(plan, manifest, outcome, _DONE[job.command])
+        except DestinationError:
+            # While the machine of this part was stopped, another may have done its work.
+            if state is None or (finished := finished_manifest(target)) is None:
+                raise
         except KeyboardInterrupt:
             raise Interrupted(
                 f"{part} was interrupted; give the same command again to continue"
@@ -327,7 +333,8 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
             pool.close()  # before anything is removed that a worker may be writing
             if state is not None:
                 state.release()
-    return _done(plan, manifest, outcome, _DONE[job.command])
+    assert finished is not None
+    return _already(plan, target, finished, identity)
 
 
 def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> WriteReport:

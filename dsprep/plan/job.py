@@ -85,6 +85,8 @@ class Job:
             "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
             "versions": self.source.versions and [*self.source.versions],
             "class_order": self.source.class_order == "natural" and self.source.class_order,
+            "raw_image": self.source.choice.raw_image,
+            "pixel_columns": self.source.pixel_columns,
             "copies": self.copies,
         }
         return options | {name: value for name, value in rare.items() if value}
@@ -185,6 +187,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         copied=job.raw,
         image_files=not reader.reads_samples or annotated is not None,
         format=job.layout.name,
+        images=reader.has_images or settled.schema.image is not None,
         parquet=reader.reads_samples and reader.table.name == Parquet.name,
         tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )

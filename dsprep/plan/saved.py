@@ -1,7 +1,7 @@
 """A plan as bytes, for the parts of a run on other machines: the first part makes it for all.
 
-It lies where others may write, so it is no pickle: JSON that names classes and functions of dsprep,
-and the tables as Parquet, in a zip file.
+It lies where others may write, so it is no pickle: JSON that names the classes of values of dsprep,
+and the tables as Parquet, in a zip file. What it says is checked before anything is written.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import platform
 import shlex
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from io import BytesIO
+from os.path import join
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -24,16 +25,27 @@ from zipfile import BadZipFile, ZipFile
 
 import polars as pl
 
+from dsprep.catalog import Catalog
 from dsprep.declared import options_in
-from dsprep.errors import DestinationError
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.formats.base import Format
 from dsprep.images.probe import probe, versions
 from dsprep.keywords import PackOptions
 from dsprep.options import option_name, shown
+from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
+from dsprep.rows import Reader
+from dsprep.sources.annotated import AnnotatedReader
+from dsprep.sources.archive import ArchiveReader
+from dsprep.sources.readers import ArchivedParts, FileReader, SampleReader
+from dsprep.storage.files import facts
+from dsprep.storage.location import is_s3
 
+_MOST_PARTS = 1_000_000
 _JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
 _OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
+_PURE = "dsprep.annotations."  # the package of functions that a plan may name
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
 _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
@@ -49,6 +61,13 @@ def save_plan(plan: Plan, parts: int) -> bytes:
     file, tables = BytesIO(), list[pl.DataFrame]()
     nothing: dict[str, Any] = dict.fromkeys(_OWN)
     job = replace(plan.job, **nothing)
+    annotations = getattr(plan.catalog.reader, "annotations", None)
+    if annotations is not None and annotations.is_copied:
+        raise OptionError(
+            f"--part: the annotations of {plan.catalog.root} are on S3 and read from a temporary "
+            "copy, which other machines do not have: copy them to a disk that all parts can read, "
+            "and name that file with --annotations"
+        )
     with ZipFile(file, "w") as saved:
         plain = _plain([replace(plan, job=job), _asked(plan.job)], tables)
         saved.writestr(_JSON, json.dumps(plain))
@@ -61,17 +80,18 @@ def save_plan(plan: Plan, parts: int) -> bytes:
     return file.getvalue()
 
 
-def load_plan(data: bytes, job: Job, place: str) -> Plan:
-    """Read a plan that another part has saved, for the job of this one."""
+def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
+    """Read a plan that another part has saved, for the job of this one, in as many parts."""
     with _opened(data, place) as saved:
         plan, asked = _value(
             json.loads(saved.read(_JSON)),
             lambda number: pl.read_parquet(saved.read(f"{number}.parquet")),
         )
         there, told = json.loads(saved.read(_PROBE))
-        if not (isinstance(plan, Plan) and isinstance(asked, dict)):
-            raise ValueError(f"{type(plan)}")
-    own = _asked(job)
+        _, count, _ = json.loads(saved.read(_FACTS))
+        _check(plan, job)
+        asked = {**asked, "--part": count}
+    own = {**_asked(job), "--part": parts}
     if other := sorted(name for name in {*asked, *own} if asked.get(name) != own.get(name)):
         raise DestinationError(
             f"{job.destination}: another command began a run in parts there (other "
@@ -85,7 +105,62 @@ def load_plan(data: bytes, job: Job, place: str) -> Plan:
             "libraries for all parts"
         )
     kept: dict[str, Any] = {name: getattr(job, name) for name in _OWN}
-    return replace(plan, job=replace(plan.job, **kept))
+    whole: Plan = replace(plan, job=replace(plan.job, **kept))
+    return whole
+
+
+def _check(plan: Plan, job: Job) -> None:
+    """Refuse a plan that would lose samples, or write files that are not those of the run."""
+    values = (plan, Plan), (plan.job, Job), (plan.catalog, Catalog), (plan.job.layout, Format)
+    for value, kind in (*values, (plan.catalog.reader, Reader)):
+        if not isinstance(value, kind):
+            raise ValueError(f"{type(value).__name__} for {kind.__name__}")
+    bounds = [0, *(each.stop for each in plan.shards)]
+    if bounds != [*(each.start for each in plan.shards), len(plan.catalog)]:
+        raise ValueError("its shards do not hold each sample once")
+    if sum(count for _, count in plan.sets) != len(plan.shards):
+        raise ValueError("its sets do not hold each shard once")
+    plan = replace(plan, job=replace(plan.job, destination=job.destination, given=job.given))
+    for name in plan.files():
+        if "/" in name or name in ("", ".", "..", job.destination.manifest.name):
+            raise ValueError(f"a file cannot have the name {name!r}")
+    names = {each.name for each in plan.shards}
+    units = {f"units/{number:06d}" for number in range(len(names))}
+    if len(names) < len(plan.shards) or (plan.job.layout.is_tree and names != units):
+        raise ValueError("its shards have no names of their own")
+
+
+def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
+    """Refuse a source that this machine does not see, or that has changed since it was planned."""
+    catalog, destination = plan.catalog, plan.job.destination
+    if is_s3(catalog.root):
+        return
+    reader = catalog.reader
+    if isinstance(reader, AnnotatedReader | ArchivedParts):
+        reader = reader.inner
+    files = [reader.path] if isinstance(reader, ArchiveReader) else reader.sources()
+    places = [(path, 0, 0) for path in files]
+    if isinstance(reader, FileReader | SampleReader):
+        for shard in shards:
+            rows = catalog.table[shard.start : shard.stop].select("path", "size", "mtime").rows()
+            places += ((join(reader.root, path), size, mtime) for path, size, mtime in rows)
+    for path, size, mtime in places:
+        try:
+            found = facts(path)
+        except OSError as error:
+            raise SourceError(
+                f"{path}: is in the plan, but {platform.node()} does not see it "
+                f"({error.strerror}); let all machines see the source under one name or, if it has "
+                f"changed, remove {destination} and give all parts again"
+            ) from None
+        # A sample of several files has their size, and the time of the newest.
+        if mtime and (
+            found.mtime_ns > mtime or not (reader.reads_samples or found == (size, mtime))
+        ):
+            raise SourceError(
+                f"{path}: has changed since the plan was made; put it back as it was, or remove "
+                f"{destination} and give all parts again"
+            )
 
 
 def _probe(job: Job) -> tuple[str, str]:
@@ -97,8 +172,10 @@ def _probe(job: Job) -> tuple[str, str]:
 def plan_facts(data: bytes, place: str) -> tuple[list[str], int, str]:
     """Return the names of the shards, the number of parts, and the command of a saved plan."""
     with _opened(data, place) as saved:
-        names, parts, command = json.loads(saved.read(_FACTS))
-        return list(map(str, names)), int(parts), str(command)
+        names, parts, words = json.loads(saved.read(_FACTS))
+        if not 0 < parts < _MOST_PARTS:
+            raise ValueError(f"{parts} parts")
+        return list(map(str, names)), int(parts), shlex.join(["dsprep", *map(str, words)])
 
 
 @contextmanager
@@ -108,7 +185,7 @@ def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
             yield saved
     except (
         *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, ImportError),
-        *(RecursionError, pl.exceptions.PolarsError),
+        *(OverflowError, RecursionError, pl.exceptions.PolarsError),
     ) as error:
         raise DestinationError(
             f"{place}: is no plan of this version of dsprep ({error}); use one version for all "
@@ -122,18 +199,18 @@ def _asked(job: Job) -> dict[str, str]:
     return {"command": job.command, **given}
 
 
-def _command(job: Job) -> str:
-    """Return the command line of a run in parts, without its part."""
+def _command(job: Job) -> list[str]:
+    """Return the words after ``dsprep`` of the command of a run in parts, without its part."""
     sources, places = job.given["--sources"], (job.given["--dest"],)
     paths = (sources,) if isinstance(sources, str | Path) else sources
-    words = ["dsprep", job.command, *map(str, (*paths, *places))]
+    words = [job.command, *map(str, (*paths, *places))]
     declared = options_in(PackOptions).values()
     defaults = {option_name(each.name): each.default for each in declared}
     for option, value in job.given.items():
         if option not in ("--sources", *_FREE) and value != defaults.get(option):
             name, _, text = shown(option, value).partition(" ")
             words += [name, text] if text else [name]
-    return shlex.join(words)
+    return words
 
 
 def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:
@@ -154,8 +231,6 @@ def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:
         names = getattr(value, "_fields", ()) or _fields_of(type(value))
         kept = {name: inner(getattr(value, name)) for name in names}
         return {"name": inner(type(value))["name"], "fields": kept}
-    if isinstance(value, partial):
-        return {"partial": [inner(value.func), inner(value.args), inner(dict(value.keywords))]}
     if isinstance(value, array):
         return {"array": [value.typecode, value.tolist()]}
     if isinstance(value, range):
@@ -183,6 +258,9 @@ def _value(plain: Any, table: Callable[[int], pl.DataFrame]) -> Any:
     if "name" in plain:
         named = _named(plain["name"])
         if "fields" not in plain:
+            # A class, or another function, could be called by what takes a value of another type.
+            if not (isinstance(named, FunctionType) and named.__module__.startswith(_PURE)):
+                raise ValueError(f"{plain['name']} is no function of annotations")
             return named
         if not (is_dataclass(named) or hasattr(named, "_fields")):
             raise ValueError(f"{plain['name']} has no fields")
@@ -192,9 +270,6 @@ def _value(plain: Any, table: Callable[[int], pl.DataFrame]) -> Any:
         return b64decode(content)
     if kind == "table":
         return table(content)
-    if kind == "partial":
-        function, args, keywords = map(inner, content)
-        return partial(function, *args, **keywords)
     return _COLLECTIONS[kind](list(map(inner, content)))
 
 

@@ -32,6 +32,8 @@ LONG_AGO = 1800.0
 _ANSWERED_WITHIN = 10.0  # seconds that a renewal waits: the minute of other requests is too long
 _LOOK_EVERY = 2.0
 _PATIENCE = 3.0  # seconds that giving a lease back may take
+_LOOKS = "{}: another run was writing there; looking for up to {:.0f} s whether it still is"
+_LIVES = "{}: another dsprep run is writing there; wait for it to end"
 
 
 class Lease:
@@ -63,16 +65,11 @@ class Lease:
                 long_ago = time.time() - lease.modified > LONG_AGO
                 if (long_ago or holder == self._holder) and self._put(first):
                     break
-                tell(
-                    f"{self._place}: another run was writing there; looking for up "
-                    f"to {DEAD_AFTER:.0f} s whether it still is"
-                )
+                tell(_LOOKS.format(self._place, DEAD_AFTER))
             if lease.etag != first and waits:
                 first, seen = lease.etag, time.monotonic()
             elif lease.etag != first:
-                raise DestinationError(
-                    f"{self._place}: another dsprep run is writing there; wait for it to end"
-                )
+                raise DestinationError(_LIVES.format(self._place))
             if time.monotonic() - seen > DEAD_AFTER and self._put(first):
                 break
             time.sleep(_LOOK_EVERY)
@@ -143,6 +140,25 @@ class Lease:
             raise
         self._said = now
         return True
+
+
+def end_parts(store: S3Store, prefix: str, place: str, tell: Callable[[str], None]) -> None:
+    """Take their leases from parts of a run that are dead; refuse if one is alive."""
+
+    def leases() -> dict[str, Stored]:
+        return {each.key: each for page in store.list(prefix) for each in page}
+
+    first, began = leases(), time.monotonic()
+    young = {key for key, each in first.items() if time.time() - each.modified <= LONG_AGO}
+    if young:
+        tell(_LOOKS.format(place, DEAD_AFTER))
+    while young and time.monotonic() - began <= DEAD_AFTER:
+        time.sleep(_LOOK_EVERY)
+        there = leases()
+        young &= there.keys()
+        if any(there[key].etag != first[key].etag for key in young):
+            raise DestinationError(_LIVES.format(place))
+    store.delete([*first])
 
 
 def find_lease(store: S3Store, key: str) -> tuple[str, Stored] | None:

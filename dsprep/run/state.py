@@ -482,10 +482,22 @@ def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
 def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
     """Say how a command differs from the one that wrote a data set; empty if it does not."""
     # The source is that of paths, sizes and classes: it does not tell labels in fields of samples.
-    known = {**finished.options, "name": finished.name, "source": finished.source}
-    label, name = (identity.get("schema") or {}).get("label"), "label (--label-field)"
-    known[name] = finished.schema.label if finished.schema else label
-    return differences({**identity, **known}, {**identity, name: label})
+    known = {name: identity[name] for name in _UNTOLD if name in identity}
+    known |= {**finished.options, "name": finished.name, "source": finished.source}
+    own = {name: value for name, value in identity.items() if name != "schema"}
+    if finished.schema is not None and (schema := identity.get("schema")) is not None:
+        known |= _fields_of(finished.schema.to_json())
+        own |= _fields_of(schema)
+    return differences(known, own)
+
+
+# what an identity has, and no manifest
+_UNTOLD = ("file times", "Pillow", "simplejpeg", "OpenCV", "appended to")
+
+
+def _fields_of(schema: dict[str, Any]) -> dict[str, Any]:
+    fields = {each["name"]: each["type"] for each in schema["fields"]}
+    return {"label (--label-field)": schema["label"], "fields": fields, "image": schema["image"]}
 
 
 def differences(known: Any, identity: dict[str, Any]) -> str:

@@ -60,6 +60,8 @@ Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
 PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
+# What reading a note raises that is cut short, or that dsprep did not write.
+_DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
 
 
 @dataclass
@@ -188,7 +190,7 @@ class Target:
         found: list[tuple[str, Written, dict[str, str]]] = []
         reads = ((0, partial(self.find, name)) for name in self._below(f"{self.notes}{RECEIPTS}/"))
         for data in filter(None, results(self.destination.url(""), reads)):
-            with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
+            with suppress(*_DAMAGED):
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
                 if written.files:
@@ -201,7 +203,7 @@ class Target:
 
     def noted_run(self) -> dict[str, Any] | None:
         """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
-        with suppress(ValueError):
+        with suppress(*_DAMAGED):
             found = json.loads(self.find(self.notes + RUN) or b"null")
             return found if isinstance(found, dict) else None
         return None
@@ -213,7 +215,7 @@ class Target:
 
     def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
-        return self.destination.scratch.is_dir() or bool(self._below(self.notes))
+        return self.destination.scratch.is_dir()
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
@@ -263,7 +265,8 @@ class Target:
     def write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
         with destination_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            # The notes of a part that comes late may have been removed with those of the others.
+            path.parent.mkdir(parents=self.part is None, exist_ok=True)
             if f"/{RECEIPTS}/" in name:  # not flushed: a shard without one is written again
                 temporary = path.with_suffix(".tmp")
                 temporary.write_bytes(data)
@@ -373,6 +376,9 @@ class PrefixTarget(Target):
             path.unlink()
         return etags
 
+    def has_notes(self) -> bool:
+        return super().has_notes() or any(self._store.list(self._key(self.notes)))
+
     def publish_manifest(self, data: bytes) -> None:
         """Store the manifest on the condition that there is none."""
         self._store.publish(self._key(self.manifest), data)
@@ -386,7 +392,7 @@ class PrefixTarget(Target):
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
-        from dsprep.run.lease import Lease
+        from dsprep.run.lease import Lease, end_parts
         from dsprep.storage.s3.upload import require_rights
 
         if any(len(self._key(name).encode()) > LONGEST_KEY for name in names):
@@ -401,6 +407,8 @@ class PrefixTarget(Target):
         try:
             require_rights(self._store, self._key(), deleting=True)
             lease.take(self.destination.scratch / _HOLDER, tell)
+            if self.part is None and names:  # without any, what is left is removed
+                end_parts(self._store, self._key(f"{self.notes}{LEASES}/"), place, tell)
         except BaseException:
             hold.release(keep=any(path.is_dir() for path in self.destination.scratch.iterdir()))
             raise
@@ -408,12 +416,14 @@ class PrefixTarget(Target):
 
     @contextmanager
     def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
-        from dsprep.run.lease import Lease
+        from dsprep.run.lease import LEASE, Lease
 
         make_stage(self.destination.directory)
         with destination_errors(scratch := self.destination.scratch):
             scratch.mkdir(exist_ok=True)
-        key = self._key(f"{self.notes}{LEASES}/{task}.json")
+        # A run that is not in parts neither begins while one plans, nor do parts while it runs.
+        note = LEASE if task == "plan" else f"{LEASES}/{task}.json"
+        key = self._key(self.notes + note)
         lease = Lease(self._store, key, str(self.destination))
         lease.take(scratch / f"{task}-holder", tell, waits=True)
         try:

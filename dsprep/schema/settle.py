@@ -27,19 +27,10 @@ LABEL_NAMES = (
     *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
     *("target", "category", "category_id", "y"),
 )
-LABEL_TYPES = ("class", "multi", "float", "text")  # what `--label-type` takes
 OBJECTS = "objects"  # the field of the objects of images
 # what `--cast` takes
-_CASTS = (
-    "bool",
-    "int",
-    "float32",
-    "float64",
-    "json",
-    "list<int>",
-    "list<float32>",
-    "list<float64>",
-)
+_CASTS = [each.name for each in TYPES.values() if each.is_number or each.name == "json"]
+_CASTS.remove("class")
 
 # in a `Meaning`: the type shows in a text, which holds a number, numbers, or a name
 LABEL_TEXT = "label text"
@@ -166,18 +157,12 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
         seen.count += 1
         seen.kinds.setdefault(kind, (key, shown(value)))
         if kind == OBJECTS and not seen.flags:
-            seen.flags = _has_flags(value)
+            with suppress(ValueError, TypeError, KeyError):  # reading it reports that
+                items = (TYPES[OBJECTS].convert(value) or Objects()).items
+                seen.flags = any(each.flags & APART for each in items)
         if not seen.width and kind.startswith("list<"):
-            items: Any = parse_label(value) if isinstance(value, bytes | str) else value
-            seen.width = len(items)
-
-
-def _has_flags(value: Value) -> bool:
-    try:
-        found = TYPES[OBJECTS].convert(value)
-    except (ValueError, TypeError, KeyError):  # reading it reports that
-        return False
-    return any(each.flags & APART for each in found.items) if found else False
+            listed: Any = parse_label(value) if isinstance(value, bytes | str) else value
+            seen.width = len(listed)
 
 
 def part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
@@ -283,7 +268,7 @@ class Choice:
     image: str | None = None  # the field that is the image
     # the field that is the label; `json.label` is a part of the field `json`
     label: str | None = None
-    label_type: str | None = None  # one of `LABEL_TYPES`
+    label_type: str | None = None  # `class`, `multi`, `float` or `text`
     only: tuple[str, ...] = ()  # the fields to keep; empty for all
     drop: tuple[str, ...] = ()  # the fields to leave out
     rename: Mapping[str, str] = field(default_factory=dict)  # new names by old ones
@@ -299,10 +284,6 @@ class Choice:
             raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
         if len(set(self.rename.values())) < len(self.rename):
             raise OptionError("--rename gives two fields the same name")
-        if self.label_type not in (None, *LABEL_TYPES):
-            raise OptionError(
-                f"--label-type {self.label_type}: choose one of {', '.join(LABEL_TYPES)}"
-            )
         for name, kind in self.cast.items():
             if kind not in _CASTS:
                 raise OptionError(f"--cast {name}={kind}: choose one of {', '.join(_CASTS)}")

@@ -24,7 +24,7 @@ from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
 from dsprep.options import require_effect
-from dsprep.rows import Reader, Rows
+from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE, Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
@@ -50,6 +50,11 @@ _AT_ONCE = 1 << 16  # rows of a table
 @dataclass(frozen=True)
 class Annotations(ABC):
     """The annotations of the images of a source. Plain data: it is pickled for the workers."""
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether they are read from a temporary copy, which only this machine has."""
+        return False
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[Callable[[Any], Objects]]:
@@ -93,17 +98,16 @@ class Texts(Annotations):
 
 
 @dataclass(frozen=True)
-class AnnotatedReader(Reader):
+class AnnotatedReader(Wrapper):
     """Reads images with their annotations."""
 
     reads_samples: ClassVar[bool] = True
     table: ClassVar = Folder()
-    images: Reader  # reads the images alone
     annotations: Annotations | None = None
     masks: Masks | TableMasks | None = None
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
+        places = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
         annotations = self.annotations
         opened = nullcontext(lambda _: Objects()) if annotations is None else annotations.opened()
         with opened as objects_at:
@@ -132,15 +136,6 @@ class AnnotatedReader(Reader):
             return self
         return replace(self, masks=replace(self.masks, stored=turn == "stored"))
 
-    def spools(self) -> Sequence[int]:
-        return self.images.spools()
-
-    def write_spool(self, number: int, path: str) -> None:
-        self.images.write_spool(number, path)
-
-    def spooled(self, directory: str) -> AnnotatedReader:
-        return replace(self, images=self.images.spooled(directory))
-
 
 @dataclass(frozen=True)
 class FieldsReader(AnnotatedReader):
@@ -149,7 +144,7 @@ class FieldsReader(AnnotatedReader):
     names: tuple[str, ...] = ()  # the fields that these values are
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        places = zip(rows.ids, rows.paths, rows.annotations, self.images.read(rows), strict=True)
+        places = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
         for id, path, (_, values), found in places:
             if not isinstance(found, bytes):
                 yield found
@@ -229,6 +224,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
     if told.annotations is not None:
+        if wrong := next((name for name in told.classes if "\n" in name or "\r" in name), None):
+            raise SourceError(
+                f"{source.root}: the class name {wrong!r} does not fit on a line of "
+                "objects.classes.txt: rename"
+            )
         objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
         fields.append(replace(objects, flags=told.flags))
     masks: Masks | TableMasks | None = None

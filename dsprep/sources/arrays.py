@@ -296,7 +296,7 @@ def check_member(task: tuple[str, Packed, int]) -> str:
                 found = zlib.crc32(file.at(start + at, min(_BLOCK, size - at)), found)
         except BadSample as error:
             return str(error)
-    return "" if found == packed.crc else f"is damaged: its crc32 is not {packed.crc:08x}"
+    return "" if found in packed.crcs else f"is damaged: its crc32 is not {found:08x}"
 
 
 def bytes_of(file: OpenFile, array: Array) -> Bytes:

@@ -69,9 +69,12 @@ def parse_cells(
             raise OptionError(f"--columns: {source} is JSON Lines, which name their columns")
         kind, parsed = "JSON Lines", _parse_json_lines(text, source)
     else:
-        separator = _separator(text, columns)
+        try:
+            separator = _separator(text, columns)
+            parsed = _parse_csv(text, separator, source, columns)
+        except csv.Error as error:  # mostly a quote without an end
+            raise SourceError(f"{source}: its first row cannot be read: {error}") from None
         kind = f"CSV with {_DELIMITERS[separator]}"
-        parsed = _parse_csv(text, separator, source, columns)
     cells = _filled(*parsed, f"{kind} in {encoding}", source)
     return cells._replace(is_ended=is_lines or text.endswith("\n"))
 

@@ -89,6 +89,15 @@ def number_classes(names: Iterable[str], source: str, order: str | None = None) 
     return classes
 
 
+def classes_for(names: Iterable[str], known: Known, place: str) -> tuple[str, ...]:
+    """Return the known classes, which must have all of these names; or the names in their order."""
+    found = number_classes(names, place, known.order)
+    classes = known.classes or found
+    if unknown := sorted(set(found).difference(classes)):
+        raise unknown_classes(place, unknown, classes)
+    return classes
+
+
 def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) -> UnknownClass:
     """Return the error for classes of a source that are not in the list of classes."""
     be, count = "is" if len(names) == 1 else "are", format_count(len(classes), "class")
@@ -115,13 +124,9 @@ def classes_of_directories(
             f"class, {in_root[0]!r} among them: move them into the directory of their "
             "class or out of the folder, or give the labels in a list"
         )
-    found = number_classes(directories.unique(), root, known.order)
-    if classes is None:
-        classes = found
+    classes = classes_for(directories.unique(), known, root)
     notes = [*notes_on_directories(classes, os.path.join(root, top), unread)]
-    notes += notes_on_order(known, found)
-    if unknown := sorted(set(found).difference(classes)):
-        raise unknown_classes(root, unknown, classes)
+    notes += notes_on_order(known, classes)
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.alias("cls"), classes, notes
 
@@ -156,12 +161,9 @@ def classes_in_names(
                 f"are no numbers: {format_some(odd.to_list())}"
             )
         return numbers.to_frame("label").select(pl.concat_list("label")).to_series(), None, []
-    names = number_classes(found.unique(), root, known.order)
-    classes = known.classes or names
-    if unknown := sorted(set(names).difference(classes)):
-        raise unknown_classes(root, unknown, classes)
+    classes = classes_for(found.unique(), known, root)
     numbers = found.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
-    return numbers.alias("cls"), classes, notes_on_order(known, names)
+    return numbers.alias("cls"), classes, notes_on_order(known, classes)
 
 
 def hint_in_names(paths: pl.Series) -> str:

@@ -50,6 +50,9 @@ HeldPlace: TypeAlias = tuple[Any, ...]
 """Width and height of an image; the text of each annotation, of a file that is in memory."""
 
 
+_LISTS = ("images", "annotations", "categories")
+
+
 class _Digest:
     """The digest of what is read, and by how much it may grow: ``5`` becomes 5.0."""
 
@@ -82,6 +85,10 @@ class CocoAnnotations(Annotations):
     states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
     classes: Mapping[Any, int]  # numbers by category ids
 
+    @property
+    def is_copied(self) -> bool:
+        return None in self.states
+
     @contextmanager
     def opened(self) -> Iterator[Callable[[Place | HeldPlace], Objects]]:
         with OpenFiles(self.files, self.states) as files:
@@ -107,26 +114,24 @@ class CocoAnnotations(Annotations):
         return [data[at - start : at - start + size] for at, size in pairs]
 
 
+@dataclass(frozen=True, eq=False)
 class _Places(Sequence[Any]):
     """The places of the annotations of each image, in little memory."""
 
-    def __init__(
-        self, images: array[int], starts: array[int], spans: array[int], held: Sequence[bytes]
-    ) -> None:
-        self._images = images  # file, width and height of each
-        self._starts = starts  # the first span of each image, and at last the number of spans
-        self._spans = spans  # offset and size of each
-        self._held = held  # the files, if they are in memory
+    images: array[int]  # file, width and height of each
+    starts: array[int]  # the first span of each image, and at last the number of spans
+    spans: array[int]  # offset and size of each
+    held: Sequence[bytes]  # the files, if they are in memory
 
     def __len__(self) -> int:
-        return len(self._images) // 3
+        return len(self.images) // 3
 
     def __getitem__(self, number: Any) -> Any:
-        spans = self._spans[2 * self._starts[number] : 2 * self._starts[number + 1]]
-        image = self._images[3 * number : 3 * number + 3]
-        if not self._held:
+        spans = self.spans[2 * self.starts[number] : 2 * self.starts[number + 1]]
+        image = self.images[3 * number : 3 * number + 3]
+        if not self.held:
             return (image + spans).tobytes()
-        pairs, data = zip(spans[::2], spans[1::2], strict=True), self._held[image[0]]
+        pairs, data = zip(spans[::2], spans[1::2], strict=True), self.held[image[0]]
         return (*image[1:], *(data[start : start + size] for start, size in pairs))
 
 
@@ -147,7 +152,7 @@ class _Read:
         if type(id) is int and abs(id) < 2**61:
             return id
         if not isinstance(id, str | int | float):
-            raise TypeError(f"an id that is a number or a text, but has {id!r:.40}")
+            raise TypeError(f"its id {id!r:.40} is neither a number nor a text")
         return self._codes.setdefault(id, 2**62 + len(self._codes))
 
     def uncode(self, code: int) -> str:
@@ -169,7 +174,7 @@ class _Read:
         self.names.append(below if below in self.known else name)
         width, height = (item.get(side) or 0 for side in ("width", "height"))
         if int(width) < 0 or int(height) < 0:
-            raise ValueError(f"a size in pixels, but has {width!r:.40} x {height!r:.40}")
+            raise ValueError(f"its size is {width!r:.40} x {height!r:.40}")
         self.places.extend((at, int(width), int(height)))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
@@ -221,7 +226,10 @@ def scan_coco(
                 elif section == "categories":
                     read.category(file, item)
             except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-                raise SourceError(f"{file.path}: an item of {section} lacks {error}") from None
+                lacks = "lacks" if isinstance(error, KeyError) else "cannot be read:"
+                raise SourceError(
+                    f"{file.path}: an item of {section} {lacks} {error}: correct it"
+                ) from None
     where = format_some(list(paths))
     numbers, names, ids = _classes(read.categories, classes, where)
     table = pl.DataFrame(read.spans, schema=dict.fromkeys(_SPANS, pl.Int64))
@@ -328,7 +336,9 @@ def _items(
         while held.expect('"}') != "}":
             *_, name = held.value()
             held.take(":")
-            if held.following() != "[":
+            if (follows := held.following()) != "[":
+                if name in _LISTS and follows != "n":  # null
+                    raise SourceError(f"{of.path}: {name} is no list: correct it")
                 held.value()
             else:
                 held.at += 1

@@ -76,11 +76,11 @@ class Cells:
     @classmethod
     def of(cls, cells: Sequence[str], lines: Sequence[int]) -> Cells:
         """Look at the cells of a column."""
-        kind = _kind_of(cells) if cells else ""
+        kind = kind_of(cells)
         if kind in NUMBERS:
             return cls(kind, len(cells), len(cells))
         given = [cell for cell in map(str.strip, cells) if cell not in _NOT_GIVEN]
-        kind = _kind_of(given) if given else ""
+        kind = kind_of(given)
         if kind != "text":
             return cls(kind, len(given), 0 if kind == "bool" else len(given))
         count, numbers = sum(map(bool, cells)), sum(map(bool, map(_NUMBER.fullmatch, cells)))
@@ -93,7 +93,7 @@ class Cells:
 
     def add(self, other: Cells, lines: int) -> None:
         """Add the cells of the next block, before which there are some lines."""
-        self.kind = _joined(self.kind, other.kind)
+        self.kind = joined(self.kind, other.kind)
         self.given += other.given
         self.numbers += other.numbers
         self.words += [(line + lines, word) for line, word in other.words]
@@ -117,7 +117,8 @@ class IndexedBlock:
     wrong: list[tuple[int, str]] = field(default_factory=list)  # lines that are no rows, and why
 
 
-def _joined(one: str, other: str) -> str:
+def joined(one: str, other: str) -> str:
+    """Return the type of the cells of two parts of a column."""
     if not one or not other or one == other:
         return one or other
     return _WIDER.get(frozenset((one, other)), "text")
@@ -214,8 +215,10 @@ def lines_of(file: OpenFile, path: str, start: int) -> Iterator[tuple[bytes, int
         yield rest, end + len(rest)
 
 
-def _kind_of(cells: Sequence[str]) -> str:
-    """Return the type of all cells, none of which is missing."""
+def kind_of(cells: Sequence[str]) -> str:
+    """Return the type that all cells have, none of which is missing; empty if there are none."""
+    if not cells:
+        return ""
     try:
         numbers = list(map(int, cells))
     except ValueError:
@@ -232,20 +235,16 @@ def _kind_of(cells: Sequence[str]) -> str:
     if "_" in "".join(cells) or (sum(floats) != sum(floats) and any(map(isnan, floats))):
         return "text"
     whole = [cell for cell in cells if "." not in cell and cell.strip("+-").isdecimal()]
-    return _joined("float64", _kind_of(whole)) if whole else "float64"
+    return joined("float64", kind_of(whole))
 
 
 # Reading
 
 
-def _float(cell: str) -> float | None:
-    value = float(cell)
-    return value if value == value else None
-
-
-_CONVERT: Mapping[str, Callable[[str], Any]] = {
+CONVERT: Mapping[str, Callable[[str], Any]] = {
     "int": int,
-    "float64": _float,
+    "wide": int,
+    "float64": lambda cell: value if (value := float(cell)) == value else None,
     "bool": lambda cell: _TRUTH[cell.strip().lower()],
     "text": lambda cell: cell or None,
 }
@@ -268,7 +267,7 @@ class CsvReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         columns = [
-            (at, name, _CONVERT[kind]) for at, (name, kind) in enumerate(self.columns) if kind
+            (at, name, CONVERT[kind]) for at, (name, kind) in enumerate(self.columns) if kind
         ]
         with OpenFiles(self.files, self.states) as files:
             for run in files.ahead(runs(rows, _READ)):

@@ -16,8 +16,7 @@ import json
 import os
 import posixpath
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -30,6 +29,7 @@ from dsprep.formats.base import Format
 from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
+from dsprep.sources.csv_rows import CONVERT, joined, kind_of
 from dsprep.sources.names import in_order
 from dsprep.sources.prefetch import read_at
 from dsprep.sources.readers import SampleReader, facts_at, read_files
@@ -45,21 +45,14 @@ if TYPE_CHECKING:
 _NAMES = ("metadata.jsonl", "metadata.csv")
 _LOOKED_AT = 64  # names in a directory that show whether directories in it have metadata
 _HEAD = 1 << 16  # bytes of metadata that show whether it names files
+_AT_ONCE = 1000  # rows of CSV whose cells are held
+_CONVERT = {**CONVERT, "float64": float}  # NaN is a value
 
 
 class _Columns(Folder):
     """The meaning of columns: nothing of them is the content of a folder."""
 
     name: ClassVar[str] = "imagefolder"
-
-
-# Converts the cells of a CSV file, by the type of the column.
-CELLS: Mapping[str, Callable[[str], Any]] = {
-    "int": int,
-    "float": float,
-    "bool": lambda text: text.lower() == "true",
-    "text": str,
-}
 
 
 # Reading
@@ -81,7 +74,7 @@ class DescribedReader(SampleReader):
         try:
             values = _parse_line(line, self.columns[file])
             named = _references(values, posixpath.dirname(self.files[file]))
-        except (ValueError, RecursionError, csv.Error):
+        except (ValueError, KeyError, RecursionError, csv.Error):
             raise BadSample("has changed: its line in the metadata is another one") from None
         paths = {field: posixpath.join(self.root, below) for field, below in named.items()}
         is_one = len(paths) == 1
@@ -130,7 +123,7 @@ def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dic
         return values
     (cells,) = csv.reader(text.splitlines(keepends=True), strict=True)
     pairs = zip(columns, cells, strict=True)
-    return {name: CELLS[kind](cell) for (name, kind), cell in pairs if cell != ""}
+    return {name: _CONVERT[kind](cell) for (name, kind), cell in pairs if cell != ""}
 
 
 def _is_reference(column: str) -> bool:
@@ -304,40 +297,20 @@ def _records(data: bytes, name: str) -> Iterator[tuple[int, int, int, list[str]]
 def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
     """Return the columns of a CSV file, and the type that all cells of each have."""
     records = (cells for *_, cells in _records(data, name))
-    kinds: list[tuple[str, set[str]]] = [(column, set()) for column in next(records, [])]
-    for cells in records:
-        for (_, kind), cell in zip(kinds, cells, strict=True):
-            if cell:
-                kind.add(_kind(cell))
-    found = []
-    for column, kind in kinds:
-        found.append((column, "text" if _is_reference(column) else _joined(kind)))
-    return tuple(found)
+    names = next(records, [])
+    kinds = [""] * len(names)
+    while some := list(islice(records, _AT_ONCE)):
+        kinds = list(map(joined, kinds, map(_kind, zip(*some, strict=True))))
+    pairs = zip(names, kinds, strict=True)
+    return tuple((each, "text" if _is_reference(each) else kind or "text") for each, kind in pairs)
 
 
-def kind_of_cells(cells: Iterable[str]) -> str:
-    """Return the type that all cells of a column have."""
-    return _joined(set(map(_kind, cells)))
-
-
-def _joined(kinds: set[str]) -> str:
-    kinds = {"float"} if kinds == {"int", "float"} else kinds
-    return next(iter(kinds)) if len(kinds) == 1 else "text"
-
-
-def _kind(cell: str) -> str:
-    """Return the type of a cell; a number that another text would be written for is text."""
-    if cell in ("True", "False", "true", "false"):
-        return "bool"
-    with suppress(ValueError):
-        if str(int(cell)) == cell and -(1 << 63) <= int(cell) < 1 << 63:
-            return "int"
-    try:
-        float(cell)
-    except ValueError:
-        return "text"
-    digits = cell.lstrip("+-")
-    return "text" if digits.isdigit() or "_" in cell or cell != cell.strip() else "float"
+def _kind(cells: Sequence[str]) -> str:
+    """Return the type of cells; among them, NaN is a number."""
+    given = [cell for cell in cells if cell]
+    numbers = [cell for cell in given if cell.lower() != "nan"]
+    kind = kind_of(numbers)
+    return kind if len(numbers) == len(given) else joined("float64", kind)
 
 
 # A folder that dsprep wrote

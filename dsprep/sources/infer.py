@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dsprep.annotations import mxnet
 from dsprep.annotations.geometry import measured_on
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Catalog
 
+T = TypeVar("T")
+
 _FIRST = 64  # samples of the set that are looked at
 _OF_SHARD = 2  # samples of each shard
 _MOST_BYTES = 64_000_000  # bytes of all of these
@@ -73,7 +75,8 @@ def with_schema(
     label, classes = settled.schema.label_field, catalog.classes
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
-    elif (column := _told_by_rows(catalog, settled)) is not None:
+    elif (name := catalog.label_column) and (not settled.schema.objects or "label" in overridden):
+        column = catalog.table[name]
         by = "a list" if is_whole or column.name == "label" else "the names of classes"
         settled = with_label(settled, column, classes, by)
         label = settled.schema.label_field
@@ -98,14 +101,6 @@ def with_schema(
     if is_whole:
         catalog, findings = _with_classes(catalog, settled, choice, every, run_all)
     return catalog, [*findings, *(Finding("note", "", note) for note in (*settled.notes, *idle))]
-
-
-def _told_by_rows(catalog: Catalog, settled: Settled) -> pl.Series | None:
-    """Return the labels that rows tell; None if samples have them, too, as objects."""
-    name = catalog.label_column
-    if name is None or (settled.schema.objects is not None and "label" not in catalog.overridden):
-        return None
-    return catalog.table[name]
 
 
 def tells_objects(labels: pl.Series) -> bool:
@@ -154,9 +149,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
         unread = table.placeholders(declared)
     for name in unread:
         observed.places.pop((name,), None)
-    settled = settle(observed, table, choice, catalog.root, declared)
-    if pixels is not None:
-        settled = settled._replace(schema=with_pixels(settled.schema, pixels))
+    settled = with_pixels(settle(observed, table, choice, catalog.root, declared), pixels)
     settled = settled._replace(ignored=settled.ignored | unread)
     label = settled.schema.label_field
     if label is not None and label.kind.is_list and not label.width and len(catalog):
@@ -232,12 +225,13 @@ def _with_classes(
     return _with_labels(catalog, label, gathered)
 
 
+def _tasks(catalog: Catalog, wanted: T) -> list[tuple[Reader, Rows, T]]:
+    starts = range(0, len(catalog), _AT_ONCE)
+    return [(catalog.reader, catalog.slice(at, _AT_ONCE).rows(), wanted) for at in starts]
+
+
 def _gather(catalog: Catalog, name: str, run_all: RunAll) -> list[_Gathered]:
-    tasks = [
-        (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), name)
-        for start in range(0, len(catalog), _AT_ONCE)
-    ]
-    return list(chain.from_iterable(run_all(gather, tasks)))
+    return list(chain.from_iterable(run_all(gather, _tasks(catalog, name))))
 
 
 def _names_in(gathered: list[_Gathered], source: str) -> dict[int, str]:
@@ -295,11 +289,7 @@ def with_detection_labels(catalog: Catalog, run_all: RunAll) -> tuple[Catalog, l
     objects = catalog.settled.schema.objects
     if objects is None or catalog.label_column is not None:
         return catalog, []
-    tasks = [
-        (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), objects)
-        for start in range(0, len(catalog), _AT_ONCE)
-    ]
-    found = list(chain.from_iterable(run_all(detection_labels, tasks)))
+    found = list(chain.from_iterable(run_all(detection_labels, _tasks(catalog, objects))))
     findings = [Finding("unreadable", path, why) for path, _, why in found if why]
     table = catalog.table.filter(pl.Series([not why for *_, why in found], dtype=pl.Boolean))
     labels = [label for _, label, why in found if not why]
@@ -377,12 +367,12 @@ def find_pixels(task: tuple[Reader, Rows, Choice, Field | None]) -> RawPixels | 
     return raw_pixels(samples, reader.table, choice, known)
 
 
-def with_pixels(schema: Schema, pixels: RawPixels) -> Schema:
-    """Return a schema whose image is bare pixels in the source."""
-    image = schema.image_field
-    if image is None or image.kind.is_raw:
-        return schema
-    return schema.with_field(replace(image, type=pixels.type))
+def with_pixels(settled: Settled, pixels: RawPixels | None) -> Settled:
+    """Return a schema whose image is bare pixels in the source, if it is."""
+    image = settled.schema.image_field
+    if pixels is None or image is None or image.kind.is_raw:
+        return settled
+    return settled._replace(schema=settled.schema.with_field(replace(image, type=pixels.type)))
 
 
 def gather(task: tuple[Reader, Rows, str]) -> list[_Gathered]:

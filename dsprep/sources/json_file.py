@@ -34,6 +34,10 @@ class Spans(Annotations):
     classes: Mapping[Any, int]  # numbers, by what the file calls them
     parse: Callable[[bytes, Mapping[Any, int]], Objects]
 
+    @property
+    def is_copied(self) -> bool:
+        return self.state is None
+
     @contextmanager
     def opened(self) -> Iterator[Callable[[tuple[int, int]], Objects]]:
         with OpenFiles((self.path,), (self.state,)) as files:

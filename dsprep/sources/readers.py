@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
-from dsprep.rows import Reader, Rows
+from dsprep.rows import Reader, Rows, Wrapper
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.sources.archive import ArchiveReader
 from dsprep.sources.prefetch import read_spans
@@ -106,12 +106,12 @@ def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
 
 
 @dataclass(frozen=True)
-class ArchivedParts(Reader):
+class ArchivedParts(Wrapper):
     """Reads samples of several members of an archive; a row's offset is the sample's number."""
 
     reads_samples: ClassVar[bool] = True
     table: ClassVar = _PARTS
-    archive: ArchiveReader  # reads members
+    inner: ArchiveReader
     names: tuple[str, ...]  # what members are called
     starts: array[int]  # the number of the first member of each sample, and the number of members
     kinds: array[int]  # which of the names each member has
@@ -124,22 +124,11 @@ class ArchivedParts(Reader):
         members = list(chain.from_iterable(runs))
         columns = (self.offsets, self.stored, self.sizes)
         places = zip(*([column[at] for at in members] for column in columns), strict=True)
-        found = self.archive.members(places)
+        found = self.inner.members(places)
         for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
             parts = {self.names[self.kinds[at]]: next(found) for at in run}
             bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
             yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
-
-    def spools(self) -> Sequence[int]:
-        return self.archive.spools()
-
-    def write_spool(self, number: int, path: str) -> None:
-        self.archive.write_spool(number, path)
-
-    def spooled(self, directory: str) -> ArchivedParts:
-        archive = self.archive.spooled(directory)
-        assert isinstance(archive, ArchiveReader)
-        return replace(self, archive=archive)
 
 
 def stem_of(path: str) -> str:

@@ -16,7 +16,7 @@ import polars as pl
 from dsprep.catalog import Annotated, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import is_number, is_too_large, leads_outside, plain_paths
+from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
@@ -30,7 +30,7 @@ from dsprep.sources.classes import (
     notes_on_order,
     number_classes,
 )
-from dsprep.sources.described import CELLS, kind_of_cells
+from dsprep.sources.csv_rows import CONVERT, kind_of
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.match import choose, find_spelled, more_than_names
 from dsprep.sources.scan import RunAll, scan_below
@@ -98,8 +98,7 @@ def read_table(
     rows = pl.DataFrame(columns).with_row_index("index")
     cell = pl.col("path")
     refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
-    outside = leads_outside(cell)
-    refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
+    refuse(path, rows, leads_outside(cell), OUTSIDE.format_map)
     if files is None:
         files = list_files(scan_below(root, source.suffixes, run_all))
     plain = plain_paths(rows["path"])
@@ -185,12 +184,12 @@ def _typed(cells: Cells, name: str) -> tuple[str, list[Any], str]:
         if joined != "text" or kinds.keys() <= {"text"}:
             return joined, values, ""
     else:
-        kind = kind_of_cells(texts.filter(~is_absent).unique())
+        kind = kind_of(texts.filter(~is_absent).unique().to_list()) or "text"
         if kind != "text":
-            convert = CELLS[kind]
+            convert = CONVERT[kind]
             pairs = zip(texts, is_absent, strict=True)
             found = [None if absent else convert(text) for text, absent in pairs]
-            return {"float": "float64"}.get(kind, kind), found, ""
+            return kind.replace("wide", "int"), found, ""
     given = pl.DataFrame([texts, cells.lines]).filter(~is_absent)
     words = given.filter(~is_number(given[name]))
     why = ""

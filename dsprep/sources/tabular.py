@@ -9,12 +9,13 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
-from dsprep.errors import BadSample, SourceError, source_errors
+from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
 from dsprep.sample import image_kind_of, key_of
@@ -30,7 +31,7 @@ from dsprep.sources.arrays import (
     check_member,
     read_header,
 )
-from dsprep.sources.classes import number_classes, unknown_classes
+from dsprep.sources.classes import LARGEST_EXACT, Known, classes_for
 from dsprep.sources.csv_rows import (
     MOST_WRONG,
     NUMBERS,
@@ -55,6 +56,8 @@ _HEAD = 1 << 20
 _LOOKED_AT = 20  # rows that show whether a column names images
 _SEPARATORS = ",;\t|"
 _TOLD = "the arrays"
+# What an array of labels may be, by its type; other numbers are labels as they are.
+_FITTING = {"text": ("class", "text"), **dict.fromkeys(("int", "bool"), ("class", "float"))}
 _FEW = 10  # numbers for each word, in a column that the words are probably mistakes in
 
 
@@ -274,10 +277,8 @@ def _class_numbers(
 
 def _classes(names: Collection[str], source: Source, where: str) -> tuple[str, ...]:
     """Return the classes that labels are names of, in the order of their numbers."""
-    classes = source.class_names()
-    if classes and (unknown := sorted(set(names).difference(classes))):
-        raise unknown_classes(where, unknown, classes)
-    return classes or number_classes(set(names), where, source.class_order)
+    known = Known(source.class_names(), None, source.class_order)
+    return classes_for(set(names), known, where)
 
 
 def _require_known(numbers: Iterable[int], classes: Sequence[str] | None, where: str) -> None:
@@ -365,9 +366,8 @@ def _members(path: str, file: OpenFile, run_all: RunAll) -> list[Array]:
             f"{path}: {name}", inside, start, size, packed if packed.is_deflated else None
         )
         arrays.append(found._replace(name=name.removesuffix(".npy")))
-        if packed.crc is not None:
-            tasks.append((path, packed, size))
-    for name, problem in zip(archive.names, run_all(check_member, tasks), strict=False):
+        tasks.append((path, packed, size))
+    for name, problem in zip(archive.names, run_all(check_member, tasks), strict=True):
         if problem:
             raise SourceError(f"{path}: {name} {problem}")
     return arrays
@@ -416,15 +416,16 @@ def _sparse(
         one = each._replace(shape=(count,))
         return list(one.rows(bytes_of(file, one), 0, count))
 
-    (kind,) = items("format")
+    kind, *_ = items("format") or [""]
     if kind != "csr":
         raise SourceError(
             f"{path}: is a sparse matrix of the format {kind}, which has no rows: save it with "
             "scipy.sparse.save_npz(PATH, matrix.tocsr())"
         )
-    shape = items("shape")
-    ends, values, keys = items("indptr"), found["data"], found.get("indices", found["data"])
-    fits = len(shape) == 2 and len(ends) == shape[0] + 1 and shape[1] > 0 and ends[0] == 0
+    shape, ends, values = items("shape"), items("indptr"), found["data"]
+    keys = found.get("indices", values)
+    fits = all(type(each) is int and 0 <= each < 1 << 63 for each in (*shape, *ends))
+    fits = fits and len(shape) == 2 and len(ends) == shape[0] + 1 and shape[1] > 0 == ends[0]
     fits = fits and values.shape == keys.shape == (ends[-1],) and keys.type == "int"
     fits = fits and values.type != "text" and all(start <= stop for start, stop in pairwise(ends))
     if not fits:
@@ -444,13 +445,35 @@ def _labels(
         if known.shape[:1] != (count,):
             rows = known.shape[0] if known.shape else 0
             raise SourceError(f"{path}: has {rows:,} labels, but there are {count:,} rows")
+        if known.width == 1:
+            known = known._replace(shape=(count,))
+        kind, asked = known.type, source.choice.label_type
+        fitting = _FITTING.get(kind, ("float", "multi" if known.width > 1 else "class"))
+        if not known.width or kind == "list<text>":
+            raise SourceError(
+                f"{path}: has {known.width:,} labels a row: save numbers, or one text"
+            )
+        if asked not in (None, *fitting):
+            raise OptionError(
+                f"--label-type {asked}: the labels of {path} are of the type {kind}: give "
+                f"--label-type {fitting[0]}, or leave it out"
+            )
         values = known.rows(Plain(file), 0, count)
-    if known.type == "text":
+    if kind == "text":
         classes = _classes(values, source, path)
         numbers = {name: number for number, name in enumerate(classes)}
         return pl.Series("cls", [numbers[each] for each in values], dtype=pl.Int64), classes
-    if known.type == "int" and source.choice.label_type != "float":
-        _require_known(values, classes, path)
-        return pl.Series("cls", values, dtype=pl.Int64), classes
     lists = [each if isinstance(each, tuple) else (each,) for each in values]
+    for row, own in enumerate(lists):
+        for value in own:
+            if not isfinite(value) or (type(value) is int and abs(value) >= LARGEST_EXACT):
+                raise SourceError(
+                    f"{path}: the label of row {row:,} is {value}: correct it; labels are finite, "
+                    "and whole numbers are below 2^53"
+                )
+    if (kind in _FITTING and asked != "float") or asked == "class":
+        if wrong := next((number for (number,) in lists if number % 1), None):
+            raise SourceError(f"{path}: the label {wrong} is not the number of a class")
+        _require_known((number for (number,) in lists), classes, path)
+        return pl.Series("cls", [int(number) for (number,) in lists], dtype=pl.Int64), classes
     return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False), None

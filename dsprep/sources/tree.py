@@ -15,7 +15,7 @@ from dsprep.catalog import Catalog, Found
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, parse_augmented
-from dsprep.lists.rows import leads_outside, parse_rows, plain_paths
+from dsprep.lists.rows import OUTSIDE, leads_outside, parse_rows, plain_paths
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.cells import refuse_annotations
 from dsprep.sources.classes import (
@@ -90,6 +90,7 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
         names = format_some([f"{side}/" for side in sides])
         detail = f"{names} are sides of the data set, not classes"
         detail += "; --from images makes them a part of the names of classes"
+        detail += f"; {only} is not read: give --labels {only}" if only else ""
         findings.append(Finding("note", "", detail))
     if source.label_regex is not None:
         label_type = source.choice.label_type
@@ -212,8 +213,7 @@ def read_augmented(source: Source, run_all: RunAll = map) -> Found:
     files = list_files(scan_below(root, source.suffixes, run_all))
     paths = _paths(lines, root, set(files.table["path"].to_list()), path)
     rows = pl.DataFrame({"line": [line.line for line in lines], "path": paths})
-    outside = leads_outside(pl.col("path"))
-    refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
+    refuse(path, rows, leads_outside(pl.col("path")), OUTSIDE.format_map)
     rows = rows.with_columns(plain_paths(rows["path"]).alias("file"))
     rows = rows.with_columns(_labels(lines, classes, path)).with_row_index("index")
     source = source.replace(root=root, list_file=path, labels=None)

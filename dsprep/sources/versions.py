@@ -63,7 +63,12 @@ def newest_rows(
 def _with_places(number: int, read: Any, key: str, time: str) -> pl.DataFrame:
     """Return the columns of a file under their meanings, with its number and those of its rows."""
     rows = pl.DataFrame(pl.from_arrow(read))
-    rows = rows.with_columns(pl.col(pl.Categorical, pl.Binary).cast(pl.String))
+    if isinstance(rows.schema[key], pl.List | pl.Array | pl.Struct):
+        raise OptionError(f"--key {key}: holds {rows.schema[key]}, which cannot name a record")
+    try:
+        rows = rows.with_columns(pl.col(pl.Categorical, pl.Binary).cast(pl.String))
+    except pl.exceptions.PolarsError:
+        raise SourceError(f"--key {key}, --latest {time}: a column holds bytes, no text") from None
     told = {"key": pl.col(key), "time": pl.col(time)}
     told |= {name: pl.col(name) for name in (*_TIES, _DELETED) if name in rows.columns}
     return rows.select(file=pl.lit(number), row=pl.int_range(pl.len()), **told)

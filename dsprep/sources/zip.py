@@ -209,7 +209,7 @@ class Packed(NamedTuple):
     start: int
     size: int
     is_deflated: bool
-    crc: int | None  # None if only the directory of the zip tells it
+    crcs: tuple[int, ...]  # one of which is that of the member
 
 
 def locate(file: OpenFile, offset: int, stored: int) -> Packed:
@@ -219,8 +219,11 @@ def locate(file: OpenFile, offset: int, stored: int) -> Packed:
         raise BadSample("no member begins at the offset in the directory of the zip")
     _, _, flags, method, _, _, crc, _, _, name, extra = _LOCAL.unpack(head)
     start = offset + _LOCAL.size + name + extra
-    told = None if flags & _DESCRIBED_AFTER else crc
-    return Packed(start, stored, method == _DEFLATED, told)
+    crcs: tuple[int, ...] = (crc,)
+    if flags & _DESCRIBED_AFTER:
+        after = read_at(file, _DESCRIPTOR, start + stored).ljust(_DESCRIPTOR, b"\0")
+        crcs += struct.unpack("<2I", after)  # the first may be its signature, which may lack
+    return Packed(start, stored, method == _DEFLATED, crcs)
 
 
 def read_member(file: OpenFile, offset: int, stored: int, size: int) -> bytes:

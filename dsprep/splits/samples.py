@@ -15,6 +15,7 @@ from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_o
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
 from dsprep.sources.cells import parse_cells
+from dsprep.sources.classes import Known, classes_for
 from dsprep.sources.infer import classes_of_objects, with_detection_labels
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
@@ -37,25 +38,21 @@ _BOX = 5
 def require_sense(options: SplitOptions) -> None:
     """Refuse options that contradict each other."""
     distance, folds = options.near_distance or 0, options.folds
-    for problem, text in (
-        (folds is not None and options.ratios is not None, "give --ratio or --folds"),
-        (folds is not None and folds < 2, f"--folds {folds}: 2 at least"),
-        (
-            not 0 <= distance <= MAX_DISTANCE,
-            f"--near-distance {distance}: is not from 0 to {MAX_DISTANCE}",
-        ),
-        (
-            options.stable and options.leaks == "together",
+    if folds is not None and options.ratios is not None:
+        raise OptionError("give --ratio or --folds")
+    if folds is not None and folds < 2:
+        raise OptionError(f"--folds {folds}: 2 at least")
+    if not 0 <= distance <= MAX_DISTANCE:
+        raise OptionError(f"--near-distance {distance}: is not from 0 to {MAX_DISTANCE}")
+    if options.stable and options.leaks == "together":
+        raise OptionError(
             "--stable and --leaks together contradict each other: a copy that comes later "
-            "would move samples; use --leaks report",
-        ),
-        (
-            options.materialize is not None and folds is not None,
-            "--materialize goes with sides, not with --folds, where a file has several places",
-        ),
-    ):
-        if problem:
-            raise OptionError(text)
+            "would move samples; use --leaks report"
+        )
+    if options.materialize is not None and folds is not None:
+        raise OptionError(
+            "--materialize goes with sides, not with --folds, where a file has several places"
+        )
     wanted_ratios(options)
 
 
@@ -325,10 +322,6 @@ def class_labels(
         if largest > len(classes):
             raise SourceError(f"{source}: {largest} is none of the {len(classes)} classes")
         return (numbers - 1).cast(pl.String).alias("label"), classes
-    found = sorted(values.unique())
-    unknown = sorted(set(found).difference(classes or found))
-    if unknown:
-        raise SourceError(f"{source}: {unknown[0]!r} is none of the {len(classes or ())} classes")
-    classes = classes or tuple(found)
+    classes = classes_for(values.unique(), Known(classes), source)
     numbers = values.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.cast(pl.String).alias("label"), classes

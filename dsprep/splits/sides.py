@@ -132,17 +132,14 @@ def _draw_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequen
     else:
         classes = stratum_numbers(samples) if options.stratify else None
         tags = tags_of(samples) if options.stratify and classes is None else None
-        if tags is not None:
-            strata, method = pl.zeros(len(path), eager=True), "stratified by the classes of each"
-        elif classes is not None:  # numbered from 0 without gaps
+        strata, method = pl.zeros(len(path), eager=True), "at random"
+        if classes is not None:  # numbered from 0 without gaps
             strata, method = classes.unique().sort().search_sorted(classes), "stratified by class"
-        else:
-            strata, method = pl.zeros(len(path), eager=True), "at random"
-        if classes is None and tags is None and options.stratify:
-            what = (
-                "labels are not single class numbers" if samples.labeled else "there are no labels"
-            )
-            notes.append(f"not stratified, as {what}")
+        elif tags is not None:
+            method = "stratified by the classes of each"
+        elif options.stratify:
+            why = "labels are not single class numbers"
+            notes.append(f"not stratified, as {why if samples.labeled else 'there are no labels'}")
         strata = strata.cast(pl.Int64).alias("stratum")
         drawn = draw(path, options.seed or 0)
         repeated: list[list[int]] = []

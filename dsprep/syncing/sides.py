@@ -16,7 +16,7 @@ from shlex import quote
 from typing import TypeAlias
 
 from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError, source_errors
-from dsprep.run.lease import DEAD_AFTER, LEASE, LONG_AGO
+from dsprep.run.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
@@ -162,7 +162,7 @@ class Prefix:
             for stored in page:
                 path = stored.key[len(self.prefix) :]
                 if is_scratch(path):
-                    if path.endswith(f"{SCRATCH}/{LEASE}"):
+                    if f"{SCRATCH}/lease" in path:  # lease.json, or one of the parts in leases/
                         found.leases[path] = stored
                 elif path.endswith("/") and not stored.size:
                     pass  # S3 consoles make such objects for directories
@@ -214,8 +214,8 @@ def require_idle(
 ) -> None:
     """Raise if another command is writing files that this one would write."""
     for lease, stored in leases.items():
-        above, scratch, _ = f"/{lease}".rsplit("/", 2)
-        stem, _ = splitext(scratch.removesuffix(SCRATCH).removeprefix("."))
+        above, _, name = f"/{lease}".partition(f"{SCRATCH}/")[0].rpartition("/")
+        stem, _ = splitext(name.removeprefix("."))
         # The lease protects paths with this prefix: train.idx stands beside train.rec.
         before = f"{above}/{stem}".removeprefix("/")
         if time.time() - stored.modified > LONG_AGO:

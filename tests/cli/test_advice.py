@@ -106,7 +106,7 @@ def test_another_label_field_is_another_command(
     for other in ((), ("--label-field", "json.other")):
         done = run_here(*command, *other)
         assert done.code == 5
-        assert "that another command wrote (other label (--label-field))" in done.err
+        assert "that another command wrote (other label (--label-field)" in done.err
 
 
 def test_a_table_that_nobody_named(run_here: Run, dogs: Path, tmp_path: Path) -> None:

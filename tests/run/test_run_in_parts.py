@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
 import dsprep.run.part as part_module
 from dsprep.errors import OptionError
+from dsprep.run.lease import Lease
 from dsprep.run.part import Part, parse_part
+from dsprep.run.run import Run
+from dsprep.run.target import Written
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.foreign.sets import SETS
+from tests.images import jpeg
 from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
+from tests.transfers import store_of
 
 RunHere = Callable[..., Finished]
 FORMATS = ("webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet")
 SHARDS = ("--shards", 5, "--shuffle", "-j", 1)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs give a sign of life often, and are taken to be dead soon."""
+    for name, seconds in (("DEAD_AFTER", 2.0), ("RENEWED_EVERY", 0.1), ("_LOOK_EVERY", 0.1)):
+        monkeypatch.setattr(f"dsprep.run.lease.{name}", seconds)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -35,6 +48,20 @@ def contents(directory: Path) -> dict[str, bytes]:
         for path in directory.rglob("*")
         if path.is_file()
     }
+
+
+def member(path: Path, name: str) -> bytes:
+    with ZipFile(path) as file:
+        return file.read(name)
+
+
+def put(path: Path, name: str, data: bytes) -> None:
+    """Replace a member of a zip file."""
+    with ZipFile(path) as file:
+        members = {each: file.read(each) for each in file.namelist()} | {name: data}
+    with ZipFile(path, "w") as file:
+        for each, own in members.items():
+            file.writestr(each, own)
 
 
 def write(
@@ -77,6 +104,38 @@ class TestOneDataSet:
             assert done.code == 0, done.err
         assert "already packed" in done.out
         assert not (tmp_path / "wds/.dsprep").exists()
+
+    @pytest.mark.parametrize("archived", [False, True])
+    def test_of_annotations(self, run_here: RunHere, tmp_path: Path, archived: bool) -> None:
+        source = tmp_path / "coco"
+        names = [f"{number}.jpg" for number in range(9)]
+        listed = [{"id": number, "file_name": name} for number, name in enumerate(names)]
+        boxes = [
+            {
+                "id": each,
+                "image_id": each,
+                "category_id": each % 2,
+                "bbox": [1, 2, 3, 4],
+                "area": 12,
+            }
+            for each in range(9)
+        ]
+        kinds = [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}]
+        (source / "images").mkdir(parents=True)
+        for number, name in enumerate(names):
+            (source / "images" / name).write_bytes(jpeg(number))
+        (source / "instances.json").write_text(
+            json.dumps({"images": listed, "annotations": boxes, "categories": kinds})
+        )
+        if archived:
+            shutil.make_archive(str(source), "zip", source)
+            source = source.with_suffix(".zip")
+        alone, shared = tmp_path / "alone", tmp_path / "shared"
+        assert write(run_here, source, alone, "--resize", 24).code == 0
+        for number in range(2):
+            done = write(run_here, source, shared, "--resize", 24, "--part", f"{number}/2")
+            assert done.code == 0, done.err
+        assert contents(shared) == contents(alone)
 
     def test_reads_the_source_once(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,23 +211,126 @@ class TestParts:
         assert other.code == 5
         assert "another command began a run in parts there (other --seed)" in other.err
 
-    def test_read_no_plan_that_names_other_code(
+    @pytest.mark.parametrize("kind", ["folder", "zip"])
+    def test_name_a_machine_that_does_not_see_the_source(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, kind: str
+    ) -> None:
+        source = tmp_path / "photos"
+        shutil.copytree(twelve, source)
+        if kind == "zip":
+            shutil.make_archive(str(source), "zip", source)
+            source = source.with_suffix(".zip")
+        write(run_here, source, tmp_path / "wds", "--part", "0/3")
+        source.rename(tmp_path / "elsewhere")
+        done = write(run_here, source, tmp_path / "wds", "--part", "1/3")
+        assert done.code == 4
+        assert f"is in the plan, but {platform.node()} does not see it" in done.err
+        (tmp_path / "elsewhere").rename(source)
+        assert write(run_here, source, tmp_path / "wds", "--part", "1/3").code == 0
+
+    def test_refuse_a_source_that_has_changed(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        source = tmp_path / "photos"
+        shutil.copytree(twelve, source)
+        write(run_here, source, tmp_path / "wds", "--part", "0/2")
+        for path in source.rglob("*.*"):
+            os.utime(path)
+        done = write(run_here, source, tmp_path / "wds", "--part", "1/2")
+        assert done.code == 4
+        assert "has changed since the plan was made" in done.err
+        again = write(run_here, source, tmp_path / "wds", "--part", "0/2")  # has nothing to read
+        assert (again.code, "2 of 5 shards are left" in again.out) == (0, True)
+
+    @pytest.mark.parametrize("late", ["before", "after"])
+    def test_that_come_late_harm_nothing(
+        self,
+        run_here: RunHere,
+        command: Path,
+        twelve: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        late: str,
+    ) -> None:
+        carry_out = Run.carry_out
+
+        def stopped(*args: Any) -> Written:
+            if late == "after":
+                carry_out(*args)
+            for number in range(3):
+                words = [command, "pack", twelve, tmp_path / "wds", "--to", "webdataset", *SHARDS]
+                subprocess.run([*map(str, words), "--part", f"{number}/3"], check=True)
+            return carry_out(*args) if late == "before" else Written()
+
+        # As on a file system whose locks do not reach other machines.
+        monkeypatch.setattr("fcntl.flock", lambda *_: None)
+        monkeypatch.setattr("dsprep.run.run.Run.carry_out", stopped)
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        monkeypatch.undo()
+        assert done.code == 0, done.err
+        assert "already packed" in done.out
+        write(run_here, twelve, tmp_path / "alone")
+        assert contents(tmp_path / "wds") == contents(tmp_path / "alone")
+        assert not (tmp_path / "wds/.dsprep").exists()
+
+    def test_that_end_together_need_not_wait(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds")
+        lock = ScratchLock(tmp_path / "wds/.dsprep", "a test", shared=True)
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        lock.remove()
+        assert done.code == 0, done.err
+
+    def test_need_the_same_number_of_parts(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        other = write(run_here, twelve, tmp_path / "wds", "--part", "1/2")
+        assert other.code == 5
+        assert "another command began a run in parts there (other --part)" in other.err
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            (b'{"name": "dsprep.sources.readers:FileReader"', b'{"name": "subprocess:Popen"'),
+            (b'"divide": null', b'"divide": {"name": "dsprep.storage.local:publish"}'),
+            (b'"divide": null', b'"divide": {"name": "dsprep.storage.local:Lock"}'),
+            (b'"divide": null', b'"divide": {"partial": [null, [], {"dict": []}]}'),
+            (b'{"name": "dsprep.sources.readers:FileReader", "fields"', b'{"dict": [], "no"'),
+            (b'"train-000001.tar"', b'"../evil.tar"'),
+            (b'"train-000001.tar"', b'"/tmp/evil.tar"'),
+            (b'"train-000001.tar"', b'"units/000001"'),
+            (b'"train-000001.tar"', b'"train-000000.tar"'),
+            (b'"train-000001.tar"', b'"manifest.json"'),
+            (b'"start": 0', b'"start": 1'),
+            (b'"start": 0', b'"start": "0"'),
+            (b'{"tuple": ["", 5]}', b'{"tuple": ["", 4]}'),
+            (b'{"tuple": ["", 5]}', b"5"),
+            (b"}", b""),
+        ],
+    )
+    def test_read_no_plan_that_does_harm(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, old: bytes, new: bytes
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        path = tmp_path / "wds/.dsprep/plan.zip"
+        plan = member(path, "plan.json").replace(old, new)
+        assert plan != member(path, "plan.json")
+        put(path, "plan.json", plan)
+        before = contents(tmp_path)
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        assert done.code == 5, done.out
+        assert "is no plan of this version of dsprep" in done.err
+        assert contents(tmp_path) == before
+
+    def test_need_no_plan_that_is_none(
         self, run_here: RunHere, twelve: Path, tmp_path: Path
     ) -> None:
         write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
         path = tmp_path / "wds/.dsprep/plan.zip"
-        with ZipFile(path) as saved:
-            members = {each: saved.read(each) for each in saved.namelist()}
-        plan = members["plan.json"].replace(
-            b"dsprep.sources.readers:FileReader", b"subprocess:Popen"
-        )
-        assert plan != members["plan.json"]
-        for data in (plan, plan[:-5], b"[", b"[1, 2]", b"[" * 9999):
-            file = BytesIO()
-            with ZipFile(file, "w") as saved:
-                for name, own in {**members, "plan.json": data}.items():
-                    saved.writestr(name, own)
-            path.write_bytes(file.getvalue())
+        for data in (member(path, "plan.json")[:-5], b"[", b"[1, 2]", b"[" * 9999):
+            put(path, "plan.json", data)
             done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
             assert done.code == 5
             assert "is no plan of this version of dsprep" in done.err
@@ -223,6 +385,46 @@ class TestStatus:
             assert run_here(*each.split()[1:]).code == 0
         assert run_here("status", tmp_path / "wds").code == 0
 
+    def test_shows_no_command_of_another_program(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        path = tmp_path / "wds/.dsprep/plan.zip"
+        put(path, "facts.json", json.dumps([["a.tar"], 3, ["pack", "x; rm -r /"]]).encode())
+        done = run_here("status", tmp_path / "wds")
+        assert "dsprep pack 'x; rm -r /' --part 0/3" in done.out
+        put(path, "facts.json", json.dumps([["a.tar"], 10**9, ["pack"]]).encode())
+        assert run_here("status", tmp_path / "wds").code == 5
+
+    @pytest.mark.parametrize(
+        ("name", "data"),
+        [
+            ("receipts/a.json", b"[" * 99999),
+            ("receipts/a.json", b'{"shard": "a", "written": {"samples": Infinity}, "etags": {}}'),
+            ("run.json", b"[" * 99999),
+            ("plan.zip", b"PK"),
+            ("plan.zip", [["a"], 10**12, "dsprep"]),
+            ("plan.zip", [["a"], 0, "dsprep"]),
+        ],
+    )
+    def test_of_notes_that_are_damaged(
+        self, run_here: RunHere, tmp_path: Path, name: str, data: bytes | list[object]
+    ) -> None:
+        notes = tmp_path / "wds/.dsprep"
+        (notes / "receipts").mkdir(parents=True)
+        (notes / "run.json").write_text("{}")
+        if isinstance(data, list):
+            with ZipFile(notes / name, "w") as saved:
+                saved.writestr("facts.json", json.dumps(data))
+        else:
+            (notes / name).write_bytes(data)
+        done = run_here("status", tmp_path / "wds")
+        expected = "no data set" if name == "run.json" else "is no plan of this version"
+        if name.startswith("receipts"):
+            assert (done.code, "0" in done.out) == (6, True)
+        else:
+            assert (done.code, expected in done.err) == (5, True)
+
     def test_of_a_run_without_parts(self, run_here: RunHere, tmp_path: Path) -> None:
         notes = tmp_path / "wds/.dsprep"
         notes.mkdir(parents=True)
@@ -268,6 +470,131 @@ class TestOnS3:
         machine("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
         assert ceph.contents("wds/") == files(tmp_path / "alone")
         assert machine.left() == []
+
+    def test_a_part_that_was_killed_is_written_by_another_machine(
+        self,
+        soon: None,
+        command: Path,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        one, other = on_ceph("one"), on_ceph("other")
+        env = {**os.environ, **ceph.env, **one.env}
+        options = (twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS, "--part")
+        killed = subprocess.Popen(
+            [command, "pack", *map(str, (*options, "1/2"))], env=env, start_new_session=True
+        )
+        while not ceph.contents("wds/.dsprep/leases/part-1.json"):
+            time.sleep(0.01)
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+        upload = {"Bucket": ceph.name, "Key": "wds/train-000003.tar"}
+        ceph.s3.create_multipart_upload(**upload)
+        for number in range(2):
+            done = other("pack", *options, f"{number}/2")
+        assert "packed as" in done.out
+        assert "looking for up to 2 s whether it still is" in done.err
+        assert ceph.uploads() == []
+        other("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+
+    def test_annotations_of_which_a_machine_makes_a_copy_are_refused(
+        self, on_ceph: Callable[[str], Machine], ceph: Bucket
+    ) -> None:
+        coco: dict[str, list[dict[str, object]]] = {
+            "images": [{"id": 1, "file_name": "1.jpg"}],
+            "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}],
+            "categories": [{"id": 1, "name": "a"}],
+        }
+        ceph.put("coco/images/1.jpg", jpeg(1))
+        ceph.put("coco/instances.json", json.dumps(coco).encode())
+        before, machine = ceph.keys(), on_ceph("one")
+        options = (f"{ceph.url}/coco/", f"{ceph.url}/wds/", "--to", "webdataset")
+        refused = machine("pack", *options, "--part", "0/2", code=2)
+        assert "read from a temporary copy" in refused.err
+        assert ceph.keys() == before
+        machine("pack", *options)
+
+    def test_planners_that_begin_at_once(
+        self,
+        command: Path,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        options = (twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS, "--part")
+        live = [
+            subprocess.Popen(
+                [command, "pack", *map(str, (*options, f"{number}/4"))],
+                env={**os.environ, **ceph.env, **on_ceph(f"node-{number}").env},
+            )
+            for number in range(4)
+        ]
+        assert [each.wait() for each in live] == [0, 0, 0, 0]
+        on_ceph("alone")("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+
+    def test_the_plain_command_keeps_out_while_a_part_is_alive(
+        self,
+        soon: None,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        twelve: Path,
+        tmp_path: Path,
+    ) -> None:
+        machine = on_ceph("one")
+        options = ("pack", twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS)
+        machine(*options, "--part", "0/2")
+        lease = Lease(store_of(ceph), "wds/.dsprep/leases/part-1.json", "a test")
+        lease.take(tmp_path / "holder", lambda _: None)
+        refused = machine(*options, "--seed", 5, "--overwrite", code=5)
+        assert "another dsprep run is writing there" in refused.err
+        synced = machine("sync", twelve, f"{ceph.url}/wds/", code=5)
+        assert "is writing there" in synced.err
+        lease.give_back()
+        ceph.put("wds/.dsprep/leases/part-1.json", b'{"holder": "dead", "renewals": 1}')
+        machine(*options, "--seed", 5, "--overwrite")
+        on_ceph("other")("pack", twelve, tmp_path / "alone", *options[3:], "--seed", 5)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
+
+    @pytest.mark.parametrize("late", ["before", "after"])
+    def test_a_part_that_comes_late_harms_nothing(
+        self,
+        on_ceph: Callable[[str], Machine],
+        ceph: Bucket,
+        command: Path,
+        twelve: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        late: str,
+    ) -> None:
+        machine, other = on_ceph("one"), on_ceph("other")
+        options = ("pack", twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS)
+        carry_out = Run.carry_out
+
+        def stopped(*args: Any) -> Written:
+            if late == "after":
+                carry_out(*args)
+            own = "wds/.dsprep/leases/part-1.json"  # as if it were dead for long
+            ceph.s3.delete_object(Bucket=ceph.name, Key=own)
+            for number in range(3):
+                words = [command, *options, "--part", f"{number}/3"]
+                env = {**os.environ, **ceph.env, **other.env}
+                subprocess.run([*map(str, words)], check=True, env=env)
+            if late == "after":
+                ceph.put("wds/.dsprep/receipts/train-000001.tar.json", b"{}")  # its last word
+            return carry_out(*args) if late == "before" else Written()
+
+        monkeypatch.setattr("dsprep.run.run.Run.carry_out", stopped)
+        done = machine(*options, "--part", "1/3")
+        monkeypatch.undo()
+        assert "already packed" in done.out
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        machine("pack", twelve, tmp_path / "alone", *options[3:], **ceph.env)
+        assert ceph.contents("wds/") == files(tmp_path / "alone")
 
 
 class TestNumbers:

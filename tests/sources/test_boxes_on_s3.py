@@ -146,3 +146,26 @@ def test_from_s3_to_s3(run: RunCli, ceph: Bucket, tmp_path: Path) -> None:
         assert ceph.contents(f"{to}/") == contents(tmp_path / to)
         against = ("--against", f"{ceph.url}/shards")
         assert run("verify", tmp_path / to, *against).code == 0
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_in_parts(run: RunCli, ceph: Bucket, tmp_path: Path, name: str) -> None:
+    make, given = SETS[name]
+    root = write(tmp_path / "set", make())
+    how = ("--to", "webdataset", "--shards", "2", "-j1")
+    args = [arg.replace("@", str(root)) for arg in given]
+    assert run("pack", *args, tmp_path / "alone", *how).code == 0
+    for part in ("0/2", "1/2"):
+        done = run("pack", *args, tmp_path / "shared", *how, "--part", part)
+        assert (done.code, done.err) == (0, "")
+    assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
+    upload(ceph, root, "set")
+    args = [arg.replace("@", f"{ceph.url}/set") for arg in given]
+    for part in ("0/2", "1/2"):
+        done = run("pack", *args, tmp_path / "remote", *how, "--part", part)
+        if done.code == 2:  # another machine does not have the copy that this one reads
+            assert "copy them to a disk that all parts can read" in done.err
+            assert not (tmp_path / "remote").exists()
+            return
+        assert (done.code, done.err) == (0, "")
+    assert contents(tmp_path / "remote") == contents(tmp_path / "alone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,17 @@ def test_a_table(tmp_path: Path) -> None:
         },
         "x/b.jpg": {"label": 4, "n": -2, "score": 0.5, "id": "8", "ok": False},
     }
+
+
+def test_a_table_with_nan(tmp_path: Path) -> None:
+    text = "file_name,n,word\na.jpg,1,nan\nx/b.jpg,nan,one\n"
+    catalog, _ = read(fill(tmp_path, "metadata.csv", text))
+    assert types(catalog) == {"image": "image", "n": "float64", "word": "text"}
+    first, second = catalog.reader.read(catalog.rows())
+    assert isinstance(first, Sample)
+    assert isinstance(second, Sample)
+    assert (first.fields["n"], first.fields["word"]) == (1.0, "nan")
+    assert isnan(second.fields["n"])
 
 
 def test_metadata_in_directories(tmp_path: Path) -> None:

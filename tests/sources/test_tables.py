@@ -15,7 +15,7 @@ import pytest
 import dsprep
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.sources.cells import parse_cells
-from dsprep.sources.described import kind_of_cells
+from dsprep.sources.csv_rows import kind_of
 from tests.images import jpeg
 
 ROWS = [("b/c", "owl", 1.5, 7), ("1", "cat", None, 8), ("2", "Jörg", 2.0, 9)]
@@ -140,6 +140,13 @@ def test_a_wrong_table(
 ) -> None:
     told = refusal(images, data, name, **options)
     assert told.removeprefix(name).startswith(problem), told
+
+
+@pytest.mark.parametrize("header", ['path,"label', f"path,label,{'x' * 140_000}"])
+def test_a_first_row_that_cannot_be_read(header: str) -> None:
+    data = f"{header}\n{'a.jpg,cat' * 20_000}\n".encode()
+    with pytest.raises(SourceError, match=r"a.csv: its first row cannot be read: field larger"):
+        parse_cells(data, "a.csv")
 
 
 def test_a_tag_that_no_class_has(images: Path) -> None:
@@ -275,15 +282,15 @@ def test_another_value_is_another_data_set(images: Path) -> None:
     ("cells", "kind"),
     [
         (["1", "-2"], "int"),
-        (["1", "2.5", "1e3"], "float"),
+        (["1", "2.5", "1e3"], "float64"),
         (["007", "1"], "text"),
         (["true", "False"], "bool"),
         (["1", "true"], "text"),
-        ([], "text"),
+        ([], ""),
     ],
 )
 def test_kinds_of_cells(cells: list[str], kind: str) -> None:
-    assert kind_of_cells(cells) == kind
+    assert kind_of(cells) == kind
 
 
 def test_damaged_parquet_is_refused_or_read() -> None:

@@ -356,6 +356,53 @@ class TestArrays:
         with pytest.raises(OptionError, match="an array labels the rows of an array"):
             read_source(make_source(str(tmp_path), labels=str(y)))
 
+    @pytest.mark.parametrize(
+        ("y", "label_type", "problem"),
+        [
+            (np.zeros((3, 0)), None, "has 0 labels a row"),
+            (np.array([["a", "b"]] * 3), None, "has 2 labels a row"),
+            (np.array([1, 2, 2**63 + 5], "u8"), None, "the label of row 2 is 9223372036854775813"),
+            (np.array([1.5, np.nan, 2]), None, "the label of row 1 is nan: correct it"),
+            (np.array([1.5, 2, 2]), "class", "the label 1.5 is not the number of a class"),
+            (np.eye(3), "class", "are of the type list<float64>: give --label-type float"),
+            (np.arange(3), "multi", "are of the type int: give --label-type class"),
+            (np.array(["a", "b", "a"]), "float", "are of the type text: give --label-type class"),
+        ],
+    )
+    def test_labels_that_do_not_fit(
+        self, tmp_path: Path, y: Any, label_type: str | None, problem: str
+    ) -> None:
+        np.save(tmp_path / "X.npy", np.ones((3, 2)))
+        np.save(tmp_path / "y.npy", y)
+        options: Any = {"labels": str(tmp_path / "y.npy"), "label_type": label_type}
+        with pytest.raises((SourceError, OptionError), match=problem):
+            read_source(make_source(str(tmp_path / "X.npy"), **options))
+
+    @pytest.mark.parametrize(
+        ("y", "label_type"),
+        [
+            (np.array([True, False, True]), None),
+            (np.array([[1], [0], [1]]), None),
+            (np.array([1.0, 0, 1]), "class"),
+            (np.array([[1.0], [0], [1]]), "class"),
+        ],
+    )
+    def test_labels_that_are_classes(self, tmp_path: Path, y: Any, label_type: str | None) -> None:
+        np.save(tmp_path / "X.npy", np.ones((3, 2)))
+        np.save(tmp_path / "y.npy", y)
+        options: Any = {"labels": str(tmp_path / "y.npy"), "label_type": label_type}
+        catalog, _ = read_source(make_source(str(tmp_path / "X.npy"), **options))
+        assert catalog.table["cls"].to_list() == [1, 0, 1]
+
+    @pytest.mark.parametrize("option", ["--resize", "--crop", "--max-pixels"])
+    def test_are_no_images(self, run_here: Here, tmp_path: Path, option: str) -> None:
+        np.save(tmp_path / "X.npy", np.ones((3, 2)))
+        args = ("pack", tmp_path / "X.npy", tmp_path / "out", "--to", "parquet", option, 16)
+        done = run_here(*args)
+        assert done.code == 2
+        assert option in done.err
+        assert "has no effect: the samples of SOURCE are rows of numbers" in done.err
+
     def test_arrays_of_several_lengths(self, tmp_path: Path) -> None:
         shapes = {"x_train": (6, 2), "y_train": (6,), "x_test": (2, 2), "y_test": (2,)}
         np.savez(tmp_path / "a.npz", **{name: np.zeros(shape) for name, shape in shapes.items()})
@@ -435,6 +482,12 @@ class TestBadArrays:
             ({"indices": np.array([0, 1, 2])}, "do not fit together"),
             ({"indices": np.array([0, 1, 2, 0.5])}, "do not fit together"),
             ({"shape": np.array([3])}, "do not fit together"),
+            ({"shape": np.array(["3", "5"])}, "do not fit together"),
+            ({"shape": np.array([3.0, 5.0])}, "do not fit together"),
+            ({"shape": np.array([-1, 5]), "indptr": np.array([], int)}, "do not fit together"),
+            ({"shape": np.array([3, 2**63 + 1], "u8")}, "do not fit together"),
+            ({"indptr": np.array([0.0, 1, 2, 4])}, "do not fit together"),
+            ({"format": np.array([b"coo", b"csr"])}, "of the format coo"),
             ({"indices": None}, "do not fit together|has no indices"),
             ({"data": np.array([{}, 1, 2, 3], dtype=object)}, "objects, which are pickles"),
         ],
@@ -458,6 +511,28 @@ class TestBadArrays:
         done = run_here("pack", tmp_path / "a.npz", tmp_path / "out", "--to", "tfrecord")
         assert done.code == 3
         assert f"a-0000001: has a value in column {index} of 5" in done.err + done.out
+
+    def test_damage_of_an_archive_that_was_streamed(self, tmp_path: Path) -> None:
+        class Pipe(io.BytesIO):  # a zip to it has the checksums behind the members
+            def seekable(self) -> bool:
+                return False
+
+            def tell(self) -> int:
+                raise OSError
+
+        pipe = Pipe()
+        with zipfile.ZipFile(pipe, "w") as file:
+            for name in "XY":
+                array = io.BytesIO()
+                np.save(array, rng.random((100, 10)))
+                file.writestr(f"{name}.npy", array.getvalue())
+        data = bytearray(pipe.getvalue())
+        (tmp_path / "a.npz").write_bytes(data)
+        assert len(read_source(make_source(str(tmp_path / "a.npz")))[0]) == 100
+        data[len(data) * 3 // 4] ^= 0x55
+        (tmp_path / "a.npz").write_bytes(data)
+        with pytest.raises(SourceError, match=r"Y.npy is damaged"):
+            read_source(make_source(str(tmp_path / "a.npz")))
 
     @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
     def test_damage(self, tmp_path: Path, save: Callable[..., None]) -> None:

@@ -270,3 +270,12 @@ def test_without_effect(run_here: RunHere, tmp_path: Path) -> None:
     done = run_here("pack", tmp_path / "images", tmp_path / "o", "--to", "webdataset", *options)
     assert done.code == 2
     assert "SOURCE is not Parquet" in done.err
+
+
+@pytest.mark.parametrize("column", ["key", "time"])
+def test_columns_that_cannot_be_compared(tmp_path: Path, column: str) -> None:
+    values: dict[str, Any] = {"key": ["a", "b"], "time": [1, 2]}
+    for wrong in ([[1], [2]], [b"\xff", b"a"]):
+        pq.write_table(pa.table(values | {column: wrong}), tmp_path / "a.parquet")
+        with pytest.raises((OptionError, SourceError), match=rf"--.* {column}"):
+            newest_rows([str(tmp_path / "a.parquet")], "key", "time")

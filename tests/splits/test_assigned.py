@@ -127,7 +127,7 @@ def test_the_kit_s_numbers_are_not_those_of_sorted_names() -> None:
     ("text", "classes", "said"),
     [
         ("3\n1\n2\n", ("x", "a"), "3 is none of the 2"),
-        (KAGGLE, ("n01440764",), "'n03995372' is none"),
+        (KAGGLE, ("n01440764",), "'n03995372' is not among the 1 class"),
     ],
 )
 def test_a_class_that_is_not_named_is_refused(

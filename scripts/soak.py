@@ -1,0 +1,243 @@
+"""Write data sets in six parts at once, kill some, and compare with what one process writes.
+
+python -m scripts.soak [--rounds 20] [--seed 0] [--data FOLDER] [--only TROUBLE]
+
+Each round takes the next source and format, and the next trouble: parts that are killed, that are
+stopped until others have done their work, that cannot read their source, that run twice, or the
+plain command in between. FOLDER has images in a directory for each class; without it, some are
+drawn. It exits with 1 if a round has failed; what that round wrote stays there to look at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from zipfile import ZipFile
+
+from tests import images
+
+PARTS, KILLED = 6, 2
+SAMPLES = 400  # enough for a part to take longer than its start
+_DSPREP = [sys.executable, "-m", "dsprep"]
+# On some network file systems, locks do not reach other machines.
+_NO_LOCKS = "import fcntl; fcntl.flock = lambda *_: None; from dsprep.cli.main import main; main()"
+_WITHOUT_LOCKS = [sys.executable, "-c", _NO_LOCKS]
+
+
+class Round:
+    """A destination that parts write to, and what they are told."""
+
+    def __init__(self, dest: Path, words: Sequence[str], chance: random.Random) -> None:
+        self.dest, self.words, self.chance = dest, words, chance
+        self.source = Path(words[1])
+        self.failures: list[str] = []
+
+    def start(self, *more: str, dsprep: Sequence[str] = _DSPREP) -> subprocess.Popen[str]:
+        words = [*dsprep, *self.words[:2], str(self.dest), *self.words[2:], "-j", "1", *more]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            words, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+
+    def part(self, number: int, dsprep: Sequence[str] = _DSPREP) -> subprocess.Popen[str]:
+        return self.start("--part", f"{number}/{PARTS}", dsprep=dsprep)
+
+    def end(self, what: str, process: subprocess.Popen[str], *codes: int) -> None:
+        """Wait for a process, which exits with one of these codes, by default 0."""
+        try:
+            out, _ = process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, _ = process.communicate()
+            self.failures.append(f"{what} does not end: {out[-600:]}")
+            return
+        if process.returncode not in (codes or (0,)):
+            self.failures.append(f"{what} exits with {process.returncode}: {out[-600:]}")
+        if "Traceback" in out:
+            self.failures.append(f"{what} fails: {out[-600:]}")
+
+    def expect_status(self, *codes: int) -> None:
+        done = subprocess.run(
+            [*_DSPREP, "status", str(self.dest), "--json"], capture_output=True, check=False
+        )
+        if done.returncode not in codes:
+            self.failures.append(f"status exits with {done.returncode}: {done.stdout.decode()}")
+
+    def wait_for_plan(self) -> None:
+        until = time.monotonic() + 60
+        while not (self.dest / ".dsprep/plan.zip").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def compare(self, alone: Path) -> None:
+        there, expected = files_of(self.dest), files_of(alone)
+        if there != expected:
+            names = [each for each in {*there, *expected} if there.get(each) != expected.get(each)]
+            self.failures.append(f"other files: {', '.join(sorted(names))}")
+
+
+def killed(round: Round) -> None:
+    """Kill a third of the parts at any moment, some without their workers; give these again."""
+    live = [round.part(number) for number in range(PARTS)]
+    victims = round.chance.sample(range(PARTS), KILLED)
+    for number in victims:
+        time.sleep(round.chance.random())
+        kill = round.chance.choice((os.kill, os.killpg))
+        with suppress(ProcessLookupError):
+            kill(live[number].pid, signal.SIGKILL)
+    for number, process in enumerate(live):
+        round.end(f"part {number}", process, 0, *((-9,) if number in victims else ()))
+    for number in victims:
+        round.end(f"part {number} again", round.part(number))
+
+
+def failing(round: Round) -> None:
+    """Let one part fail for good, because a file of its own is gone."""
+    round.end("part 0", round.part(0))
+    hidden = round.source.with_name("hidden")
+    round.source.rename(hidden)
+    round.end("part 1", round.part(1), 4)
+    hidden.rename(round.source)
+    live = {number: round.part(number) for number in range(2, PARTS)}
+    for number, process in live.items():
+        round.end(f"part {number}", process)
+    round.expect_status(6)
+    round.end("part 1 again", round.part(1))
+
+
+def twice(round: Round) -> None:
+    """Give each part twice at once: one of the two is refused, or finds its work done."""
+    live = [(number, round.part(number)) for number in (*range(PARTS), *range(PARTS))]
+    for number, process in live:
+        round.end(f"part {number}", process, 0, 5)
+    for number in range(PARTS):
+        round.end(f"part {number} again", round.part(number))
+
+
+def stopped(round: Round) -> None:
+    """Stop a part until another machine has done its work, and let it go on then."""
+    round.end("part 0", round.part(0, _WITHOUT_LOCKS))
+    late = round.part(1, _WITHOUT_LOCKS)
+    time.sleep(0.2 + round.chance.random())
+    with suppress(ProcessLookupError):
+        os.killpg(late.pid, signal.SIGSTOP)
+    live = [round.part(number, _WITHOUT_LOCKS) for number in range(1, PARTS)]
+    for number, process in enumerate(live, 1):
+        round.end(f"part {number}", process)
+    round.expect_status(0)
+    with suppress(ProcessLookupError):
+        os.killpg(late.pid, signal.SIGCONT)
+    round.end("the part that was stopped", late, 0, 5)
+
+
+def plain(round: Round) -> None:
+    """Give the command without a part while parts run."""
+    live = [round.part(number) for number in range(PARTS)]
+    time.sleep(round.chance.random() * 2)
+    round.end("the plain command", round.start(), 0, 5)
+    for number, process in enumerate(live):
+        round.end(f"part {number}", process, 0, 5)
+    round.end("the plain command again", round.start())
+
+
+TROUBLES: tuple[Callable[[Round], None], ...] = (killed, failing, twice, stopped, killed, plain)
+
+
+def sources(root: Path, data: Path | None) -> dict[str, list[str]]:
+    """Make the sources, and return the first words of a command for each."""
+    folder = root / "folder"
+    if data is None:
+        for number in range(SAMPLES):
+            path = folder / f"class-{number % 4}/{number:04}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(images.jpeg(number, (96, 64)))
+    else:
+        every = sorted(path for path in data.rglob("*") if path.is_file())
+        for path in every[:: max(1, len(every) // SAMPLES)]:
+            copy = folder / path.relative_to(data)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+    with ZipFile(root / "folder.zip", "w") as archive:
+        for path in sorted(folder.rglob("*.*")):
+            archive.write(path, path.relative_to(folder))
+    shards = [*_DSPREP, "pack", str(folder), str(root / "shards"), "--to", "tfrecord", "-q"]
+    subprocess.run([*shards, "--shards", "7"], check=True)
+    flat, listed = root / "coco", []
+    for number, path in enumerate(sorted(folder.rglob("*.*"))):
+        copy = flat / f"images/{number:04}{path.suffix}"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+        listed.append({"id": number, "file_name": copy.name, "width": 96, "height": 64})
+    boxes = [
+        {"id": each, "image_id": each, "category_id": each % 3, "bbox": [1, 2, 9, 8], "area": 72}
+        for each in range(0, len(listed), 2)
+    ]
+    kinds = [{"id": each, "name": f"kind {each}"} for each in range(3)]
+    coco = {"images": listed, "annotations": boxes, "categories": kinds}
+    (flat / "instances.json").write_text(json.dumps(coco))
+    annotated = [str(flat / "images"), "--annotations", str(flat / "instances.json")]
+    return {
+        "a folder": ["pack", str(folder), "--to", "webdataset", "--target-size", "60KB"],
+        "shards": ["convert", str(root / "shards"), "--to", "parquet"],
+        "a zip file": ["pack", str(root / "folder.zip"), "--to", "recordio", "--shards", "4"],
+        "COCO": ["pack", *annotated, "--to", "tfrecord", "--resize", "48", "--shards", "14"],
+        "other shards": ["shard", str(root / "shards"), "--shards", "9", "--shuffle"],
+    }
+
+
+def files_of(directory: Path) -> dict[str, bytes | None]:
+    """Return what is in a directory, hidden files too."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
+        for path in directory.rglob("*")
+    }
+
+
+def main() -> int:
+    """Run the rounds; returns 1 if one has failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--only", choices=sorted({each.__name__ for each in TROUBLES}))
+    asked = parser.parse_args()
+    chance, failed = random.Random(asked.seed), 0
+    root = Path(tempfile.mkdtemp(prefix="dsprep-soak-"))
+    commands = sources(root, asked.data)
+    troubles = [each for each in TROUBLES if asked.only in (None, each.__name__)]
+    for number in range(asked.rounds):
+        kind, words = [*commands.items()][number % len(commands)]
+        trouble = troubles[number % len(troubles)]
+        alone = root / f"alone-{number % len(commands)}"
+        round = Round(root / f"round-{number}", words, chance)
+        if not alone.exists():
+            whole = Round(alone, words, chance)
+            whole.end("one process", whole.start())
+            round.failures += whole.failures
+        trouble(round)
+        round.compare(alone)
+        state = "\n  ".join(["FAILED", *round.failures]) if round.failures else "ok"
+        print(f"{number}: {kind}, {trouble.__name__}: {state}", flush=True)
+        failed += bool(round.failures)
+        if not round.failures:
+            shutil.rmtree(round.dest)
+    print(f"{failed} of {asked.rounds} rounds failed" + (f"; see {root}" if failed else ""))
+    if not failed:
+        shutil.rmtree(root)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
