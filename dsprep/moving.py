@@ -180,12 +180,13 @@ def read_mask(
     The size is that of the upright image, which ``turn`` made of the one that is stored.
     """
     image = decoded(data, "its mask", max_pixels)
-    if size is not None and image.size != (size[::-1] if stored and turn > 4 else size):
-        remedy = ": give --boxes-frame stored" if turn > 4 and image.size == size[::-1] else ""
-        raise BadSample(
-            f"its mask has {image.width}x{image.height} pixels, and its image {size[0]}x{size[1]}"
-            f"{remedy}"
-        )
+    expected = size[::-1] if size is not None and stored and turn > 4 else size
+    if expected is not None and image.size != expected:
+        hint = " as it is stored" if stored and turn > 4 else ""
+        if turn > 4 and not stored and image.size == expected[::-1]:
+            hint = ": give --boxes-frame stored"
+        own = _text(image.size)
+        raise BadSample(f"its mask has {own} pixels, and its image {_text(expected)}{hint}")
     mask = numbers_of(image, None, None)
     if classes:
         outside = [number for number in used_in(mask) if classes <= number != IGNORED]

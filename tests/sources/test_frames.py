@@ -222,3 +222,6 @@ def test_a_mask_of_the_stored_image_is_refused_by_name(tmp_path: Path) -> None:
     options: dict[str, Any] = {"to": "webdataset", "workers": 1, "masks": root / "masks"}
     with pytest.raises(SourceError, match="image 64x32: give --boxes-frame stored"):
         dsprep.pack(root / "images", tmp_path / "out", **options)
+    shape.transpose(Transpose.TRANSPOSE).save(root / "masks" / "a.png")
+    with pytest.raises(SourceError, match="mask has 64x32 .* image 32x64 as it is stored"):
+        dsprep.pack(root / "images", tmp_path / "out", boxes_frame="stored", **options)
