@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsprep.annotations.geometry import Move, measured_on, moved, turned
-from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, used_in
+from dsprep.annotations.geometry import Move, measured_on, moved, turned, turns_of
+from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, turned_mask, used_in
 from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
 from dsprep.images.header import sniff
@@ -111,8 +111,12 @@ def make_mover(
                     sample.fields[name] = _moved_image(other, name, step, turn, effects)
         for name, classes in masks.items():
             if (mask := sample.fields.get(name)) is not None:
-                own = None if name in kept else step
-                sample.fields[name] = _moved_mask(mask, own, classes, max_pixels, effects)
+                if name in kept:
+                    most, own, stored = max_pixels, None, False
+                else:
+                    most, own, stored = before[0] * before[1], step, frame.turn == "stored"
+                found = read_mask(mask, own and own.size, classes, most, turn, stored)
+                sample.fields[name] = _moved_mask(mask, found, own, turn if stored else 1, effects)
         return image
 
     return move
@@ -150,28 +154,39 @@ def _stays(step: Move) -> bool:
 
 
 def _moved_mask(
-    data: bytes, step: Move | None, classes: int, max_pixels: int, effects: Counter[str]
+    data: bytes, found: tuple[Image, Image], step: Move | None, turn: int, effects: Counter[str]
 ) -> bytes:
-    """Return a mask as gray PNG, moved; the file itself if it is that already."""
-    most = step.size[0] * step.size[1] if step else max_pixels
-    image, mask = read_mask(data, step.size if step else None, classes, most)
+    """Return a mask as gray PNG, turned and moved; the file itself if it is that already."""
+    image, mask = found
     is_gray = image.format == "PNG" and image.mode == "L"
     stays = step is None or _stays(step)
-    if is_gray and stays:
+    if is_gray and stays and turn == 1:
         return data
+    mask = turned_mask(mask, *turns_of(turn))
     effects[_GRAY] += not is_gray
     return png_of(mask if step is None or stays else moved_mask(mask, step))
 
 
 def read_mask(
-    data: bytes, size: tuple[int, int] | None, classes: int, max_pixels: int
+    data: bytes,
+    size: tuple[int, int] | None,
+    classes: int,
+    max_pixels: int,
+    turn: int = 1,
+    stored: bool = False,
 ) -> tuple[Image, Image]:
-    """Return a mask as it was stored, and as class numbers; refuse another size, and others."""
+    """Return a mask as it was stored, and as class numbers; refuse another size, and others.
+
+    The size is that of the upright image, which ``turn`` made of the one that is stored.
+    """
     image = decoded(data, "its mask", max_pixels)
-    if size is not None and image.size != size:
-        raise BadSample(
-            f"its mask has {image.width}x{image.height} pixels, and its image {size[0]}x{size[1]}"
-        )
+    expected = size[::-1] if size is not None and stored and turn > 4 else size
+    if expected is not None and image.size != expected:
+        hint = " as it is stored" if stored and turn > 4 else ""
+        if turn > 4 and not stored and image.size == expected[::-1]:
+            hint = ": give --boxes-frame stored"
+        own = _text(image.size)
+        raise BadSample(f"its mask has {own} pixels, and its image {_text(expected)}{hint}")
     mask = numbers_of(image, None, None)
     if classes:
         outside = [number for number in used_in(mask) if classes <= number != IGNORED]

@@ -31,6 +31,7 @@ FACTS = {
     "parquet": "Whether the source is Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
+    "framed": "Whether samples of the source have objects or masks.",
     "tfrecords": "Whether the source is TFRecord shards.",
     "classified": "Whether samples of the source have labels or objects.",
     "annotated": "Whether the source has annotations beside its images.",
@@ -234,8 +235,10 @@ pack, convert, shard: --metadata needs webdataset
     it goes with recordio, not with {format}
 --object-masks needs tfrecord
     it goes with tfrecord, not with {format}
---crowd --empty --object-masks --annotation-size --boxes-frame needs objects
+--crowd --empty --object-masks --annotation-size needs objects
     the samples of SOURCE have no objects; leave it out
+--boxes-frame needs framed
+    the samples of SOURCE have neither objects nor masks; leave it out
 --annotation-size excludes shares
     the boxes of SOURCE are shares of the size of their images, large or small; leave it out
 --object-masks excludes boxes_alone

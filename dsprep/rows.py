@@ -82,6 +82,10 @@ class Reader(ABC):
         except BadSample as error:
             return error
 
+    def in_frame(self, turn: str | None) -> Reader:
+        """Return what reads annotations of images as they are ``stored``, or as displayed."""
+        return self
+
     def sources(self) -> Sequence[str]:
         """The files that rows count in their column ``file``; none if each sample is a file."""
         return ()

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dsprep.annotations.masks import mask_of
 from dsprep.annotations.objects import (
     Object,
     box_of,
@@ -51,6 +52,9 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         box = box_of_sides(found)
     elif polygons:
         box = box_of(polygons)
+    elif runs is not None and (edges := mask_of(runs).getbbox()) is not None:
+        x0, y0, x1, y1 = map(float, edges)
+        box = x0, y0, x1, y1
     else:
         raise ValueError("has no bbox")
     area, points = values.get("area"), values.get("keypoints")

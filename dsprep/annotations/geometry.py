@@ -56,20 +56,25 @@ def measured_on(objects: Objects, extent: Extent) -> Objects:
 _ACROSS, _DOWN, _SWAPS = frozenset({2, 3, 7, 8}), frozenset({3, 4, 6, 7}), frozenset({5, 6, 7, 8})
 
 
+def turns_of(orientation: int) -> tuple[bool, bool, bool]:
+    """Return whether it mirrors from left to right, from top to bottom, and swaps the axes."""
+    return orientation in _ACROSS, orientation in _DOWN, orientation in _SWAPS
+
+
 def turned(objects: Objects, orientation: int) -> Objects:
     """Return objects of the upright image, having been measured on the image that is stored."""
     width, height = extent_of(objects)
-    mirrors = orientation in _ACROSS, orientation in _DOWN
-    swaps = orientation in _SWAPS
-    across, left = (-1, -width) if mirrors[0] else (1, 0)
-    down, top = (-1, -height) if mirrors[1] else (1, 0)
+    turns = turns_of(orientation)
+    swaps = turns[2]
+    across, left = (-1, -width) if turns[0] else (1, 0)
+    down, top = (-1, -height) if turns[1] else (1, 0)
 
     def turn(each: Object) -> Object:
         each = _mapped(each, across, down, left, top, swaps)
         if each.rle is not None:
             from dsprep.annotations.masks import mask_of, runs_of, turned_mask
 
-            mask = turned_mask(mask_of(each.rle), *mirrors, swaps)
+            mask = turned_mask(mask_of(each.rle), *turns)
             each = each._replace(rle=runs_of(mask))
         x0, y0, x1, y1 = each.box
         return each._replace(box=(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)))
@@ -90,10 +95,11 @@ def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]
     items = []
     for each in objects.items:
         whole = _moved(each, across, down, left, top)
-        if each.rle is not None:
-            whole = whole._replace(rle=_resampled(each.rle, move))
+        if each.rle is not None:  # whole, as what is visible of it is counted
+            own = move._replace(window=(0, 0, *move.scaled)) if crops else move
+            whole = whole._replace(rle=_resampled(each.rle, own))
         if crops:
-            cut = _clipped(whole, float(width), float(height))
+            cut = _clipped(whole, float(width), float(height), move)
             before, after = _visible(whole), _visible(cut) if cut else 0.0
             if cut is None or after < min_visible * before:
                 counts[_DROPPED] += 1
@@ -143,8 +149,9 @@ def _points(each: Object) -> Iterator[tuple[float, float, float]]:
     return zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
 
 
-def _clipped(each: Object, width: float, height: float) -> Object | None:
+def _clipped(each: Object, width: float, height: float, move: Move) -> Object | None:
     """Return the part of an object inside the image; None if nothing of it is."""
+    runs = each.rle
     x0, y0, x1, y1 = each.box
     box: Box = max(x0, 0.0), max(y0, 0.0), min(x1, width), min(y1, height)
     polygons = tuple(filter(None, (clip(polygon, width, height) for polygon in each.polygons)))
@@ -152,6 +159,13 @@ def _clipped(each: Object, width: float, height: float) -> Object | None:
         if not polygons:
             return None
         box = box_of(polygons)
+    if runs is not None:
+        runs, edges = _cropped(runs, move)
+        if not polygons and _pixels(runs) < _pixels(each.rle):
+            if edges is None:
+                return None
+            x0, y0, x1, y1 = edges
+            box = max(box[0], x0), max(box[1], y0), min(box[2], x1), min(box[3], y1)
     if box[0] >= box[2] or box[1] >= box[3]:
         return None
     keypoints = (
@@ -159,7 +173,7 @@ def _clipped(each: Object, width: float, height: float) -> Object | None:
         for x, y, seen in _points(each)
     )
     return each._replace(
-        box=box, polygons=polygons, keypoints=tuple(chain.from_iterable(keypoints))
+        box=box, polygons=polygons, rle=runs, keypoints=tuple(chain.from_iterable(keypoints))
     )
 
 
@@ -205,9 +219,23 @@ def area_of_object(each: Object) -> float:
 
 
 def _visible(each: Object) -> float:
-    """Return the area by which an object is judged: of its polygons, or of its box."""
+    """Return the area by which an object is judged: of its polygons, its mask, or its box."""
     x0, y0, x1, y1 = each.box
-    return sum(map(area_of, each.polygons)) or max(x1 - x0, 0.0) * max(y1 - y0, 0.0)
+    area = sum(map(area_of, each.polygons)) or _pixels(each.rle)
+    return area or max(x1 - x0, 0.0) * max(y1 - y0, 0.0)
+
+
+def _pixels(runs: Rle | None) -> int:
+    """Return how many pixels are inside."""
+    return sum(runs.counts[1::2]) if runs else 0
+
+
+def _cropped(runs: Rle, move: Move) -> tuple[Rle, tuple[int, int, int, int] | None]:
+    """Return the runs of a mask that is cropped, and the box around what is left of it."""
+    from dsprep.annotations.masks import mask_of, runs_of
+
+    mask = mask_of(runs).crop(move.window)
+    return runs_of(mask), mask.getbbox()
 
 
 def _resampled(runs: Rle, move: Move) -> Rle:

@@ -106,7 +106,7 @@ class Job:
         transform = self.images.transform
         reader = replace(reader, quickly=transform is not None and transform.encode != "keep")
         return Pipeline(
-            reader,
+            reader.in_frame(self.images.frame.turn),
             catalog.settled.schema,
             self.layout,
             self.images,
@@ -180,6 +180,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         classified=catalog.has_classes,
         annotated=catalog.sizes is not None,
         objects=settled.schema.objects is not None,
+        framed=any(each.type in ("objects", "mask") for each in settled.schema.fields),
         shares=annotated is not None and annotated.in_shares,
         boxes_alone=annotated is not None and annotated.boxes_alone,
         marked=job.layout.kept_parts() >= APART,

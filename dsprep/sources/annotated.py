@@ -131,6 +131,11 @@ class AnnotatedReader(Wrapper):
                 else:
                     yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
+    def in_frame(self, turn: str | None) -> AnnotatedReader:
+        if not isinstance(self.masks, TableMasks):
+            return self
+        return replace(self, masks=replace(self.masks, stored=turn == "stored"))
+
 
 @dataclass(frozen=True)
 class FieldsReader(AnnotatedReader):
@@ -234,7 +239,10 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         lacks = isinstance(masks, Masks) and "" in masks.paths
         fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
     elif source.masks is not None:
-        masks = find_masks(source, paths, run_all)
+        masks, others = find_masks(source, paths, run_all)
+        if others:
+            said = f"{format_count(len(others), 'file')} in {source.masks} without an image"
+            findings.append(Finding("note", "", f"{said}: {format_some(others)}"))
         bare = sum(not masks.paths[number] for number in table["annotation"])
         if lacks := bare > 0:
             said = f"{format_count(bare, 'image')} without a mask in {source.masks}"

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.masks import IGNORED
@@ -124,6 +124,7 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
 
     data = read_data(path) if archive is None else read_beside(source.root, path, archive)
     cells, lines, *_ = parse_cells(data, path)
+    columns = cells.columns
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
             raise SourceError(f"{path}: {wrong[0]!r:.60} is no image and class: 0002cc93b.jpg_1")
@@ -146,6 +147,10 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
             f"{path}: no columns are known to hold boxes: give --box xywh or --box xyxy, and "
             f"--box-columns with four of {quoted_names(cells.columns)}"
         )
+    used = {names, label, id, both, *(spelling.columns if spelling else (runs,))}
+    told = ("target", *(_FLAGS if spelling else ()), *chain.from_iterable(_SIZES))
+    rest = [each for each in columns if each not in used and each.lower() not in told]
+    notes = [Finding("note", "", f"columns not kept: {quoted_names(rest)}")] if rest else []
     cells = cells.with_columns(lines)
     digest = hashlib.sha256(data).hexdigest()
     classes = _Classes.of(cells, label, id, source, path)
@@ -157,8 +162,10 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
     cells = cells.sort(_IMAGE, maintain_order=True)
     if spelling is None:
         assert runs is not None
-        return _scan_runs(cells, images.to_list(), runs, classes, digest, path)
-    return _scan_boxes(cells, images.to_list(), spelling, classes, digest, path)
+        scan = _scan_runs(cells, images.to_list(), runs, classes, digest, path)
+    else:
+        scan = _scan_boxes(cells, images.to_list(), spelling, classes, digest, path)
+    return scan._replace(findings=[*scan.findings, *notes])
 
 
 class _Classes(NamedTuple):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dsprep.sources.scan import RunAll
 
 _SHOWN = 3
+_NOT_KEPT = ("confidence", "creation-date", "human-annotated", "job-name")
 
 
 def scan_manifest(source: Source, path: str, run_all: RunAll) -> Scan:
@@ -56,6 +57,8 @@ def scan_manifest(source: Source, path: str, run_all: RunAll) -> Scan:
     if not any(line.names for line in lines) and source.classes is None:
         said = f"{path}: no class-map names the classes, so their numbers are their names"
         notes.append(f"{said}: give --classes FILE")
+    if lost := [name for name in _NOT_KEPT if f'"{name}"' in text]:
+        notes.append(f"metadata of boxes that is not kept: {', '.join(lost)}")
     more = {"flags": False, "masks": masks}
     return scan_of(boxes, names, classes, ids, digest, path, notes, **more)
 

@@ -13,7 +13,7 @@ from dsprep.annotations.masks import IGNORED, Color, mask_of, numbers_of, png_of
 from dsprep.annotations.objects import Rle
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.images.header import read_header
-from dsprep.images.transform import decoded
+from dsprep.images.transform import decoded, upright_size
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some, quoted
@@ -73,6 +73,7 @@ class TableMasks:
 
     runs: tuple[tuple[tuple[int, str], ...], ...]  # of each image: class and runs of its rows
     names: tuple[str, ...]  # of the classes, by number; the first is what no run has
+    stored: bool = False  # whether runs are of images before their EXIF orientation turns them
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -94,9 +95,10 @@ class TableMasks:
         header = read_header(image)
         if header.width * header.height > _LARGEST:
             raise BadSample(f"its mask would have {header.width:,} x {header.height:,} pixels")
-        mask = Image.new("L", (header.width, header.height))
+        size = (header.width, header.height) if self.stored else upright_size(image)
+        mask = Image.new("L", size)
         for value, text in self.runs[number]:
-            inside = mask_of(_runs(text, header.width, header.height))
+            inside = mask_of(_runs(text, *size))
             mask.paste(value, mask=inside.point([0, *[255] * 255]))
         return png_of(mask)
 
@@ -118,8 +120,13 @@ def _runs(text: str, width: int, height: int) -> Rle:
     return Rle(height, width, (*counts, width * height - at))
 
 
-def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
-    """Find the mask of each image in a directory: by its path without extension, or its stem."""
+def find_masks(
+    source: Source, paths: Sequence[str], run_all: RunAll
+) -> tuple[Masks, Sequence[str]]:
+    """Find the mask of each image in a directory: by its path without extension, or its stem.
+
+    Returns also the files there that are the mask of no image.
+    """
     root = str(source.masks)
     if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
         raise OptionError(
@@ -150,7 +157,7 @@ def find_masks(source: Source, paths: Sequence[str], run_all: RunAll) -> Masks:
     masks = Masks(root, tuple(path for path, _ in found), [size for _, size in found], colors)
     masks = replace(masks, values=_values(source))
     _require_numbers(masks)
-    return masks
+    return masks, sorted(known.keys() - {path for path, _ in found})
 
 
 def files_below(root: str, run_all: RunAll) -> dict[str, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from dsprep.annotations.geometry import measured_on
+from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import SHARES, Extent, ObjectCounts, Objects
 from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import read_header
@@ -17,18 +18,21 @@ from dsprep.schema import Schema
 from dsprep.units import format_count
 
 _EXAMPLES = 3
+_MOST_CLASSES = 20  # of masks in a note
 _SLACK = 0.01  # pixels by which the rounding of 32-bit floats may move an edge
 
 
 @dataclass
 class ObjectsSeen:
-    """The objects of some samples, counted."""
+    """The objects of some samples, and the pixels of their masks, counted."""
 
     classes: Counter[int] = field(default_factory=Counter)  # objects by class number
     samples: int = 0  # how many have objects
     without: int = 0  # how many have none
     outside: int = 0  # boxes that reach outside of their image
     examples: list[tuple[int, str]] = field(default_factory=list)  # of those: place and text
+    # pixels by the field of a mask and the class number
+    pixels: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def __add__(self, other: ObjectsSeen) -> ObjectsSeen:
         return ObjectsSeen(
@@ -37,6 +41,7 @@ class ObjectsSeen:
             self.without + other.without,
             self.outside + other.outside,
             sorted([*self.examples, *other.examples], key=itemgetter(0))[:_EXAMPLES],
+            self.pixels + other.pixels,
         )
 
 
@@ -75,10 +80,13 @@ def make_annotation_check(
                 _count_outside(value, size, seen, sample.key, place)
         for each in masked:
             try:
-                read_mask(sample.fields[each.name], size, len(each.names), max_pixels)
+                _, mask = read_mask(sample.fields[each.name], size, len(each.names), max_pixels)
             except BadSample as error:
                 text = str(error).partition(": give")[0]
                 yield text if "its mask" in text else f"its mask: {text}"
+            else:
+                levels = enumerate(mask.histogram())
+                seen.pixels.update({(each.name, number): n for number, n in levels if n})
 
     return check
 
@@ -127,6 +135,15 @@ def notes_of_objects(
         if each.type == "mask" and 0 < counts[each.name] < samples:
             count = format_count(samples - counts[each.name], "sample")
             notes.append(f"{count} without the mask {each.name!r} that others have")
+        counted = {at: count for (name, at), count in seen.pixels.items() if name == each.name}
+        if counted:
+            often = sorted(counted, key=lambda number: (-counted[number], number))
+            shown = [
+                f"{'ignored' if at == IGNORED else each.class_name(at) or at} ({counted[at]:,})"
+                for at in often[:_MOST_CLASSES]
+            ]
+            shown += [f"and {len(often) - _MOST_CLASSES:,} more"] if len(often) > len(shown) else []
+            notes.append(f"pixels of the mask {each.name!r} by class: {', '.join(shown)}")
     return notes
 
 

@@ -115,7 +115,7 @@ def prepare(
     images = Images(transform, "none", made.max_pixels, keep_fields, frame)
     is_typed = transform is None or images.moves_fields(settled.schema)
     pipeline = Pipeline(
-        catalog.reader,
+        catalog.reader.in_frame(frame.turn),
         settled.schema,
         replace(layout, schema=base if is_typed else None),
         images if is_typed else replace(images, transform=None),

@@ -203,3 +203,21 @@ def test_how_much_of_an_object_must_be_left(least: float | None, left: int) -> N
     moved(sample, Transform(crop=(20, 30), min_visible=least, encode="png"))
     # A quarter of the first is left, and all of the second.
     assert len(sample.fields["objects"].items) == 1 + left
+
+
+def test_a_clipped_box_is_that_of_its_clipped_runs() -> None:
+    image, _ = painted((40, 40), (0, 0, 40, 40), 1)
+    shape = Image.new("L", (40, 40))
+    shape.paste(1, (2, 2, 10, 30))  # an L, whose foot is cut off
+    shape.paste(1, (2, 30, 38, 34))
+    objects = Objects((Object((2, 2, 38, 34), 0, rle=runs_of(shape), area=368.0),))
+    sample = Sample("k", {"image": image, "objects": objects}, image="image")
+    moved(sample, Transform(crop=(40, 20), min_visible=0.5, encode="png"))
+    # Rows 10 to 30 are left, which have 160 of 368 pixels.
+    assert sample.fields["objects"].items == ()
+    sample = Sample("k", {"image": image, "objects": objects}, image="image")
+    moved(sample, Transform(crop=(40, 20), min_visible=0.4, encode="png"))
+    item = sample.fields["objects"].items[0]
+    assert item.box == (2, 0, 10, 20)
+    assert mask_of(item.rle).getbbox() == (2, 0, 10, 20)
+    assert item.area == 160

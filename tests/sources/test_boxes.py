@@ -203,3 +203,26 @@ def test_a_table_of_boxes_beside_the_images_is_not_passed_by(
         dsprep.pack(tmp_path / "set", tmp_path / "out", to="webdataset")
     report = dsprep.pack(tmp_path / "set", tmp_path / "out", to="webdataset", kind="images")
     assert report.samples == 3
+
+
+@pytest.mark.parametrize(
+    ("table", "lost"),
+    [
+        (WHEAT, "'source'"),
+        ("ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf\n"
+         "000,x,/m/o,1,0,1,0,1,0,0,0\n", "'Source', 'Confidence', 'IsOccluded'"),
+        ("patientId,x,y,width,height,Target\n000,1,2,3,4,1\n", ""),
+        ("ImageId,EncodedPixels,ClassId,IsCrowd\n000.jpg,1 5,1,0\n", "'IsCrowd'"),
+        ("image,class_name,class_id,xmin,ymin,xmax,ymax\n000.jpg,a,1,1,2,3,4\n", ""),
+    ],
+    ids=["wheat", "open-images", "rsna", "runs", "ids"],
+)  # fmt: skip
+def test_columns_that_are_not_kept_are_named(
+    images: Path, tmp_path: Path, table: str, lost: str
+) -> None:
+    (tmp_path / "t.csv").write_text(table)
+    report = dsprep.pack(
+        images, tmp_path / "out", to="webdataset", annotations=[tmp_path / "t.csv"], workers=1
+    )
+    found = [each for each in report.notes if "columns not kept" in each]
+    assert found == ([f"columns not kept: {lost}"] if lost else [])

@@ -315,6 +315,29 @@ def test_damaged_objects_reject_their_image(tmp_path: Path, values: dict[str, An
     assert not isinstance(good, BadSample)
 
 
+@pytest.mark.parametrize("bbox", [{}, {"bbox": None}, {"bbox": []}])
+def test_objects_without_a_box_have_that_of_their_shape(
+    tmp_path: Path, bbox: dict[str, Any]
+) -> None:
+    runs = {"size": [20, 40], "counts": [2 * 20 + 3, 5, 15, 6, 800 - 69]}
+    empty = {"size": [20, 40], "counts": [800]}
+    shapes = [{"segmentation": [[1, 2, 9, 2, 9, 8]]}, {"segmentation": runs}]
+    shapes += [{"segmentation": empty}, {"segmentation": []}, {}]
+    made = [box(at, at) | shape for at, shape in enumerate(shapes, 1)]
+    for each in made:
+        del each["bbox"]
+        each |= bbox
+    names = [f"{at}.jpg" for at, _ in enumerate(shapes, 1)]
+    root = write(tmp_path, {**dict.fromkeys(names), "instances_a.json": coco(names, made)})
+    catalog, _ = read(root)
+    first, second, *others = catalog.reader.read(catalog.rows())
+    assert not isinstance(first, bytes | BadSample)
+    assert not isinstance(second, bytes | BadSample)
+    assert first.fields["objects"].items[0].box == (1, 2, 9, 8)
+    assert second.fields["objects"].items[0].box == (2, 3, 4, 9)
+    assert [str(each) for each in others] == ["its annotations: has no bbox"] * 3
+
+
 def test_a_file_that_has_changed(tmp_path: Path) -> None:
     root = write(tmp_path, {"a.jpg": None, "instances_a.json": coco(["a.jpg"], [box(1, 1)])})
     catalog, _ = read(root)

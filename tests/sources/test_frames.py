@@ -16,7 +16,7 @@ from PIL.Image import Image, Transpose
 import dsprep
 from dsprep.annotations.masks import mask_of, runs_of
 from dsprep.annotations.objects import Objects, box_of
-from dsprep.errors import BadSample, OptionError
+from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.images.transform import Encoded, Transform
 from dsprep.moving import Frame, make_mover
 from dsprep.sample import Sample
@@ -165,3 +165,63 @@ def test_a_mask_without_boxes_fits_its_image(tmp_path: Path, check: str) -> None
     assert (first.size, second.mode) == (SIZE, "L")
     dsprep.convert(tmp_path / "out", tmp_path / "voc", to="voc", workers=1)
     assert PillowImage.open(tmp_path / "voc" / "SegmentationClass" / "a.png").getbbox() == BOX
+
+
+def runs_text(shape: Image) -> str:
+    """The runs of a mask as Kaggle writes them: start and length, from 1, down the columns."""
+    at, words = 1, list[int]()
+    for number, count in enumerate(runs_of(shape).counts):
+        words += [at, count] if number % 2 else []
+        at += count
+    return " ".join(map(str, words))
+
+
+@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("kind", ["runs", "files"])
+def test_masks_are_for_the_frame_that_is_told(tmp_path: Path, orientation: int, kind: str) -> None:
+    data, own, stored = painted(orientation)
+    root = write(tmp_path, {"images/a.png": data})
+    for turn, size, edges in (("displayed", SIZE, BOX), ("stored", stored, own)):
+        shape, out = PillowImage.new("L", size), io.BytesIO()
+        shape.paste(1, edges)
+        shape.save(out, "PNG")
+        table = f"ImageId,EncodedPixels\na.png,{runs_text(shape)}\n"
+        write(root, {"runs.csv": table, "masks/a.png": out.getvalue()})
+        told = {"annotations": [root / "runs.csv"]} if kind == "runs" else {"masks": root / "masks"}
+        options: dict[str, Any] = {"to": "webdataset", "workers": 1, **told}
+        where = tmp_path / turn
+        report = dsprep.pack(root / "images", where, boxes_frame=turn, **options)
+        with tarfile.open(where / report.shards[0].name) as tar:
+            found = {each.name: PillowImage.open(tar.extractfile(each) or io.BytesIO())
+                     for each in tar}  # fmt: skip
+            assert found["a.png"].convert("L").getbbox() == BOX
+            assert found["a.mask.png"].size == SIZE
+            assert found["a.mask.png"].getbbox() == BOX
+        source = dsprep.make_source(root / "images", **told)
+        assert dsprep.verify(where, against=source, workers=1).problems == []
+
+
+def test_masks_without_an_image_are_counted(tmp_path: Path) -> None:
+    data, _, _ = painted(1)
+    mask = io.BytesIO()
+    PillowImage.new("L", SIZE).save(mask, "PNG")
+    names = ("a_mask.png", "lost.png", "more/lost.png")
+    files = {f"masks/{name}": mask.getvalue() for name in names}
+    root = write(tmp_path, {"images/a.png": data, **files})
+    _, findings = read(root / "images", masks=str(root / "masks"))
+    found = [each.detail for each in findings if each.kind == "note"]
+    assert found == [f"2 files in {root}/masks without an image: lost.png, more/lost.png"]
+
+
+def test_a_mask_of_the_stored_image_is_refused_by_name(tmp_path: Path) -> None:
+    data, own, stored = painted(6)
+    shape, out = PillowImage.new("L", stored), io.BytesIO()
+    shape.paste(1, own)
+    shape.save(out, "PNG")
+    root = write(tmp_path, {"images/a.png": data, "masks/a.png": out.getvalue()})
+    options: dict[str, Any] = {"to": "webdataset", "workers": 1, "masks": root / "masks"}
+    with pytest.raises(SourceError, match="image 64x32: give --boxes-frame stored"):
+        dsprep.pack(root / "images", tmp_path / "out", **options)
+    shape.transpose(Transpose.TRANSPOSE).save(root / "masks" / "a.png")
+    with pytest.raises(SourceError, match="mask has 64x32 .* image 32x64 as it is stored"):
+        dsprep.pack(root / "images", tmp_path / "out", boxes_frame="stored", **options)

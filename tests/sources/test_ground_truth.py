@@ -101,7 +101,8 @@ def test_boxes_keep_their_pixels_and_ids(images: Path, tmp_path: Path, given_as:
     options: dict[str, Any] = {"annotations": [path]} if given_as == "annotations" else {}
     options |= {"list_file": path} if given_as == "list" else {}
     source = path.rename(tmp_path / "images.manifest") if given_as == "source" else images
-    _, members = pack(source, tmp_path / "out", **options)
+    report, members = pack(source, tmp_path / "out", **options)
+    assert any("that is not kept: confidence, creation-date" in each for each in report.notes)
     assert objects(members) == {
         "a": [{"box": [104, 13, 137, 54], "class": 1}, {"box": [0, 0, 200, 100], "class": 0}],
         "deep/c": [],

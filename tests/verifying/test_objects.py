@@ -200,6 +200,13 @@ def test_masks_are_checked(images: Path, masked: dict[str, Any], tmp_path: Path)
     report = checked(out, decode=True, against=dsprep.make_source(str(images), **masked))
     assert report.problems == []
     assert "1 sample without the mask 'mask' that others have" in report.notes
+    counted = "pixels of the mask 'mask' by class: ground (1,200), road (1,200), ignored (1,200)"
+    assert counted in report.notes
+    changed(out, lambda name, own: mask([0, 7]) if name == "1.mask.png" else own)
+    report = checked(out, decode=True)
+    assert any("its mask has the class numbers 7" in each for each in messages(report))
+    counted = "pixels of the mask 'mask' by class: ground (800), road (800), ignored (800)"
+    assert counted in report.notes  # those of masks without such numbers
 
 
 @pytest.mark.parametrize(
