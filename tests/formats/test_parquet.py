@@ -74,8 +74,9 @@ class TestReaders:
         types = {each.name: str(each.type) for each in schema}
         assert types.pop("objects").startswith("struct<id: list<element: int64>, area: list<")
         assert types == {
-            "image": "struct<bytes: binary, path: string>",
-            "mask": "struct<bytes: binary, path: string>",
+            **dict.fromkeys(
+                ("image", "mask", "raw", "raw-chw"), "struct<bytes: binary, path: string>"
+            ),
             "class": "int64",
             "bool": "bool",
             "int": "int64",
