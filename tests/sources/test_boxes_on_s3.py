@@ -157,7 +157,7 @@ def test_in_parts(run: RunCli, ceph: Bucket, tmp_path: Path, name: str) -> None:
     assert run("pack", *args, tmp_path / "alone", *how).code == 0
     for part in ("0/2", "1/2"):
         done = run("pack", *args, tmp_path / "shared", *how, "--part", part)
-        assert (done.code, done.err) == (0, "")
+        assert done.code == 0, done.err
     assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
     upload(ceph, root, "set")
     args = [arg.replace("@", f"{ceph.url}/set") for arg in given]
@@ -167,5 +167,5 @@ def test_in_parts(run: RunCli, ceph: Bucket, tmp_path: Path, name: str) -> None:
             assert "copy them to a disk that all parts can read" in done.err
             assert not (tmp_path / "remote").exists()
             return
-        assert (done.code, done.err) == (0, "")
+        assert done.code == 0, done.err
     assert contents(tmp_path / "remote") == contents(tmp_path / "alone")

@@ -149,7 +149,7 @@ def test_from_s3_to_s3(
     assert json.loads(done.out)["written"]["sides"] == {"train": 27, "val": 9}
     assert run_here("verify", f"{ceph.url}/again/").code == 0
     done = run_here("split", photos, "-o", dest)
-    assert (done.code, "give --to FORMAT to write shards" in done.err) == (2, True)
+    assert (done.code, "--to FORMAT writes shards" in done.err) == (2, True)
 
 
 def test_a_column_tells_sides_and_groups(photos: Path, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_shards_have_no_place_for_is_refused(photos: Path, tmp_path: Path) 
     for options in ({"folds": 3}, {"materialize": "copy"}):
         with pytest.raises(OptionError, match="shards have sides"):
             dsprep.split(photos, tmp_path / "o", to="webdataset", **options)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="give --to FORMAT"):
+    with pytest.raises(OptionError, match="--to FORMAT writes shards"):
         dsprep.split(photos, tmp_path / "o", shards=3)
     with pytest.raises(OptionError, match="--shards 4: the side test has 3 samples"):
         dsprep.split(photos, tmp_path / "o", to="webdataset", shards=4)
