@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dsprep.commands.inspect_lists import list_stats as list_stats
     from dsprep.commands.inspect_lists import merge_lists as merge_lists
     from dsprep.commands.inspect_lists import sample_list as sample_list
+    from dsprep.commands.join import join as join
     from dsprep.commands.split import SplitReport as SplitReport
     from dsprep.commands.split import split as split
     from dsprep.commands.status import StatusReport as StatusReport
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
+    "dsprep.commands.join": "join",
     "dsprep.commands.split": "SplitReport split",
     "dsprep.commands.status": "StatusReport status",
     "dsprep.commands.stream": "convert_stream",

@@ -389,7 +389,24 @@ class CommandOptions(Options):
     progress: Progress | None = None  # receives the progress
 
 
-class RunOptions(CommandOptions):
+class EngineOptions(Options):
+    """Where workers run."""
+
+    engine: str | None = _run(
+        "Run workers on this machine (local), or on the nodes of a Ray cluster, which must all see "
+        "what is read and written under the same names; --workers is then how many tasks the "
+        "cluster runs at once.  [default: local]",
+        choices=("local", "ray"),
+        rare=True,
+    )
+    ray_address: str | None = _run(
+        "The Ray cluster, by its head.  [default: auto, the cluster that this machine is in]",
+        metavar="auto|HOST:PORT",
+        rare=True,
+    )
+
+
+class RunOptions(EngineOptions, CommandOptions):
     """What is written, and which bad samples are rejected."""
 
     dest: AnyPath = field(kw_only=False)
@@ -500,6 +517,13 @@ class AppendOptions(
     shards: int | None = _shards("Number of new shards, instead of a size.")
     shuffle: bool = _samples("Shuffle the new samples (default), or keep the order.", default=True)
     seed: int | None = _seed
+
+
+class JoinOptions(CommandOptions):
+    """The options of ``join``."""
+
+    dest: AnyPath = field(kw_only=False)
+    overwrite: bool = _run("Replace what is at DEST.", default=False)
 
 
 class StatusOptions(Options):

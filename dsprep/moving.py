@@ -16,7 +16,15 @@ from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, tu
 from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
 from dsprep.images.header import sniff
-from dsprep.images.transform import Encoded, Transform, decoded, loses_bits, orientation_in, pillow
+from dsprep.images.transform import (
+    Encoded,
+    Transform,
+    decoded,
+    loses_bits,
+    orientation_in,
+    pillow,
+    upright_size,
+)
 from dsprep.sample import Sample
 from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
@@ -106,6 +114,11 @@ def make_mover(
             other = sample.fields.get(name)
             if transform is not None and other is not None:
                 if sniff(other) == "jpg":
+                    if transform.crop and transform.move(upright_size(other)) != (scaled, window):
+                        raise BadSample(
+                            f"its {name} has another size than its image, so that --crop would cut "
+                            f"out another part of it: {_remedy(name)}"
+                        )
                     sample.fields[name] = transform.apply(other, max_pixels).data
                 elif transform.moves:
                     sample.fields[name] = _moved_image(other, name, step, turn, effects)
@@ -130,7 +143,7 @@ def further_images(schema: Schema, kept: Collection[str] = ()) -> list[str]:
 
 def _moved_image(data: bytes, name: str, step: Move, turn: int, effects: Counter[str]) -> bytes:
     """Return a further image that may be a mask, moved as one; the file itself if it stays."""
-    remedy = f"give --keep-fields {name} if it does not depend on the image, or --drop {name}"
+    remedy = _remedy(name)
     if turn != 1:
         raise BadSample(
             f"its EXIF orientation turns the image, and nothing tells whether also {name}: {remedy}"
@@ -147,6 +160,10 @@ def _moved_image(data: bytes, name: str, step: Move, turn: int, effects: Counter
     effects[f"image {name!r} changed {how}"] += 1
     with pillow(f"cannot write its {name} as PNG", step.size[0] * step.size[1]):
         return png_of(moved_mask(image, step))
+
+
+def _remedy(name: str) -> str:
+    return f"give --keep-fields {name} if it does not depend on the image, or --drop {name}"
 
 
 def _stays(step: Move) -> bool:
@@ -223,7 +240,8 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
                 "displayed if boxes are for the upright image all the same"
             )
         extent = framed
-    value = measured_on(value._replace(extent=extent), framed)
+    value = value if extent is value.extent else value._replace(extent=extent)
+    value = measured_on(value, framed)
     for each in value.items:
         if each.rle is not None and (each.rle.width, each.rle.height) != framed:
             own = _text((each.rle.width, each.rle.height))

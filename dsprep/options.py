@@ -149,7 +149,7 @@ _RULES = """
 --path-column needs --labels --annotations --assign
     it names a column of a table; give the table with --labels
 --label-column needs --labels --annotations
-    it names a column of a table; give the table with --labels
+    it names a column of a table; give --labels TABLE, or --label-field if it is the source
 --box --box-columns --no-object --class-names needs --annotations
     it tells how a table of boxes is read; give the table with --annotations
 --box-columns needs --box
@@ -282,12 +282,20 @@ pack, convert, shard: --part excludes tree
     a folder gets its name when it is whole; write shards, or leave it out
 convert: --part excludes stream
     a stream has no parts; leave it out
+--ray-address needs --engine
+    it says which cluster runs the work: give --engine ray
+pack, convert, shard: --engine excludes --part
+    both divide the work among machines; leave one of them out
+pack, convert, shard: --engine excludes tree
+    a folder is written on one machine; write shards, or leave it out
+convert: --engine excludes stream
+    a stream is written by one process; leave it out
 convert: --overwrite excludes stdout
     stdout is not replaced; leave it out
 
 verify: --download needs remote
     it goes with s3://, and files on a disk are always read; leave it out
-verify: --decode --against --loader --max-pixels --workers excludes remote
+verify: --decode --against --loader --max-pixels --workers --engine excludes remote
     it looks into shards on a disk: fetch them with dsprep sync, and verify them there
 verify: --max-pixels needs decoding
     images are not decoded; give --decode

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
-from dsprep.errors import BadSample, OptionError
-from dsprep.findings import STORED_AS_PIXELS
+from dsprep.errors import BadSample, LeftOut, OptionError
+from dsprep.findings import STORED_AS_PIXELS, Reject, reject_of
 from dsprep.formats.base import Format
 from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
 from dsprep.images.transform import (
@@ -164,8 +164,9 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
     def fit(sample: Sample) -> None:
         """Leave out of objects what the format does not hold, and count that."""
         if objects is not None and (value := sample.fields.get(objects.name)) is not None:
-            counts = sample.effects = sample.effects or Counter()
-            sample.fields[objects.name] = layout.fitted(value, counts)
+            if sample.effects is None:
+                sample.effects = Counter()
+            sample.fields[objects.name] = layout.fitted(value, sample.effects)
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
         key = sample.key
@@ -303,17 +304,20 @@ class Measured(NamedTuple):
     # where the sample would be rejected
     sizes: list[int | None]
     seconds: float  # how long they took
-    reason: str = ""  # why the first of those was rejected; empty if none was
+    rejects: list[Reject]  # those, and why
+    effects: Counter[str]  # what happened to how many
 
 
 def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     """Make some samples, write nothing."""
     pipeline, rows = task
-    began, reason, layout = time.perf_counter(), "", pipeline.layout
+    began, layout = time.perf_counter(), pipeline.layout
     sizes: list[int | None] = []
+    rejects: list[Reject] = []
+    effects = Counter[str]()
     total = 0
     samples = counted(make_samples(pipeline, rows), report, lambda: total)
-    for sample in samples:
+    for path, sample in zip(rows.paths, samples, strict=True):
         size = None
         try:
             if isinstance(sample, BadSample):
@@ -324,11 +328,14 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
             if pipeline.reader.reads_samples:
                 texts = (value for value in fields.values() if isinstance(value, bytes))
                 size = sum(map(len, parts)) or sum(map(len, texts))
+            effects.update(sample.effects or {})
+        except LeftOut as error:
+            effects[str(error)] += 1
         except BadSample as error:
-            reason = reason or str(error)
+            rejects.append(reject_of(path, error))
         sizes.append(size)
         total += size or 0
-    return Measured(sizes, time.perf_counter() - began, reason)
+    return Measured(sizes, time.perf_counter() - began, rejects, effects)
 
 
 # Fields that depend on the geometry of the image

@@ -4,8 +4,9 @@ python -m scripts.soak [--rounds 20] [--seed 0] [--data FOLDER] [--only TROUBLE]
 
 Each round takes the next source and format, and the next trouble: parts that are killed, that are
 stopped until others have done their work, that cannot read their source, that run twice, or the
-plain command in between. FOLDER has images in a directory for each class; without it, some are
-drawn. It exits with 1 if a round has failed; what that round wrote stays there to look at.
+plain command in between; or runs on a Ray cluster whose nodes, or whose driver, die or stop. FOLDER
+has images in a directory for each class; without it, some are drawn. It exits with 1 if a round has
+failed; what that round wrote stays there to look at.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 from tests import images
@@ -52,6 +55,15 @@ class Round:
 
     def part(self, number: int, dsprep: Sequence[str] = _DSPREP) -> subprocess.Popen[str]:
         return self.start("--part", f"{number}/{PARTS}", dsprep=dsprep)
+
+    def on_ray(self) -> subprocess.Popen[str]:
+        address = self.nodes().cluster.address
+        return self.start("--engine", "ray", "--ray-address", address, "-j", "2")
+
+    @staticmethod
+    @cache
+    def nodes() -> Nodes:
+        return Nodes()
 
     def end(self, what: str, process: subprocess.Popen[str], *codes: int) -> None:
         """Wait for a process, which exits with one of these codes, by default 0."""
@@ -150,7 +162,68 @@ def plain(round: Round) -> None:
     round.end("the plain command again", round.start())
 
 
-TROUBLES: tuple[Callable[[Round], None], ...] = (killed, failing, twice, stopped, killed, plain)
+class Nodes:
+    """A Ray cluster: a head that does not work, and two nodes."""
+
+    _own: Any = {"object_store_memory": 80 << 20}  # bytes; the least that Ray takes is 75 MiB
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 0, "include_dashboard": False, **self._own}
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+        self.nodes = [self.cluster.add_node(num_cpus=1, **self._own) for _ in range(2)]
+        self.cluster.wait_for_nodes()
+
+    def kill(self) -> None:
+        """Kill a node; another one takes its place."""
+        self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
+        self.nodes.append(self.cluster.add_node(num_cpus=1, **self._own))
+
+    def processes(self) -> list[int]:
+        """The ids of the processes of a node."""
+        found = [self.nodes[0].all_processes["raylet"][0].process.pid]
+        asked = ["ps", "-o", "pid=", "--ppid", str(found[0])]
+        return found + list(map(int, subprocess.check_output(asked, text=True).split()))
+
+
+def node_dies(round: Round) -> None:
+    """Kill a node at any moment."""
+    running = round.on_ray()
+    time.sleep(2 + 3 * round.chance.random())
+    round.nodes().kill()
+    round.end("the run", running)
+
+
+def driver_dies(round: Round) -> None:
+    """Kill the driver at any moment, and go on, with the cluster or without."""
+    running = round.on_ray()
+    time.sleep(2 + 3 * round.chance.random())
+    with suppress(ProcessLookupError):
+        os.kill(running.pid, round.chance.choice((signal.SIGKILL, signal.SIGINT)))
+    round.end("the run", running, 0, -9, 130)
+    round.end("the run again", round.on_ray() if round.chance.random() < 0.5 else round.start())
+
+
+def node_stops(round: Round) -> None:
+    """Stop a node for two minutes; what it does after that harms nothing."""
+    running = round.on_ray()
+    time.sleep(2 + 3 * round.chance.random())
+    processes, began = round.nodes().processes(), time.monotonic()
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    round.end("the run", running)
+    time.sleep(max(0, 120 + began - time.monotonic()))
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+    time.sleep(3)
+    round.nodes().kill()  # which Ray has given up
+
+
+TROUBLES: tuple[Callable[[Round], None], ...] = (
+    *(killed, failing, twice, node_dies, stopped, killed, driver_dies, plain, node_stops),
+)
 
 
 def sources(root: Path, data: Path | None) -> dict[str, list[str]]:

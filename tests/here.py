@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import TracebackType
@@ -22,12 +21,6 @@ from dsprep.run import target
 from dsprep.storage.s3 import bucket
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
-
-USERS = (
-    *("dsprep.commands.write", "dsprep.verifying.indexing"),
-    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
-)
-"""The modules that start workers for what these tests call."""
 
 
 class _Stream(TextIOWrapper):
@@ -94,15 +87,8 @@ class Here:
     @contextmanager
     def lasting(self) -> Iterator[None]:
         """Let all that is called inside, `dsprep.convert` and others, have workers that last."""
-        modules = [import_module(name) for name in USERS]
-        before = [module.Pool for module in modules]
-        for module in modules:
-            module.Pool = self._pool  # type: ignore[attr-defined]
-        try:
+        with mock.patch("dsprep.workers.pool.Pool", self._pool):
             yield
-        finally:
-            for module, kind in zip(modules, before, strict=True):
-                module.Pool = kind  # type: ignore[attr-defined]
 
     def _pool(self, workers: int, ahead: str = "") -> Lasting:
         pool = self._pools.get(workers)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 from dsprep.annotations.masks import mask_of
@@ -28,6 +30,21 @@ _KNOWN = frozenset(
     + ("num_keypoints",)
 )
 _CROWD, _PLAIN = frozenset({"crowd"}), frozenset[str]()
+_NO_MORE: Mapping[str, Any] = {}
+# An annotation of a box alone, as most are: of numbers that Python and polars read and write alike,
+# because none is below 0, or so large or small that it needs an exponent. Captures are the last of
+# each key, as JSON has it. Keys of one beginning stand together: so no byte is looked at twice.
+_SPACE = r"[ \t\r\n]*"
+_IS = f'"{_SPACE}:{_SPACE}'
+_ID = r"0|[1-9][0-9]{0,17}"
+_PIXELS = r"[1-9][0-9]{0,8}(?:\.[0-9]+)?|0(?:\.(?:[1-9][0-9]*|0(?:0{0,2}[1-9][0-9]*)?))?"
+_SIDES = f"{_SPACE},{_SPACE}".join(f"(?P<{side}>{_PIXELS})" for side in "xywh")
+_BOX_ALONE = (
+    rf'^\{{{_SPACE}(?:"(?:i(?:d{_IS}(?P<id>{_ID})|mage_id{_IS}(?:{_ID})|scrowd{_IS}0)'
+    rf"|category_id{_IS}(?P<category>{_ID})|area{_IS}(?P<area>{_PIXELS})"
+    rf"|segmentation{_IS}\[{_SPACE}\]|bbox{_IS}\[{_SPACE}{_SIDES}{_SPACE}\])"
+    rf"{_SPACE}(?:,{_SPACE}|\}}$))+$"
+)
 
 
 def parse(texts: Sequence[bytes], classes: Mapping[int, int]) -> tuple[Object, ...]:
@@ -36,7 +53,52 @@ def parse(texts: Sequence[bytes], classes: Mapping[int, int]) -> tuple[Object, .
         items = json.loads(b"[%s]" % b",".join(texts))
     except (ValueError, RecursionError):
         items = map(json.loads, texts)
-    return tuple([parse_object(each, classes) for each in items])
+    found = []
+    for each in items:
+        try:
+            found.append(parse_object(each, classes))
+        except ValueError as error:
+            raise ValueError(f"annotation {each.get('id')!r:.40}: {error}") from None
+    return tuple(found)
+
+
+def parse_boxes(
+    texts: Sequence[str], classes: Mapping[Any, int]
+) -> tuple[list[Object | None], list[str]]:
+    """Return the objects that are boxes alone, each with its text as JSON; None for others.
+
+    They are those of :func:`parse`, in a fourth of the time; but polars has to be loaded first.
+    Texts may be read as Latin-1.
+    """
+    import polars as pl
+
+    found = pl.Series(texts, dtype=pl.String).str.extract_groups(_BOX_ALONE).struct.unnest()
+    x, y, width, height, area = (pl.col(name).cast(pl.Float64) for name in (*"xywh", "area"))
+    ids = [id for id in classes if type(id) is int and id < 2**63]
+    number = pl.col("category").cast(pl.Int64).replace_strict(
+        ids, [classes[id] for id in ids], default=None, return_dtype=pl.Int64
+    )  # fmt: skip
+    table = found.select(
+        *(x, y, (x + width).alias("right"), (y + height).alias("bottom")),
+        *(number.alias("number"), pl.col("id").cast(pl.Int64), area),
+    )
+    joints = ('{"box":[', ",", ",", ",", '],"class":')
+    columns = "x", "y", "right", "bottom", "number"
+    said = [part for pair in zip(map(pl.lit, joints), columns, strict=True) for part in pair]
+    more = [pl.lit(f',"{name}":') + pl.col(name).cast(pl.String) for name in ("id", "area")]
+    text = pl.concat_str(*said, *more, pl.lit("}"), ignore_nulls=True)
+    is_whole = pl.col("x").is_not_null() & pl.col("number").is_not_null()
+    table = table.with_columns(pl.when(is_whole).then(text).otherwise(pl.lit("")).alias("text"))
+    left, top, right, bottom, numbers, own_ids, areas, told = (each.to_list() for each in table)
+    sides = zip(left, top, right, bottom, strict=True)
+    # Without a line of Python for each of them, which takes half the time.
+    rows = zip(
+        *(sides, numbers, repeat(_PLAIN), repeat(()), repeat(None), repeat(())),
+        *(own_ids, areas, repeat(_NO_MORE)),
+        strict=False,
+    )
+    items = map(partial(tuple.__new__, Object), rows)
+    return [item if text else None for item, text in zip(items, told, strict=True)], told
 
 
 def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Object:
@@ -56,7 +118,7 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         x0, y0, x1, y1 = map(float, edges)
         box = x0, y0, x1, y1
     else:
-        raise ValueError("has no bbox")
+        raise ValueError("has no bbox, and no segmentation that tells it")
     area, points = values.get("area"), values.get("keypoints")
     return Object(
         box,

@@ -47,7 +47,9 @@ def numbers_of(
     elif image.mode.startswith("I"):
         raise BadSample("its mask has 16 bits or more, and class numbers have 8")
     else:
-        raise BadSample("its mask has colors: give --mask-colors FILE, which says whose they are")
+        raise BadSample(
+            "its mask has colors: give --mask-colors FILE, with the color of each class"
+        )
     if values:
         found = found.point([values.get(value, value) for value in range(256)])
     return found

@@ -10,8 +10,8 @@ import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from dsprep.errors import BadSample
 
@@ -84,6 +84,17 @@ class Objects(NamedTuple):
     extent: Extent | None = None
 
 
+class Spelled(tuple[Object, ...]):
+    """Objects of which the texts are known that :func:`to_json` makes of them."""
+
+    texts: Sequence[str]
+
+    def __new__(cls, objects: Iterable[Object] = (), texts: Sequence[str] = ()) -> Self:
+        made = super().__new__(cls, objects)
+        made.texts = texts
+        return made
+
+
 class ObjectCounts(NamedTuple):
     """How many objects a data set has."""
 
@@ -117,7 +128,8 @@ def has_form(value: Any) -> bool:
 def to_json(objects: Objects) -> str:
     """Return objects as the text of JSON: a list, without what is not known."""
     extent_of_pixels(objects)
-    return f"[{','.join(map(_text, objects.items))}]"
+    items = objects.items
+    return f"[{','.join(items.texts if isinstance(items, Spelled) else map(_text, items))}]"
 
 
 def _text(each: Object) -> str:
@@ -258,7 +270,10 @@ def numbers(values: Any) -> tuple[float, ...]:
         found = (math.nan,)
     # No number is larger than all are as a vector: three times as fast as looking at each.
     if not (math.hypot(*found) < _LARGEST or all(abs(each) < _LARGEST for each in found)):
-        raise ValueError(f"{values!r:.60} has what is no number, or a number beyond any image")
+        wrong = next(v for v in values if type(v) not in _NUMERIC or not abs(v) < _LARGEST)
+        is_large = type(wrong) in _NUMERIC and wrong == wrong
+        what = "beyond any image" if is_large else "not a number"
+        raise ValueError(f"{values!r:.60}: {wrong!r:.30} is {what}")
     return found
 
 

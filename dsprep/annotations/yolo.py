@@ -24,11 +24,19 @@ _MOST_CLASSES = 1 << 20  # if nothing names them
 
 def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> Objects:
     """Return the objects of an image, given how many classes there are; equal rows are one."""
-    rows = dict.fromkeys(_rows(_text(data)))
+    rows: dict[tuple[float, ...], int] = {}
+    for line, row in _rows(_text(data)):
+        rows.setdefault(row, line)
     widths = set(map(len, rows))
     if len(widths) > 1 and _BOX in widths:
-        raise ValueError("has boxes and polygons, which do not go together")
-    return Objects(tuple(_object(row, classes, pose) for row in rows), SHARES)
+        raise ValueError("has rows of boxes and of polygons: keep those of one kind")
+    items = []
+    for row, line in rows.items():
+        try:
+            items.append(_object(row, classes, pose))
+        except ValueError as error:
+            raise ValueError(f"line {line}: {error}") from None
+    return Objects(tuple(items), SHARES)
 
 
 def count_rows(data: bytes) -> int:
@@ -50,20 +58,20 @@ def may_be_rotated(objects: Objects) -> bool:
     )
 
 
-def _rows(data: str) -> Iterator[tuple[float, ...]]:
+def _rows(data: str) -> Iterator[tuple[int, tuple[float, ...]]]:
     for number, line in enumerate(data.splitlines(), 1):
         if cells := line.split():
             try:
-                yield tuple(map(float, cells))
+                yield number, tuple(map(float, cells))
             except ValueError:
-                raise ValueError(f"line {number}: {line!r:.60} is no row of numbers") from None
+                raise ValueError(f"line {number}: {line!r:.60} has what is not a number") from None
 
 
 def _object(row: Sequence[float], classes: int | None, pose: Pose | None) -> Object:
     number, width = row[0], len(row)
     if not 0 <= number < (_MOST_CLASSES if classes is None else classes) or number != int(number):
         most = "" if classes is None else f" 0 to {classes - 1}"
-        raise ValueError(f"{number:g} is none of the classes{most}")
+        raise ValueError(f"the class {number:g} is none of the classes{most}")
     shares: Sequence[float] = row[1:]
     if pose is not None:
         count, each = pose
@@ -75,12 +83,12 @@ def _object(row: Sequence[float], classes: int | None, pose: Pose | None) -> Obj
         across, down, seen = (row[_BOX + at :: each] if at < each else () for at in range(3))
         shares = (*row[1:_BOX], *across, *down)
     elif width == _BOX + 1:
-        raise ValueError("has 6 columns: a confidence is for predictions, not for annotations")
+        raise ValueError("has 6 columns: leave out the confidence, which predictions have")
     elif width < _BOX or width % 2 == 0:
         raise ValueError(f"has {width} columns: a box has 5, a polygon 7, 9, 11 or more")
     if not all(_LOW <= share <= _HIGH for share in shares):
         wrong = next(share for share in shares if not _LOW <= share <= _HIGH)
-        raise ValueError(f"{wrong:g} is no share of the image: these are 0 to 1")
+        raise ValueError(f"{wrong:g} is not from 0 to 1: coordinates are shares of the image")
     if pose is None and width > _BOX:
         polygon = tuple(shares)
         return Object(box_of([polygon]), int(number), polygons=(polygon,))

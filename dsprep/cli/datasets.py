@@ -1,4 +1,4 @@
-"""The commands on data sets: ``pack``, ``convert``, ``shard``, ``verify``, ``status``."""
+"""The commands on data sets: ``pack``, ``convert``, ``shard``, ``join``, ``verify``, ``status``."""
 
 from __future__ import annotations
 
@@ -182,6 +182,28 @@ def index(dataset: str, **options: Any) -> int:
 
 
 shard = DefaultGroup(name="shard", default=cut, lazy=COMMANDS_OF_SHARD)
+
+
+@command("SOURCE... DEST", of.JoinOptions)
+def join(**options: Any) -> int:
+    """Make one data set at DEST of those at SOURCE, without writing their shards again.
+
+    SOURCE is directories of shards with a manifest, as machines write them that pack a share of the
+    images each; DEST is another directory. All can be on S3. The data sets need shards of different
+    names (--name), the same format and options, fields of the same types, and the same classes
+    (--classes). In formats whose readers know samples by their keys, no key may come twice.
+
+    The shards at DEST are hard links, or copies if DEST is on another disk. From S3 to S3, the
+    server copies them. SOURCE stays as it is, and can then be removed. After a kill, give the
+    command again to continue.
+
+    \b
+    Examples:
+      dsprep join node-0/ node-1/ node-2/ train/
+      dsprep join s3://bucket/out/node-{0..7} s3://bucket/train
+      dsprep join node-*/ train/ --dry-run
+    """
+    return _write("join", **options)
 
 
 @command("DEST", VerifyOptions, source_options)

@@ -203,8 +203,10 @@ def skipped_text(findings: Iterable[Finding]) -> str:
 
 def _time_line(report: WriteReport) -> str:
     duration = format_duration(report.seconds)
+    if report.state == "planned" and report.seconds < 1:
+        return "under a second" if report.seconds else ""
     if report.state == "planned":
-        return "under a second" if report.seconds < 1 else f"about {duration}"
+        return f"about {duration}"
     if report.state.startswith("already") or report.samples < report.seconds or not report.seconds:
         return duration
     rate, speed = report.samples / report.seconds, format_size(report.bytes / report.seconds)

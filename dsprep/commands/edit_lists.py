@@ -26,7 +26,7 @@ from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.storage.location import require_disk
 from dsprep.text import decode_text, read_text
 from dsprep.units import format_some
-from dsprep.workers.pool import Pool, available_cores
+from dsprep.workers.engine import open_executor
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def append_to_list(options: of.AppendOptions) -> CreateReport:
 
 
 def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
-    with Pool(available_cores() if workers is None else workers) as pool:
+    with open_executor(workers) as pool:
         catalog, findings = read_source(source, pool.map)
         if catalog.sides:
             names = format_some(catalog.sides)

@@ -48,7 +48,8 @@ from dsprep.splits.samples import (
 from dsprep.splits.sides import Sides, choose_sides, given_sides, stratum_numbers
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
-from dsprep.workers.pool import Pool, available_cores
+from dsprep.workers.engine import open_executor
+from dsprep.workers.executor import Executor
 
 
 class ListFacts(NamedTuple):
@@ -114,8 +115,7 @@ def split(options: of.SplitOptions) -> SplitReport:
             "dsprep sync uploads them, and --to FORMAT writes shards"
         )
     require_local(options.out)
-    workers = available_cores() if options.workers is None else options.workers
-    with Pool(workers) as pool:
+    with open_executor(options.workers) as pool:
         samples, values = read_samples(source, options, pool)
         chosen = _choose(options, samples, values, pool)
     sides = chosen.sides
@@ -164,7 +164,7 @@ class _Chosen(NamedTuple):
 
 
 def _choose(
-    options: of.SplitOptions, samples: Samples, values: pl.Series | None, pool: Pool
+    options: of.SplitOptions, samples: Samples, values: pl.Series | None, pool: Executor
 ) -> _Chosen:
     """Choose the side of each sample, and find the copies that lie on different sides."""
     if values is not None:
@@ -192,7 +192,7 @@ def _write_shards(options: of.SplitOptions, source: Source, began: float) -> Spl
         raise OptionError("--to needs the files: give --root, where the paths of the list start")
     found: list[_Chosen] = []
 
-    def divide(catalog: Catalog, pool: Pool) -> tuple[Catalog, Sequence[str]]:
+    def divide(catalog: Catalog, pool: Executor) -> tuple[Catalog, Sequence[str]]:
         samples = samples_of(catalog, source, pool)
         found.append(_choose(options, samples, assigned_sides(options, samples), pool))
         sides = found[-1].sides

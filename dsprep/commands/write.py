@@ -23,7 +23,7 @@ from dsprep.formats.base import Format, ShardFacts
 from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
-from dsprep.plan.cut import ShardSize, seconds
+from dsprep.plan.cut import ShardSize, try_some
 from dsprep.plan.destination import (
     DEFAULT_NAME,
     Destination,
@@ -54,7 +54,8 @@ from dsprep.sources.shardset import ShardSet, require_no_index
 from dsprep.storage.files import is_dir
 from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_some, parse_size
-from dsprep.workers.pool import Pool, available_cores
+from dsprep.workers.engine import open_executor
+from dsprep.workers.executor import Executor
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 _DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "split": "split"}
 _DONE["shard append"] = "appended"
 
+_EXAMPLES = 3
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = {"--features", "--metadata", "--only", "--drop", "--rename", "--cast"}
 _CHANGES |= {"--label-type", "--schema"}
@@ -208,7 +210,7 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
 
 def _divider(
     options: of.WriteOptions, source: Source
-) -> Callable[[Catalog, Pool], tuple[Catalog, Sequence[str]]]:
+) -> Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]]:
     """Return what gives each sample the side that ``--split`` says."""
     from dsprep.splits.ratios import make_ratios, parse_ratios  # few runs need them
 
@@ -222,7 +224,7 @@ def _divider(
         sources=options.sources, out=options.dest, ratios=ratios, group=options.group, seed=seed
     )
 
-    def divide(catalog: Catalog, pool: Pool) -> tuple[Catalog, Sequence[str]]:
+    def divide(catalog: Catalog, pool: Executor) -> tuple[Catalog, Sequence[str]]:
         from dsprep.splits.sides import divided  # not before polars is there
 
         return divided(asked, source, catalog, pool)
@@ -247,7 +249,7 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
     began, target = time.monotonic(), target_of(job.destination)
     if options.part is not None and not options.dry_run:
         return replace(write_part(job, options), seconds=time.monotonic() - began)
-    with _pool(options.workers) as pool:
+    with _pool(options) as pool:
         progress = options.progress or Progress()
         plan = make_plan(job, pool, progress)
         if options.schema_out is not None:
@@ -273,7 +275,7 @@ def _already(
     """Return the report of a run whose data set is there."""
     with suppress(*([DestinationError] if target.part else [])):  # other parts are still there
         remove_leftovers(plan.job.destination, finished)
-    require_same(plan, target, finished, identity)
+    require_same(target, finished, identity)
     report = report_of(
         plan, finished, rejects_of(target, finished), f"already {_DONE[plan.job.command]}"
     )
@@ -288,7 +290,7 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
         progress.note(f"this is {part}, as {part.told} says")
     target, state = target_of(job.destination, part), None
     most = 0 if options.on_error == "fail" else options.max_errors
-    with _pool(options.workers) as pool:
+    with _pool(options) as pool:
         try:
             with target.alone("plan", progress.note):
                 finished = finished_manifest(target, "remove it")
@@ -302,22 +304,27 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
                 identity = identity_of(plan)
                 if finished is None:
                     data = noted or save_plan(plan, part.of)
+                    own = part.share(plan.shards)
                     state = RunState(target, identity, list(plan.files()), progress)
+                    if state.resumed:
+                        state.done |= target.receipts(each.name for each in own)
                     begin(plan, state)
                     if not noted:
                         progress.note(f"{job.destination}: {node()} has made the plan of all parts")
                         target.write(target.notes + PLAN, data)
             if state is not None:
                 if noted:
-                    own = part.share(plan.shards)
                     require_source(plan, [each for each in own if each.name not in state.done])
                 Run(plan, state, most, part).carry_out(pool, progress)
-                state.done |= target.receipts()
-                missing = [shard for shard in plan.shards if shard.name not in state.done]
+                others = [each.name for each in plan.shards if each.name not in state.done]
+                missing = target.without_receipts(others)
                 if missing and (finished := finished_manifest(target)) is None:
                     return _report_of_part(plan, state, part, len(missing))
                 with target.alone("commit", progress.note):
                     if (finished := finished_manifest(target)) is None:
+                        state.done |= target.receipts(others)
+                        if missing := [name for name in others if name not in state.done]:
+                            return _report_of_part(plan, state, part, len(missing))
                         outcome = Run(plan, state, most).outcome()
                         manifest = commit(plan, state, outcome, None)
                         return _done(plan, manifest, outcome, _DONE[job.command])
@@ -358,21 +365,32 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
     )
 
 
-def _pool(workers: int | None) -> Pool:
-    """Return worker processes that load what writes shards while this one reads the source."""
-    return Pool(available_cores() if workers is None else workers, "dsprep.run.shard")
+def _pool(options: of.RunOptions) -> Executor:
+    """Return workers that load what writes shards while this process reads the source."""
+    return open_executor(options.workers, options.engine, options.ray_address, "dsprep.run.shard")
 
 
-def planned_report(plan: Plan, pool: Pool, progress: Progress) -> WriteReport:
-    """Return the report of a dry run, which says how long the run will take."""
-    return replace(report_of(plan), seconds=seconds(plan.job, plan.catalog, pool, progress))
+def planned_report(plan: Plan, pool: Executor, progress: Progress) -> WriteReport:
+    """Return the report of a dry run, which tries some samples."""
+    report = report_of(plan)
+    seconds, tried = try_some(plan.job, plan.catalog, pool, progress)
+    notes = effect_notes(tried.effects)
+    if tried.rejects:
+        examples = (f"{each.path}: {each.reason}" for each in tried.rejects[:_EXAMPLES])
+        count = format_count(len(tried.rejects), "sample")
+        notes.append(f"{count} that would be rejected: {'; '.join(examples)}")
+    if plan.catalog.annotated is not None:
+        notes = notes or ["nothing wrong with their annotations"]
+    of_all = f"{len(tried.sizes):,} of {format_count(len(plan.catalog), 'sample')} tried"
+    notes = [f"{of_all}: {note}" for note in notes]
+    return replace(report, notes=[*report.notes, *notes], seconds=seconds)
 
 
 def carry_out(
     plan: Plan,
     identity: dict[str, Any],
     options: of.WriteOptions | of.AppendOptions,
-    pool: Pool,
+    pool: Executor,
     *,
     overwrite: bool = False,
     base: Manifest | None = None,
@@ -434,7 +452,7 @@ def append(options: of.AppendOptions) -> WriteReport:
         remove_leftovers(destination, base)
     job = _job_of_append(options, source, destination, base, made)
     is_merged = job.layout.distinct == "key"
-    with _pool(options.workers) as pool:
+    with _pool(options) as pool:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
         plan = make_plan(replace(job, first_id=first_id), pool, progress)
@@ -544,7 +562,7 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
         raise DestinationError(str(error)) from None
 
 
-def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool) -> Catalog:
+def _there(destination: Destination, base: Manifest, layout: Format, pool: Executor) -> Catalog:
     from dsprep.sources.shards import read_shards  # few runs need it
 
     files = tuple(str(destination.directory / shard.name) for shard in base.shards)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dsprep.plan.select import Chosen
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WriteReport:
     """What writing a data set did or, for a dry run, would do."""
 
@@ -32,27 +32,28 @@ class WriteReport:
     shards: Sequence[ShardFacts]  # name, samples and bytes of each
     samples: int  # in all shards
     bytes: int  # of all shards
-    estimated: bool  # whether bytes are estimates
+    estimated: bool = False  # whether bytes are estimates
     classes: Sequence[str] | None  # class names, if there are any
     per_class: Mapping[int, int]  # samples of the source by class number
     rejects: Sequence[Reject]  # samples of the source that are not in the shards, and why
     rejects_file: str | None  # where they are listed; None if there are none or nothing was written
-    skipped: Sequence[Finding]  # what lies in the source and is no sample
+    skipped: Sequence[Finding] = ()  # what lies in the source and is no sample
     skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
-    duplicates: Sequence[Finding]  # paths that a list names more than once
+    duplicates: Sequence[Finding] = ()  # paths that a list names more than once
     # keys of several samples, with the paths; for WebDataset, whose keys must differ, only a dry
     # run has any
-    collisions: Sequence[tuple[str, Sequence[str]]]
+    collisions: Sequence[tuple[str, Sequence[str]]] = ()
     sides: Mapping[str, int]  # samples of each side; empty if there are no sides
-    chosen: Chosen | None  # what a filter left out; None if there is no filter
-    notes: Sequence[str]  # what else there is to say
+    chosen: Chosen | None = None  # what a filter left out; None if there is no filter
+    notes: Sequence[str] = ()  # what else there is to say
     schema: Mapping[str, Any] | None  # the schema that is written; None if unknown
     # what a dry run shows of it, a row for each field: its name, type and role, what told it, where
     # it goes, how many samples of the look have it
-    fields: Sequence[Sequence[str]]
+    fields: Sequence[Sequence[str]] = ()
     # the objects in all shards or, for a dry run, in the source; None if they were not counted
     objects: ObjectCounts | None
-    seconds: float  # how long it took; for a dry run, how long it will take
+    # how long it took; for a dry run, how long it will take, or 0 if that is not known
+    seconds: float = 0.0
 
 
 def report_of(
@@ -100,13 +101,21 @@ def report_of(
     )
 
 
+def objects_in(manifest: Manifest) -> ObjectCounts | None:
+    """Return how many objects a data set has; None if they were not counted."""
+    field = manifest.schema.objects if manifest.schema else None
+    if field is None or manifest.objects is None:
+        return None
+    objects, samples = manifest.objects
+    return ObjectCounts(objects, len(field.names), samples, manifest.samples - samples)
+
+
 def _objects(catalog: Catalog, manifest: Manifest | None) -> ObjectCounts | None:
     """Return how many objects were written or, without a manifest, are in the annotations."""
     field = catalog.settled.schema.objects
-    if manifest is not None and field is not None and manifest.objects is not None:
-        objects, samples = manifest.objects
-        return ObjectCounts(objects, len(field.names), samples, manifest.samples - samples)
-    if manifest is not None or catalog.sizes is None or field is None:
+    if manifest is not None:
+        return objects_in(manifest)
+    if catalog.sizes is None or field is None:
         return None
     counts = catalog.sizes["objects"]
     samples = int((counts > 0).sum())

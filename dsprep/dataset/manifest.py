@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,6 +33,8 @@ MANIFEST = "manifest.json"
 UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
 """What to say of a directory that a run keeps its notes in."""
 
+NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")  # what the names of shards end in
+_SAFE = re.compile(r"\w[^/\0]{0,199}")
 _CRC32C = re.compile("[0-9a-f]{8}")
 
 # The types of values, as users know them.
@@ -140,6 +143,30 @@ class Manifest:
         """Return the side of each of some shards, by their paths."""
         return {path: self.sides.get(os.path.basename(path), "") for path in files}
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what :meth:`to_json` returns."""
+        from hashlib import sha256  # slow to load
+
+        return sha256(self.to_json().encode()).hexdigest()
+
+    @cached_property
+    def added(self) -> Sequence[Mapping[str, Any]]:
+        """What ``shard append`` and ``join`` recorded of shards that they added, in order."""
+        added = self.options.get("appended")
+        found = (
+            each
+            for each in (added if isinstance(added, list) else ())
+            if isinstance(each, dict) and isinstance(each.get("first_shard"), int)
+        )
+        return sorted(found, key=lambda each: each["first_shard"])
+
+    @cached_property
+    def parts(self) -> Mapping[str, int]:
+        """What wrote each shard: 0 for the first command, then the number of an addition."""
+        firsts = [each["first_shard"] for each in self.added]
+        return {shard.name: bisect_right(firsts, at) for at, shard in enumerate(self.shards)}
+
     def to_json(self) -> str:
         values = {
             "dsprep_manifest": VERSION,
@@ -192,6 +219,13 @@ def manifest_names(names: Collection[str], file: str | None = None) -> list[str]
         return [name for name in (f"{file}.{MANIFEST}", MANIFEST) if name in names]
     beside = [name for name in names if name.endswith(f".{MANIFEST}") and name[0] != "."]
     return [MANIFEST] if MANIFEST in names else sorted(beside)
+
+
+def common_name(names: Collection[str]) -> str:
+    """Return the prefix of all of some names, without the numbers that they end in."""
+    name = os.path.commonprefix(sorted(names))
+    name = name if len(names) == 1 else NUMBERS.sub("", name)
+    return name if _SAFE.fullmatch(name) and name != "manifest" else "shards"
 
 
 def single_of(manifest: str) -> str | None:

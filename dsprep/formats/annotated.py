@@ -10,7 +10,7 @@ import json
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from xml.sax.saxutils import escape
@@ -39,6 +39,7 @@ class AnnotatedFolder(Folder):
 
     divides: ClassVar[bool] = True
     masks: ClassVar[bool] = False  # whether it has a place for masks
+    image_id: ClassVar[str] = ""  # the field that its images are numbered by, if samples have it
     side: str = field(default="", kw_only=True)  # that of the samples, if the source tells it
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
@@ -49,6 +50,7 @@ class AnnotatedFolder(Folder):
                 f"{format_some(list(schema.by_name))}"
             )
         kept = [each for each in schema.fields if each in (schema.image_field, objects, mask)]
+        kept += [each for each in schema.fields if (each.name, each.type) == (self.image_id, "int")]
         lost = [each.name for each in schema.fields if each not in kept and each.name not in FACTS]
         note = f"left out, because {self.name} has no place for it: {format_some(lost)}"
         return self.laid_out(schema, kept), [note] if lost else []
@@ -107,6 +109,8 @@ class AnnotatedFolder(Folder):
             fields[field.name] = objects._replace(extent=(extent[0], extent[1]))
         if not listed.files:
             raise ValueError(f"{listed.key} has no files")
+        if self.image_id in told:
+            fields[self.image_id] = told[self.image_id]
         image, *others = listed.files
         mask = self._mask_of(self.written)
         for path, data in files.items():
@@ -143,10 +147,7 @@ class Coco(AnnotatedFolder):
 
     name: ClassVar[str] = "coco"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
-
-    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        found, notes = super().arranged(schema)
-        return found, [*notes, "images are numbered from 1: their ids in a source are not kept"]
+    image_id: ClassVar[str] = "image_id"
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         return (f"{side or 'images'}/{below}",)
@@ -158,19 +159,24 @@ class Coco(AnnotatedFolder):
         tops = dict.fromkeys(each.stem.split("/")[0] for each in samples())
         for top in tops:
             path = f"annotations/instances{'' if top == 'images' else '_' + top}.json"
-            yield path, '{"info": {},\n"images": [\n'
+            images: list[int | None] = []
+            sizes: list[tuple[int, int]] = []
             own: list[int | None] = []
-            for number, each in enumerate(_of(samples(), top), 1):
+            for each in _of(samples(), top):
                 told = json.loads(f"{{{each.fields}}}")
-                values = {"id": number, "file_name": each.files[0].path[len(top) + 1 :]}
-                values |= {name: int(told[name]) for name in ("width", "height")}
-                yield path, _item(values, number == 1)
+                images.append(told.get(self.image_id))
+                sizes.append((int(told["width"]), int(told["height"])))
                 own += (item.get("id") for item in told.get(field.name) or ())
+            numbers = images if _are_ids(images, 0) else range(1, len(images) + 1)
+            yield path, '{"info": {},\n"images": [\n'
+            for at, each in enumerate(_of(samples(), top)):
+                values = {"id": numbers[at], "file_name": each.files[0].path[len(top) + 1 :]}
+                values |= zip(("width", "height"), sizes[at], strict=True)
+                yield path, _item(values, at == 0)
             yield path, '\n],\n"annotations": [\n'
-            # COCO's evaluation takes the id 0 for none; ids of several files may be the same.
-            keeps = all(id is not None and id > 0 for id in own) and len({*own}) == len(own)
+            keeps = _are_ids(own, 1)  # COCO's evaluation takes the id 0 for none
             used = 0
-            for number, each in enumerate(_of(samples(), top), 1):
+            for number, each in zip(numbers, _of(samples(), top), strict=True):
                 told = json.loads(f"{{{each.fields}}}")
                 for item in (to_objects(told.get(field.name)) or Objects()).items:
                     used += 1
@@ -181,6 +187,11 @@ class Coco(AnnotatedFolder):
             for number, name in enumerate(field.names):
                 yield path, _item({"id": ids[number], "name": name}, number == 0)
             yield path, "\n]}\n"
+
+
+def _are_ids(ids: Sequence[int | None], least: int) -> bool:
+    """Return whether ids are all there and differ; those of several sources may be the same."""
+    return all(id is not None and id >= least for id in ids) and len({*ids}) == len(ids)
 
 
 def _of(samples: Iterable[Listed], top: str) -> Iterator[Listed]:

@@ -21,6 +21,7 @@ from dsprep.images.pixels import Shape
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
 from dsprep.schema import FACTS, Field, Meaning, Place, Schema, Table
+from dsprep.units import format_some
 
 if TYPE_CHECKING:
     import polars as pl
@@ -218,6 +219,11 @@ class Format(ABC):
         """Whether the catalog tells what samples with objects weigh at most."""
         return True
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether samples that are read whole differ in size by their keys alone."""
+        return False
+
     def kept_parts(self) -> frozenset[str]:
         """Return what samples of the schema keep of objects besides boxes and classes."""
         return self.object_parts
@@ -382,8 +388,6 @@ def refuse_objects(schema: Schema, name: str) -> None:
 
 def rounding_notes(fields: Iterable[Field], what: str) -> list[str]:
     """Say which fields lose bits in a format of 32-bit floats."""
-    return [
-        f"{each.name}: 64-bit floats are rounded to the 32 bits of {what}"
-        for each in fields
-        if each.kind.code == "d"
-    ]
+    names = [each.name for each in fields if each.kind.code == "d"]
+    shown = format_some(names) + f" ({len(names):,} fields)" * (len(names) > 3)
+    return [f"{shown}: 64-bit floats are rounded to the 32 bits of {what}"] if names else []

@@ -81,7 +81,8 @@ class RecordIOProtobuf(Format):
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         refuse_objects(schema, self.name)
-        tensor = _tensor(schema, schema.format == self.name)
+        is_own = schema.format == self.name
+        tensor = _tensor(schema, is_own)
         used: dict[str, str] = {_VALUES: ""} if tensor else {}
         fields: list[Field] = []
         for each in (*schema.fields, *pixel_sizes(schema)):
@@ -112,6 +113,9 @@ class RecordIOProtobuf(Format):
                 f"SageMaker's algorithms read only the label and {_VALUES}: {format_some(others)} "
                 f"can be left out with --drop {','.join(others)}"
             )
+        has_features = schema.image is not None or any(e.kind.is_number for e in schema.others)
+        if not (has_features or is_own):
+            notes.append("SageMaker's algorithms find no features: only the label may have numbers")
         return self.laid_out(schema, fields), notes
 
     def encode(self, sample: Sample) -> list[bytes]:
@@ -149,16 +153,32 @@ class RecordIOProtobuf(Format):
         places = ((each.places[0], each.name) for each in self.written.fields)
         return {place[1]: name for place, name in places if len(place) > 1}
 
+    @property
+    def is_fixed(self) -> bool:
+        others = [each for each in self.written.fields if each.name not in self._parts.values()]
+        return "0" in self._parts and all(
+            each.name == self.written.label
+            and each.kind.of in (int, float)
+            and not (each.kind.is_list or each.missing)
+            for each in others
+        )
+
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        total = protobuf.entry_sizes(_IMAGE, protobuf.framed_sizes(rows["image"]))
-        if "cls" in rows.columns or "label" in rows.columns:
-            count = rows["label"].list.len().cast(int) if "label" in rows.columns else 1
+        key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
+        total = protobuf.framed_sizes(key)
+        counts: list[protobuf.Sizes]
+        if self._parts:  # of 32 bits each, and so is the label
+            counts = [len(self._parts), *([1] if self.written.label else [])]
+        else:
+            total += protobuf.entry_sizes(_IMAGE, protobuf.framed_sizes(rows["image"]))
+            counts = [1] if "cls" in rows.columns else []
+            if "label" in rows.columns:
+                counts = [rows["label"].list.len().cast(int)]
+        for count in counts:
             total += protobuf.entry_sizes(_VALUES, protobuf.framed_sizes(count * 4))
         for each in self.written.fields:
-            if each.name in SIZES and each.kind.is_integer:
+            if each.name in SIZES and each.kind.is_integer and not self._parts:
                 total += protobuf.entry_sizes(each.places[0][0], protobuf.framed_sizes(8))
-        key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
-        total += protobuf.framed_sizes(key)
         assert not isinstance(total, int)
         return (total + 3) // 4 * 4 + FRAME.size
 
@@ -247,14 +267,15 @@ def _tensor(schema: Schema, is_own: bool) -> dict[str, Place]:
 def _joined(fields: Mapping[str, Value], parts: Mapping[str, str]) -> Value:
     """Return the tensor of several fields."""
     if "keys" not in parts:
-        if lacking := [name for name in parts.values() if name not in fields]:
-            raise BadSample(f"lacks {lacking[0]!r}, which is one of the features")
-        found = {part: fields[name] for part, name in parts.items()}
         try:
-            return Floats(as_floats(tuple(found.values()), ""))
+            numbers = [fields[name] for name in parts.values()]
+        except KeyError as error:
+            raise BadSample(f"lacks {error}, which is one of the features") from None
+        try:
+            return Floats(as_floats(numbers, ""))
         except BadSample:  # name the field
-            for part, name in parts.items():
-                as_floats((found[part],), f"the field {name!r}")
+            for name, value in zip(parts.values(), numbers, strict=True):
+                as_floats((value,), f"the field {name!r}")
             raise
     # Formats that have no empty lists have none in a row of zeros.
     keys, values = (fields.get(parts[part], ()) for part in ("keys", _VALUES))
@@ -327,6 +348,9 @@ def encode_value(value: Value) -> bytes:
         if content_type := getattr(value, "content_type", ""):
             body += protobuf.framed(b"\x12", content_type.encode())
         return protobuf.framed(_BYTES_TAG, body)
+    if type(value) is Floats and value:  # rows of tables: a third of the time
+        body = protobuf.framed(b"\x0a", protobuf.packed(value, "f"))
+        return protobuf.framed(b"\x12", body)
     kind = "int32" if isinstance(value, Ints) else "float64"
     kind = "float32" if isinstance(value, Floats) else kind
     lists = [value if isinstance(value, tuple) else (value,), (), ()]

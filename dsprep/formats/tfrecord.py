@@ -177,7 +177,8 @@ class TFRecord(Format):
         if objects is None:
             return fields
         kept = {k: v for k, v in fields.items() if not k.startswith(tensorflow.PREFIX)}
-        if _text_of(fields, SOURCE_ID) in ("", source_id(_path_of(fields)[1])):
+        numbers = map(str, fields.get("image_id") or ())
+        if _text_of(fields, SOURCE_ID) in ("", source_id(_path_of(fields)[1]), *numbers):
             kept.pop(SOURCE_ID, None)  # which says nothing new
         return kept | {ANY_OBJECT: objects}
 
@@ -502,7 +503,7 @@ def _png_entry(mask: bytes) -> bytes:
 
 
 def _source_entry(image: str, sample: Sample) -> bytes:
-    told = sample.fields.get("source_id")
+    told = sample.fields.get("source_id", sample.fields.get("image_id"))
     path = _path_for(sample, sample.fields.get(image))
     return _text_entry(SOURCE_ID, source_id(path) if told is None else str(told))
 

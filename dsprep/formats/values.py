@@ -14,21 +14,24 @@ from dsprep.errors import BadSample
 from dsprep.sample import Value
 from dsprep.schema import Type
 
+_WHOLE = 1 << 24  # up to it, 32-bit floats hold all whole numbers
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def as_floats(values: Sequence[float], what: str) -> tuple[float, ...]:
     """Return numbers as 32-bit floats hold them."""
-    # They hold all whole numbers up to 2^24 and ever fewer above. Fractions may be rounded; a whole
-    # number that changed would be another class or id.
+    # They hold ever fewer whole numbers above. Fractions may be rounded; a whole number that
+    # changed would be another class or id.
     layout = f"<{len(values)}f"
     try:
         rounded: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))
     except OverflowError:
         raise BadSample(f"{what} is {values!r:.60}, which is beyond 32-bit floats") from None
+    if values and max(values) <= _WHOLE and min(values) >= -_WHOLE:  # as most are
+        return rounded
     for number, as_float in zip(values, rounded, strict=True):
         if number != as_float and number % 1 == 0:
-            raise BadSample(f"{what} is {number:.0f}, which 32-bit floats do not hold exactly")
+            raise BadSample(f"{what} is {int(number)}, which 32-bit floats do not hold exactly")
     return rounded
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -26,7 +27,7 @@ from dsprep.formats.base import Format
 from dsprep.pipeline import Measured, measure
 from dsprep.progress import Progress
 from dsprep.units import format_count
-from dsprep.workers.pool import Pool
+from dsprep.workers.executor import Executor
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,6 +42,7 @@ SAMPLE = 400  # how many images are tried: the error of the total falls with the
 TOLERANCE = 0.05  # how far above its target a shard may come when sizes are estimates
 _SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard in thirty thousand
 _TIMED = 128  # how many samples are tried to find out how long a run will take
+_CHECKED = 1000  # the same, if they have annotations, some of which may be wrong
 _AT_ONCE = 1 << 17  # samples that are tried in one task: their rows take some 50 MB
 _SAMPLE_SEED = 1  # the images that are tried do not depend on the seed of the order
 
@@ -209,7 +211,7 @@ def fit(source: Sequence[int], encoded: Sequence[int]) -> SizeModel:
 
 
 def weigh(
-    job: Job, catalog: Catalog, indexed: Catalog, pool: Pool, progress: Progress
+    job: Job, catalog: Catalog, indexed: Catalog, pool: Executor, progress: Progress
 ) -> tuple[pl.Series, int | None, bool]:
     """Return the bytes of each encoded sample, how full to plan a shard, and if both are estimates.
 
@@ -227,18 +229,23 @@ def weigh(
             sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
         return sizes if whole else encoded_sizes(job, catalog, sizes), capacity, True
-    if (not whole or catalog.sizes is not None) and layout.weighs:
-        return encoded_sizes(job, catalog, sizes), None, whole or not layout.concatenative
+    is_fixed = layout.is_fixed and catalog.schema_known  # which tables declare, and their paths
+    if (not whole or catalog.sizes is not None or is_fixed) and layout.weighs:
+        estimated = (whole and not is_fixed) or not layout.concatenative
+        return encoded_sizes(job, catalog, sizes), None, estimated
     if not (layout.concatenative and by_bytes):
         return sizes, None, True
     tried = _try_samples(job, catalog, pool, progress)
     return _weights(size or 0 for size in tried.sizes), None, False
 
 
-def seconds(job: Job, catalog: Catalog, pool: Pool, progress: Progress) -> float:
-    """Return how long a run will take, by trying some samples now."""
-    tried = _try_samples(job, catalog.shuffle(_SAMPLE_SEED).slice(0, _TIMED), pool, progress)
-    return tried.seconds / len(tried.sizes) * len(catalog) / pool.size
+def try_some(
+    job: Job, catalog: Catalog, pool: Executor, progress: Progress
+) -> tuple[float, Measured]:
+    """Try some samples; return how long a run will take, and what they showed."""
+    count = _TIMED if catalog.annotated is None else _CHECKED
+    tried = _try_samples(job, catalog.shuffle(_SAMPLE_SEED).slice(0, count), pool, progress)
+    return tried.seconds / len(tried.sizes) * len(catalog) / pool.size, tried
 
 
 def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
@@ -276,7 +283,7 @@ def _weights(weights: Iterable[int]) -> pl.Series:
 
 
 def _estimate(
-    job: Job, catalog: Catalog, sample: Catalog, pool: Pool, progress: Progress
+    job: Job, catalog: Catalog, sample: Catalog, pool: Executor, progress: Progress
 ) -> tuple[pl.Series, int]:
     """Return estimates of the bytes of each image, and how full to plan a shard with them."""
     target = job.layout.capacity(job.size.target or DEFAULT_TARGET)
@@ -284,7 +291,7 @@ def _estimate(
     if not any(tried.sizes):
         raise SourceError(
             f"{job.source.root}: no image can be packed of {len(tried.sizes):,} that dsprep tried: "
-            f"{tried.reason or 'they are empty'}"
+            f"{tried.rejects[0].reason if tried.rejects else 'they are empty'}"
         )
     if len(tried.sizes) == len(catalog):
         known = dict(zip(sample.table["index"], tried.sizes, strict=True))
@@ -296,7 +303,7 @@ def _estimate(
     return predicted, model.safe_capacity(target, int(predicted.sum()) / len(predicted))
 
 
-def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> Measured:
+def _try_samples(job: Job, sample: Catalog, pool: Executor, progress: Progress) -> Measured:
     """Make the samples of a small catalog, all workers sharing the work, and measure them."""
     share = min(math.ceil(len(sample) / (4 * pool.size)), _AT_ONCE)
     pipeline = job.pipeline(sample)
@@ -304,5 +311,6 @@ def _try_samples(job: Job, sample: Catalog, pool: Pool, progress: Progress) -> M
     with progress.running("estimating sizes", len(sample)):
         parts = pool.map(measure, tasks, progress.advance)
     sizes = list(chain.from_iterable(part.sizes for part in parts))
-    reason = next((part.reason for part in parts if part.reason), "")
-    return Measured(sizes, sum(part.seconds for part in parts), reason)
+    rejects = list(chain.from_iterable(part.rejects for part in parts))
+    effects = sum((part.effects for part in parts), Counter[str]())
+    return Measured(sizes, sum(part.seconds for part in parts), rejects, effects)

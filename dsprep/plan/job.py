@@ -29,7 +29,7 @@ from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
-    from dsprep.workers.pool import Pool
+    from dsprep.workers.executor import Executor
 
 # Bytes of files that a worker writes of a folder before they are recorded as done.
 _UNIT = 64_000_000
@@ -57,7 +57,7 @@ class Job:
     first_shard: int = 0  # the number of the first shard, after those that are there already
     first_id: int = 0  # what is added to ids, likewise
     # gives each sample of the catalog a side, and says how; None leaves them as they are
-    divide: Callable[[Catalog, Pool], tuple[Catalog, Sequence[str]]] | None = field(
+    divide: Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]] | None = field(
         default=None, compare=False
     )
     # what a report says of fields that are left out or changed

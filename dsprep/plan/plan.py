@@ -21,7 +21,7 @@ from dsprep.rows import Rows
 from dsprep.schema import impose
 from dsprep.sources.reading import read_source
 from dsprep.units import format_count, format_some
-from dsprep.workers.pool import Pool
+from dsprep.workers.executor import Executor
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -103,7 +103,7 @@ class Plan:
                 yield self.job.destination.companion(name).name, column.names
 
 
-def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
+def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
     catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map)
@@ -159,7 +159,7 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     return Plan(job, catalog, findings, collisions, shards, estimated, sets, chosen)
 
 
-def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
+def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
     """Refuse a transform that changes the geometry of images, but not of other fields."""
     # A few samples are looked at, before anything is written. Workers find the others.
     transform = job.images.transform

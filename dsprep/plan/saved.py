@@ -61,23 +61,28 @@ def save_plan(plan: Plan, parts: int) -> bytes:
     file, tables = BytesIO(), list[pl.DataFrame]()
     nothing: dict[str, Any] = dict.fromkeys(_OWN)
     job = replace(plan.job, **nothing)
-    annotations = getattr(plan.catalog.reader, "annotations", None)
-    if annotations is not None and annotations.is_copied:
-        raise OptionError(
-            f"--part: the annotations of {plan.catalog.root} are on S3 and read from a temporary "
-            "copy, which other machines do not have: copy them to a disk that all parts can read, "
-            "and name that file with --annotations"
-        )
+    require_shared(plan)
     with ZipFile(file, "w") as saved:
         plain = _plain([replace(plan, job=job), _asked(plan.job)], tables)
         saved.writestr(_JSON, json.dumps(plain))
         facts = [shard.name for shard in plan.shards], parts, _command(plan.job)
         saved.writestr(_FACTS, json.dumps(facts))
-        saved.writestr(_PROBE, json.dumps(_probe(plan.job)))
+        saved.writestr(_PROBE, json.dumps(probe_of(plan.job)))
         for number, table in enumerate(tables):
             with saved.open(f"{number}.parquet", "w") as member:
                 table.write_parquet(member, compression="zstd")
     return file.getvalue()
+
+
+def require_shared(plan: Plan) -> None:
+    """Refuse what only the machine that plans has."""
+    annotations = getattr(plan.catalog.reader, "annotations", None)
+    if annotations is not None and annotations.is_copied:
+        raise OptionError(
+            f"the annotations of {plan.catalog.root} are on S3 and read from a temporary copy, "
+            "which other machines do not have: copy them to a disk that all machines can read, and "
+            "name that file with --annotations"
+        )
 
 
 def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
@@ -97,7 +102,7 @@ def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
             f"{job.destination}: another command began a run in parts there (other "
             f"{', '.join(other)}); give one command for all parts, or remove what is there"
         )
-    here, own_versions = _probe(plan.job)
+    here, own_versions = probe_of(plan.job)
     if here != there:
         raise DestinationError(
             f"{job.destination}: images would not be the same here as on the machine that made the "
@@ -132,19 +137,10 @@ def _check(plan: Plan, job: Job) -> None:
 
 def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
     """Refuse a source that this machine does not see, or that has changed since it was planned."""
-    catalog, destination = plan.catalog, plan.job.destination
-    if is_s3(catalog.root):
+    destination = plan.job.destination
+    if is_s3(plan.catalog.root):
         return
-    reader = catalog.reader
-    if isinstance(reader, AnnotatedReader | ArchivedParts):
-        reader = reader.inner
-    files = [reader.path] if isinstance(reader, ArchiveReader) else reader.sources()
-    places = [(path, 0, 0) for path in files]
-    if isinstance(reader, FileReader | SampleReader):
-        for shard in shards:
-            rows = catalog.table[shard.start : shard.stop].select("path", "size", "mtime").rows()
-            places += ((join(reader.root, path), size, mtime) for path, size, mtime in rows)
-    for path, size, mtime in places:
+    for path, size, mtime, is_whole in files_read(plan, shards):
         try:
             found = facts(path)
         except OSError as error:
@@ -154,16 +150,31 @@ def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
                 f"changed, remove {destination} and give all parts again"
             ) from None
         # A sample of several files has their size, and the time of the newest.
-        if mtime and (
-            found.mtime_ns > mtime or not (reader.reads_samples or found == (size, mtime))
-        ):
+        if mtime and (found.mtime_ns > mtime or (is_whole and found != (size, mtime))):
             raise SourceError(
                 f"{path}: has changed since the plan was made; put it back as it was, or remove "
                 f"{destination} and give all parts again"
             )
 
 
-def _probe(job: Job) -> tuple[str, str]:
+def files_read(plan: Plan, shards: Iterable[PlannedShard]) -> Iterator[tuple[str, int, int, bool]]:
+    """Return the files that shards are made from: path, size, time, and whether each is a sample.
+
+    The size and the time of files that hold many samples are 0.
+    """
+    reader = plan.catalog.reader
+    if isinstance(reader, AnnotatedReader | ArchivedParts):
+        reader = reader.inner
+    for path in [reader.path] if isinstance(reader, ArchiveReader) else reader.sources():
+        yield path, 0, 0, False
+    if isinstance(reader, FileReader | SampleReader):
+        for shard in shards:
+            rows = plan.catalog.table[shard.start : shard.stop].select("path", "size", "mtime")
+            for path, size, mtime in rows.iter_rows():
+                yield join(reader.root, path), size, mtime, not reader.reads_samples
+
+
+def probe_of(job: Job) -> tuple[str, str]:
     """Return what shows whether another machine makes the same images, and the versions here."""
     transform = job.images.transform
     return ("", "") if transform is None else (probe(transform), versions(transform))

@@ -72,7 +72,7 @@ class Lease:
                 raise DestinationError(_LIVES.format(self._place))
             if time.monotonic() - seen > DEAD_AFTER and self._put(first):
                 break
-            time.sleep(_LOOK_EVERY)
+            time.sleep(min(_LOOK_EVERY, 0.1 + time.monotonic() - seen))  # it may end at once
         try:
             find_lease(self._store, self._key)
         except StoreError:  # a right that is missing now would be missing later

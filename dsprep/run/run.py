@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from uuid import uuid4
 
-from dsprep.errors import DestinationError, RunStopped
+from dsprep.errors import DestinationError, OptionError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
 from dsprep.plan.cut import PlannedShard, cut_pieces, encoded_sizes
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
 from dsprep.rows import Reader
+from dsprep.run.nodes import require_nodes
 from dsprep.run.part import Part
 from dsprep.run.shard import ShardTask, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written
 from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
-from dsprep.workers.pool import Pool
+from dsprep.workers.executor import Executor, WorkerLost
 
 _PIECE_BYTES = 16_000_000  # smaller pieces cost more time to join than they save
 _LONG = 1_000_000_000  # bytes of one file from which a run keeps pieces, to go on after a kill
@@ -31,9 +33,10 @@ _SHARED = 4  # how many of these each worker has, so that all end at about the s
 def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None:
     """Unpack a file of the source to a path; the copy has this name when it is complete."""
     reader, number, path = task
+    partial = f"{path}.{uuid4().hex}"  # there may be several tries at once
     with destination_errors(path):
-        reader.write_spool(number, path + ".partial")
-        os.replace(path + ".partial", path)
+        reader.write_spool(number, partial)
+        os.replace(partial, path)
         report(os.path.getsize(path))
 
 
@@ -52,11 +55,15 @@ class Run:
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
         self._max_misfits = most_misfits(sum(each.stop - each.start for each in self._shards))
+        self._is_whole = part is not None  # whether shards are never written as pieces
         self._places: dict[str, range] = {}  # the bytes of pieces in the files of their shards
 
-    def carry_out(self, pool: Pool, progress: Progress) -> Written:
+    def carry_out(self, pool: Executor, progress: Progress) -> Written:
         """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
+        if pool.is_cluster:
+            self._is_whole = True
+            require_nodes(self._plan, self._state.target, pool)
         self._unpack(pool)
         # What workers write: shards or, if too few of these are left, pieces of them.
         cuts = self._writes_pieces(pool.size)
@@ -82,7 +89,8 @@ class Run:
             kept = "" if self._pipeline.layout.is_tree else kept
             left = f"{kept}{format_count(rows, 'sample')} left to write"
             progress.note(f"{self._plan.job.destination}: continues; {left}")
-        with progress.running("writing", rows, self._bytes):
+        where = f" ({pool})" if pool.is_cluster else ""
+        with progress.running(f"writing{where}", rows, self._bytes):
             self._write(pool, missing, {})
             self._write(pool, [each for each in self._shards if each.name not in done], units)
         return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
@@ -97,12 +105,13 @@ class Run:
 
     def _write(
         self,
-        pool: Pool,
+        pool: Executor,
         missing: Sequence[PlannedShard],
         pieces: Mapping[str, Sequence[PlannedShard]],
     ) -> None:
         """Write shards or pieces of them, or join the pieces that shards are written as."""
         state, done = self._state, self._state.done
+        own_target = state.target.for_machines() if pool.is_cluster else state.target
 
         def task(unit: PlannedShard) -> ShardTask:
             own, place = pieces.get(unit.name, ()), self._places.get(unit.name)
@@ -110,7 +119,7 @@ class Run:
                 place = range(unit.bytes)
             # A unit of a tree is no shard, but has neither trailer nor sidecars anyway.
             whole = "/" not in unit.name
-            target = state.target if whole or place else state.pieces
+            target = own_target if whole or place else state.pieces
             name = unit.name.partition("/")[0] if place else unit.name
             shared = str(target.partial(name))
             parts = [
@@ -125,19 +134,40 @@ class Run:
             return ShardTask(target, name, pipeline, rows, whole, source, place, parts)
 
         tasks = map(task, missing)
-        for position, written in pool.run(write_shard, tasks, self._report, state.hold.check):
-            name = missing[position].name
-            done[name] = written
-            for piece in pieces.get(name, ()):
-                state.pieces.path(piece.name).unlink(missing_ok=True)
+        where = str(pool)
 
-    def _unpack(self, pool: Pool) -> None:
+        def beat() -> None:
+            nonlocal where
+            state.hold.check()
+            if pool.is_cluster and where != (where := str(pool)):
+                self._progress.note(f"{self._plan.job.destination}: now on {where}")
+
+        try:
+            for position, written in pool.run(write_shard, tasks, self._report, beat):
+                name = missing[position].name
+                done[name] = written
+                for piece in pieces.get(name, ()):
+                    state.pieces.path(piece.name).unlink(missing_ok=True)
+        except WorkerLost as error:
+            unit = missing[error.position]
+            paths = self._plan.rows(unit.start, unit.stop).paths
+            raise RunStopped(
+                f"{unit.name}, which takes {format_count(len(paths), 'sample')} from {paths[0]} to "
+                f"{paths[-1]}: {error}"
+            ) from None
+
+    def _unpack(self, pool: Executor) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
         reader = self._pipeline.reader
         sizes = reader.spools()
         if not sizes or (self._plan.in_order and not self._pipeline.copies):
             return
         directory = self._state.pieces.destination.directory / "unpacked"
+        if pool.is_cluster and self._plan.job.destination.remote is not None:
+            raise OptionError(
+                f"{self._plan.catalog.root}: is compressed, and has to be unpacked on a disk that "
+                "all nodes see: write to such a disk, or unpack it first"
+            )
         with destination_errors(directory):
             directory.mkdir(exist_ok=True)
             there = sum(path.stat().st_size for path in directory.iterdir())
@@ -177,7 +207,7 @@ class Run:
         # Only the worker that writes a shard finds out whether its keys differ.
         keys_known = layout.distinct != "key" or self._plan.catalog.keys_known
         is_one_stream = layout.compressed or (reader.spools() and self._plan.in_order)
-        if self._part:
+        if self._is_whole:
             return False
         return layout.concatenative and keys_known and not is_one_stream
 

@@ -56,6 +56,11 @@ def write_shard(task: ShardTask, report: Report) -> Written:
 
     What is done since the last call is reported: samples, bytes, rejects.
     """
+    with task.target.trying() as target:
+        return _write_shard(task._replace(target=target), report)
+
+
+def _write_shard(task: ShardTask, report: Report) -> Written:
     if any(place and part.files[-1].bytes > len(place) for _, place, part in task.pieces):
         # RecordIO cuts images that hold its magic number, which makes them larger than expected.
         task, report = task._replace(place=None, pieces=()), _ignore

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
@@ -78,7 +78,7 @@ class RunState:
         self.pieces = Target(pieces, _run=target._run, durable=False)
         try:
             self.resumed, self.other = self._compare(target)
-            if self.resumed:
+            if self.resumed and target.part is None:  # a part reads those of its own shards
                 self.done |= target.receipts()
             self._goes_on_here, _ = self._compare(self.pieces)
             if self._goes_on_here:
@@ -175,9 +175,9 @@ def _read(target: Target, name: str, parse: Callable[[bytes, str], T], advice: s
         raise DestinationError(f"{error}; {advice}") from None
 
 
-def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
+def require_same(target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
     """Accept a destination that holds what this command would write."""
-    destination = plan.job.destination
+    destination = target.destination
     _require_own(destination, finished)
     if other := unlike(finished, identity):
         raise DestinationError(
@@ -198,18 +198,7 @@ def begin(
     """Begin a run, or go on with it: refuse what would end badly before the first byte."""
     # `base` is the data set to which shards are added.
     destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
-    if state.other and not overwrite:
-        advice = "" if base else ", or --overwrite to start over"
-        raise DestinationError(
-            f"{destination}: an unfinished run of another command is there ({state.other}); "
-            f"give that command again to finish it{advice}"
-        )
-    is_finished = base is None and bool(target.stamps([target.manifest]))
-    if is_finished and not overwrite:
-        raise DestinationError(
-            f"{destination}: another run has just finished a data set there; give the same command "
-            "again to compare it with that"
-        )
+    is_finished = require_vacant(state, overwrite=overwrite, adding=base is not None)
     replaced = None
     if overwrite:
         with suppress(DestinationError):  # a manifest that dsprep did not write names no files
@@ -217,15 +206,14 @@ def begin(
     if base is None:
         _spare_inputs(plan, replaced)
     if not plan.estimated:
-        sizes = [shard.bytes for shard in plan.shards if shard.name not in state.done]
+        shards = target.part.share(plan.shards) if target.part and state.resumed else plan.shards
+        sizes = [shard.bytes for shard in shards if shard.name not in state.done]
         freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
         target.require_room(sizes, freed)
     if base is None:
         if overwrite and is_tree:
             require_own_files(destination)
-        _withdraw(target, overwrite)
-        if overwrite and (state.other or is_finished):
-            state.forget()
+        make_way(state, overwrite, is_finished)
     names = list(plan.files())
     there = [] if state.resumed else sorted(target.stamps(names))
     if not overwrite:
@@ -236,8 +224,36 @@ def begin(
     state.begin(names)
 
 
-def _withdraw(target: Target, overwrite: bool) -> None:
+def begin_join(state: RunState, names: Sequence[str], *, overwrite: bool) -> None:
+    """Begin to write these files, which are in other data sets already, or go on with it."""
+    make_way(state, overwrite, require_vacant(state, overwrite=overwrite))
+    there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
+    for name in there[:1]:
+        raise _file_of_others(state.target, name)
+    state.begin(names)
+
+
+def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) -> bool:
+    """Refuse a target where another command has begun; return whether it holds a data set."""
+    destination, target = state.target.destination, state.target
+    if state.other and not overwrite:
+        advice = "" if adding else ", or --overwrite to start over"
+        raise DestinationError(
+            f"{destination}: an unfinished run of another command is there ({state.other}); "
+            f"give that command again to finish it{advice}"
+        )
+    is_finished = not adding and bool(target.stamps([target.manifest]))
+    if is_finished and not overwrite:
+        raise DestinationError(
+            f"{destination}: another run has just finished a data set there; give the same command "
+            "again to compare it with that"
+        )
+    return is_finished
+
+
+def make_way(state: RunState, overwrite: bool, is_finished: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
+    target = state.target
     if overwrite and target.stamps([target.manifest]):
         if data := _find(target, target.manifest):
             target.write(target.notes + REPLACED, data)
@@ -249,6 +265,8 @@ def _withdraw(target: Target, overwrite: bool) -> None:
             )
     if target.destination.remote is None:  # on S3, it stays until the new one is there
         remove_replaced(target, None)
+    if overwrite and (state.other or is_finished):
+        state.forget()
 
 
 def _refuse_files_of_others(
@@ -261,10 +279,13 @@ def _refuse_files_of_others(
             continue
         if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.classes):
             continue
-        url = plan.job.destination.url(name)
-        advice = "give --overwrite to replace it, or another destination"
-        why = "in the manifest; move it away first" if base else f"by this command; {advice}"
-        raise DestinationError(f"{url}: is there already, and not {why}")
+        raise _file_of_others(target, name, adding=base is not None)
+
+
+def _file_of_others(target: Target, name: str, *, adding: bool = False) -> DestinationError:
+    advice = "give --overwrite to replace it, or another destination"
+    why = "in the manifest; move it away first" if adding else f"by this command; {advice}"
+    return DestinationError(f"{target.destination.url(name)}: is there already, and not {why}")
 
 
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
@@ -321,14 +342,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
             facts = own.name, own.bytes, own.crc32c
             shards.append(ShardReceipt(*facts, done.samples, tuple(beside)))
         size = sum(shard.bytes for shard in shards)
-    for name, data in _companions(plan, classes, shards, rejects, base).items():
-        if not data:
-            target.delete(target.stamps([name]))  # a report of an earlier run
-            continue
-        with destination_errors(partial := target.partial(name)):
-            partial.write_bytes(data)
-        files.append(FileReceipt(name, len(data), crc32c(data)))
-        target.publish(files[-1:])
+    files += publish_beside(target, _companions(plan, classes, shards, rejects, base))
     schema, options = job.schema, plan.options()
     has_objects = job.layout.schema is not None and job.layout.schema.objects is not None
     if schema is not None and schema.label_field is not None and classes:
@@ -363,11 +377,30 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
             enforced=base.enforced and not job.raw,
             objects=_sums(base.objects, manifest.objects),
         )
-    state.hold.check()
-    target.publish_manifest(manifest.to_json().encode())
-    tidy_up(target, manifest)
-    state.hold.remove()
+    publish_manifest(state, manifest)
     return manifest
+
+
+def publish_beside(target: Target, companions: Mapping[str, bytes]) -> list[FileReceipt]:
+    """Write the files beside the shards; an empty one is a report that goes."""
+    files: list[FileReceipt] = []
+    for name, data in companions.items():
+        if not data:
+            target.delete(target.stamps([name]))  # a report of an earlier run
+            continue
+        with destination_errors(partial := target.partial(name)):
+            partial.write_bytes(data)
+        files.append(FileReceipt(name, len(data), crc32c(data)))
+        target.publish(files[-1:])
+    return files
+
+
+def publish_manifest(state: RunState, manifest: Manifest) -> None:
+    """Complete a data set: publish its manifest, then let other runs in."""
+    state.hold.check()
+    state.target.publish_manifest(manifest.to_json().encode())
+    tidy_up(state.target, manifest)
+    state.hold.remove()
 
 
 def _sums(one: tuple[int, int] | None, two: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -484,6 +517,8 @@ def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
     # The source is that of paths, sizes and classes: it does not tell labels in fields of samples.
     known = {name: identity[name] for name in _UNTOLD if name in identity}
     known |= {**finished.options, "name": finished.name, "source": finished.source}
+    if "manifest" in identity:  # of a join, which knows it before it begins
+        known["manifest"] = finished.digest
     own = {name: value for name, value in identity.items() if name != "schema"}
     if finished.schema is not None and (schema := identity.get("schema")) is not None:
         known |= _fields_of(finished.schema.to_json())

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
+from platform import node
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -26,6 +29,7 @@ from dsprep.errors import (
     OptionError,
     SourceError,
     StoreError,
+    source_errors,
 )
 from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.destination import Destination
@@ -37,14 +41,17 @@ from dsprep.storage.local import (
     destination_errors,
     free_bytes,
     make_stage,
+    open_regular,
     publish,
     read_whole,
     remove_all_but,
     stage_for,
     sync_path,
+    try_directory,
     write_whole,
 )
-from dsprep.storage.location import LONGEST_KEY
+from dsprep.storage.location import LONGEST_KEY, is_s3
+from dsprep.storage.s3.read import as_source
 from dsprep.units import format_size
 from dsprep.workers.worker import yield_core
 
@@ -52,6 +59,7 @@ if TYPE_CHECKING:
     from dsprep.run.lease import Lease
     from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import S3Store
+    from dsprep.storage.store import Stored
 
 T = TypeVar("T")
 
@@ -60,6 +68,7 @@ Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
 PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
+_NOWHERE: Mapping[str, str] = {}
 # What reading a note raises that is cut short, or that dsprep did not write.
 _DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
 
@@ -146,6 +155,8 @@ class Target:
     _run: str = field(default_factory=lambda: uuid4().hex)
     # whether files that have their names survive a power cut; if not, their checksum is compared
     durable: bool = True
+    # for workers on other machines: the name of the holder of the lease, if there is one
+    spread: str | None = None
 
     @property
     def temporary(self) -> Path:
@@ -172,23 +183,63 @@ class Target:
         """What the names of notes begin with."""
         return f"{self.destination.scratch.name}/"
 
+    def for_machines(self) -> Target:
+        """Return this target for workers on other machines, where `trying` makes it ready."""
+        return replace(self, spread="")
+
+    @contextmanager
+    def trying(self) -> Iterator[Target]:
+        """Give a try at a shard temporary files of its own, if there may be several at once."""
+        if self.spread is None:
+            yield self
+            return
+        own = replace(self, _run=uuid4().hex)
+        with destination_errors(own.temporary):
+            own.temporary.mkdir()  # not the directory above: the run may have ended
+        try:
+            yield own
+        finally:
+            shutil.rmtree(own.temporary, ignore_errors=True)
+
+    def require_seen(self) -> None:
+        """Refuse a machine that does not see what the driver of this run has made there."""
+        if not self.temporary.is_dir():
+            raise DestinationError(
+                f"{self.destination}: {node()} does not see this directory as the machine that "
+                "runs dsprep does: let all nodes mount it under this name, or write to s3://"
+            )
+
     def partial(self, name: str) -> Path:
         return self.temporary / file_name(name)
 
     def path(self, name: str) -> Path:
         return self.destination.directory / file_name(name)
 
-    def leave(self, name: str, written: Written) -> None:
-        """Publish a shard after its sidecars, then leave its receipt."""
-        yield_core()
-        etags = self.publish(written.files)
-        receipt = {"shard": name, "written": written.to_json(), "etags": etags}
-        self.write(f"{self.notes}{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
+    def leave(self, name: str, written: Written, urls: Mapping[str, str] = _NOWHERE) -> None:
+        """Publish a shard after its sidecars, then leave its receipt.
 
-    def receipts(self) -> Iterator[tuple[str, Written]]:
-        """Return the receipts whose files are there, with the same size and ETag."""
+        ``urls`` is where files of another data set lie, by name, which are not temporary files.
+        """
+        yield_core()
+        etags = self.publish(written.files, urls)
+        receipt = {"shard": name, "written": written.to_json(), "etags": etags}
+        self.write(self._receipt(name), json.dumps(receipt).encode())
+
+    def _receipt(self, shard: str) -> str:
+        return f"{self.notes}{RECEIPTS}/{file_name(shard)}.json"
+
+    def without_receipts(self, shards: Iterable[str]) -> list[str]:
+        """Return those of these shards that have no receipt, good or not; none is read."""
+        there = set(self._below(f"{self.notes}{RECEIPTS}/"))
+        return [shard for shard in shards if self._receipt(shard) not in there]
+
+    def receipts(self, shards: Iterable[str] | None = None) -> Iterator[tuple[str, Written]]:
+        """Return the receipts, or those of some shards, whose files are as these tell."""
         found: list[tuple[str, Written, dict[str, str]]] = []
-        reads = ((0, partial(self.find, name)) for name in self._below(f"{self.notes}{RECEIPTS}/"))
+        names = set(self._below(f"{self.notes}{RECEIPTS}/"))
+        if shards is not None:
+            names &= set(map(self._receipt, shards))
+        reads = ((0, partial(self.find, name)) for name in sorted(names))
         for data in filter(None, results(self.destination.url(""), reads)):
             with suppress(*_DAMAGED):
                 receipt = json.loads(data)
@@ -226,10 +277,14 @@ class Target:
                     found[name] = self.path(name).stat().st_size, ""
         return found
 
-    def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
-        """Give temporary files their final names; returns ETags."""
+    def publish(
+        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
+    ) -> dict[str, str]:
+        """Give temporary files, or those that lie elsewhere, their final names; returns ETags."""
         for file in files:
             final = self.path(file.name)
+            if file.name in urls:
+                _bring(urls[file.name], file, self.partial(file.name))
             if self.durable:
                 publish(self.partial(file.name), final)
             else:
@@ -265,8 +320,9 @@ class Target:
     def write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
         with destination_errors(path):
-            # The notes of a part that comes late may have been removed with those of the others.
-            path.parent.mkdir(parents=self.part is None, exist_ok=True)
+            # The notes of a part, or a try, that comes late may have been removed.
+            alone = self.part is None and self.spread is None
+            path.parent.mkdir(parents=alone, exist_ok=True)
             if f"/{RECEIPTS}/" in name:  # not flushed: a shard without one is written again
                 temporary = path.with_suffix(".tmp")
                 temporary.write_bytes(data)
@@ -350,31 +406,63 @@ class PrefixTarget(Target):
         return self.destination.remote.key + name
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
-        there = {
-            each.key: (each.size, each.etag)
-            for level in self._store.levels(self._key(self.destination.stem))
-            for each in level.files
-        }
-        return {name: there[key] for name in names if (key := self._key(name)) in there}
+        keys = {self._key(name): name for name in names}
+        levels = self._store.levels(self._key(self.destination.stem))
+        found = (each for level in levels for each in level.files if each.key in keys)
+        if len(keys) < 2:  # a listing is a request for each thousand files of the data set
+            found = (each for each in map(self._store.stat, keys) if each)
+        return {keys[each.key]: (each.size, each.etag) for each in found}
 
-    def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
+    def publish(
+        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
+    ) -> dict[str, str]:
         from dsprep.run.lease import find_lease, lost_lease
-        from dsprep.storage.s3.upload import upload
+        from dsprep.storage.s3.upload import copy, upload
         from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
+        # Tries at once must not send parts of one upload.
+        is_own = self.spread is not None
+        way = TransferOptions(_pace(), keep=not is_own, resume=not is_own)
         lease = find_lease(store, self._key(self._lease))
         if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
             raise lost_lease(str(self.destination))
         for file in files:
-            path, key = self.partial(file.name), self._key(file.name)
+            path, key, url = self.partial(file.name), self._key(file.name), urls.get(file.name)
             try:
-                sent = upload(path, store, key, TransferOptions(_pace()), file.crc32c)
+                if url is not None and is_s3(url):
+                    sent = copy(*_found(url, file), store, key, way)
+                else:
+                    sent = upload(Path(url or path), store, key, way, file.crc32c)
             except StoreError as error:
                 raise DestinationError(str(error)) from None
             etags[file.name] = sent.stored.etag
-            path.unlink()
+            if url is None:
+                path.unlink()
         return etags
+
+    def for_machines(self) -> Target:
+        holder = read_whole(self.destination.scratch / _HOLDER)
+        return replace(self, spread=holder.decode("ascii", "replace"))
+
+    @contextmanager
+    def trying(self) -> Iterator[Target]:
+        if self.spread is None:
+            yield self
+            return
+        stage = stage_for(str(self.destination))
+        stage = stage.with_name(f"{stage.name}-tries")
+        make_stage(stage)
+        with try_directory(stage) as directory:
+            own = replace(self, destination=replace(self.destination, directory=directory))
+            with destination_errors(directory):
+                own.temporary.mkdir(parents=True)
+                (own.work / _HOLDER).write_text(self.spread)
+            yield own
+
+    def require_seen(self) -> None:
+        """See that this machine can read from the bucket, with its own credentials."""
+        self._store.stat(self._key(self.notes + RUN))
 
     def has_notes(self) -> bool:
         return super().has_notes() or any(self._store.list(self._key(self.notes)))
@@ -505,6 +593,47 @@ def two_names(where: str, number: object, one: str, other: str) -> SourceError:
     """Return the error for a class that has two names."""
     return SourceError(
         f"{where}: the class {number} is called {one!r} and {other!r}: correct the samples"
+    )
+
+
+def _bring(url: str, file: FileReceipt, partial: Path) -> None:
+    """Give a file that lies elsewhere a second name; copy it if its disk is another one."""
+    if is_s3(url):
+        from dsprep.storage.s3.download import download
+        from dsprep.storage.transfer import TransferOptions
+
+        store, stored = _found(url, file)
+        with as_source(url):
+            download(store, stored.key, partial, TransferOptions(_pace()), crc32c=file.crc32c)
+        return
+    try:
+        os.link(os.path.realpath(url), partial)
+    except OSError:
+        with (
+            source_errors(url),
+            open(url, "rb", opener=open_regular) as source,
+            destination_errors(partial),
+            partial.open("wb") as copy,
+        ):
+            shutil.copyfileobj(source, copy, 1 << 20)
+        if FileReceipt.of(partial) != FileReceipt(partial.name, file.bytes, file.crc32c):
+            raise _not_the_file(url) from None
+
+
+def _found(url: str, file: FileReceipt) -> tuple[S3Store, Stored]:
+    """Return the object that a manifest names, and its store."""
+    with as_source(url) as (store, key):
+        stored = store.stat(key)
+    if stored is None or stored.size != file.bytes:
+        raise _not_the_file(url)
+    if stored.any_crc32c not in (None, file.crc32c) and not stored.may_be_wrong:
+        raise _not_the_file(url)
+    return store, stored
+
+
+def _not_the_file(url: str) -> SourceError:
+    return SourceError(
+        f"{url}: is not the file that its manifest names; check it with dsprep verify"
     )
 
 

@@ -128,7 +128,7 @@ def _to_number(value: Value) -> int | float | None:
 
 def to_int(value: Value) -> int | None:
     """Make a whole number of a raw value."""
-    number = _to_number(value)
+    number = value if type(value) is int else _to_number(value)  # as most of many columns are
     if number is None:
         return None
     # Not "in range": that goes through all its numbers to find a float.
@@ -186,7 +186,9 @@ def _are_exact(values: tuple[Value, ...], item: Callable[[Value], Value | None])
 
 
 def _to_objects(value: Value) -> Objects | None:
-    if isinstance(value, tuple) and not isinstance(value, Objects) and len(value) > 1:
+    if isinstance(value, Objects):
+        return value
+    if isinstance(value, tuple) and len(value) > 1:
         return mxnet.parse(value)
     return hugging_face.parse(value) if hugging_face.has_form(value) else to_objects(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -12,12 +12,15 @@ from typing import Any, TypeAlias
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, Misfit
 from dsprep.sample import Floats, Ints, Sample, Value
-from dsprep.schema.fields import Field, Place, Schema, single, to_int, to_text
-from dsprep.schema.settle import LABEL_TEXT, Table, part_of, shown, type_of
+from dsprep.schema.fields import TYPES, Field, Place, Schema, single, to_int, to_text
+from dsprep.schema.settle import LABEL_TEXT, Table, below, parsed, shown, type_of
 from dsprep.units import format_count
 
 _Plain: TypeAlias = tuple[str, Callable[[Value], Value | None], Field]
 """The name of a field, what makes its values, and the field."""
+
+_Column: TypeAlias = tuple[str, Callable[[Value], Value | None] | None]
+"""The name of a field, empty for none, and what makes its values, None if they are as they are."""
 
 _SHORT = 64  # bytes of a name of a class that is looked up
 
@@ -49,15 +52,18 @@ class Reading:
         return dict.fromkeys(self.ignored | self._wholes, None) | known
 
     @cached_property
-    def _nested(self) -> list[tuple[Place, Field]]:
+    def _nested(self) -> list[tuple[Place, Field, Callable[[Value], Value | None]]]:
         return [
-            (place, each) for each in self.schema.fields for place in each.places if len(place) > 1
+            (place, each, _converter(each))
+            for each in self.schema.fields
+            for place in each.places
+            if len(place) > 1
         ]
 
     @cached_property
     def _wholes(self) -> frozenset[str]:
         """The raw names of which fields are parts."""
-        return frozenset(path[0] for path, _ in self._nested)
+        return frozenset(path[0] for path, *_ in self._nested)
 
     @cached_property
     def _objects(self) -> str | None:
@@ -66,7 +72,7 @@ class Reading:
         return objects.name if objects and not objects.missing else None
 
     @cached_property
-    def _required(self) -> frozenset[str]:
+    def required(self) -> frozenset[str]:
         return frozenset(each.name for each in self.schema.fields if not each.missing)
 
     def __call__(self, sample: Sample) -> Sample:
@@ -106,16 +112,18 @@ class Reading:
         if self.raw:
             sample.fields, sample.image = fields, image
             return sample
-        for path, column in self._nested:
-            if (value := part_of(sample.fields, path)) is not None:
+        # JSON may have hundreds of parts: it is parsed once, and not for each of them.
+        wholes = {raw: parsed(sample.fields.get(raw)) for raw in self._wholes}
+        for path, column, convert in self._nested:
+            if (value := below(wholes[path[0]], path)) is not None:
                 try:
-                    fields[column.name] = _converter(column)(value)
+                    fields[column.name] = convert(value)
                 except (ValueError, TypeError, OverflowError, LookupError) as error:
                     raise _misfit(column, value, error) from None
         if self._objects is not None and self._objects not in fields:
             fields[self._objects] = Objects()  # an image without a word of them has none
-        if not fields.keys() >= self._required:
-            lacking = ", ".join(repr(each) for each in sorted(self._required - fields.keys()))
+        if not fields.keys() >= self.required:
+            lacking = ", ".join(repr(each) for each in sorted(self.required - fields.keys()))
             raise Misfit(
                 f"lacks the field {lacking}, which the samples looked at have: give --look all, or "
                 "a --schema FILE that says it may be missing"
@@ -123,6 +131,22 @@ class Reading:
         sample.fields = fields
         sample.image = self.schema.image if self.schema.image in fields else None
         return sample
+
+    def of_columns(self, kinds: Mapping[str, str]) -> dict[str, _Column] | None:
+        """Return the field that each raw name is whose values have one type.
+
+        Return None if samples have to be read one by one.
+        """
+        if self.raw or self._nested or self.schema.image or self._objects:
+            return None
+        if not self._plain.keys() >= kinds.keys():
+            return None
+        columns: dict[str, _Column] = {}
+        for raw, kind in kinds.items():
+            name, convert, _ = self._plain[raw] or ("", None, None)
+            columns[raw] = name, None if convert is TYPES[kind].convert else convert
+        names = [name for name, _ in columns.values() if name]
+        return columns if len({*names}) == len(names) and self.required <= {*names} else None
 
     def _together(self, fields: dict[str, Value]) -> dict[str, str]:
         """Return the place of raw names that are one field together, by these."""
@@ -173,12 +197,14 @@ def _converter(
             found: Objects | None = convert(value)
             if found is None:
                 return None
-            items = []
-            for each in found.items:
-                number = ids.get(each.number, -1) if ids else each.number + shift
+            numbers = {each.number: each.number + shift for each in found.items}
+            numbers = {own: ids.get(own, -1) for own in numbers} if ids else numbers
+            for own, number in numbers.items():
                 if not 0 <= number < most:
-                    raise ValueError(f"the class {each.number} is none of the classes")
-                items.append(each if number == each.number else each._replace(number=number))
+                    raise ValueError(f"the class {own} is none of the classes")
+            if all(own == number for own, number in numbers.items()):
+                return found
+            items = (each._replace(number=numbers[each.number]) for each in found.items)
             return found._replace(items=tuple(items))
 
         return to_numbered

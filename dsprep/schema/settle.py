@@ -116,7 +116,9 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
     """Look at raw samples."""
     found = Observed()
     hints: dict[str, str | None] = {}
-    parts = [place for place in (choice.schema.by_place if choice.schema else ()) if place[1:]]
+    known = choice.schema.by_place if choice.schema else ()
+    parts = dict.fromkeys((*choice.paths, *(place for place in known if place[1:])))
+    roots = {path[0] for path in parts}
     for sample in samples:
         found.samples += 1
         try:
@@ -137,8 +139,9 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                     hint = None if hint == LABEL_FLOATS and choice.label_type else hint
                     hints[name] = "text" if is_text else hint
                 _see(found, (name,), value, hints[name], sample.key)
-        for path in dict.fromkeys((*choice.paths, *parts)):
-            if (value := part_of(sample.fields, path)) is not None:
+        wholes = {raw: parsed(sample.fields.get(raw)) for raw in roots}
+        for path in parts:
+            if (value := below(wholes[path[0]], path)) is not None:
                 _see(found, path, value, LABEL_TEXT, sample.key)
         for path in table.parts:
             if type_of(value := part_of(sample.fields, path)) == OBJECTS:
@@ -167,16 +170,27 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
 
 def part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
     """Return the part of a raw value at a path: a key of JSON, a number of a list; or None."""
-    value = fields.get(path[0])
+    return below(parsed(fields.get(path[0])), path)
+
+
+def parsed(value: Value | None) -> Value | None:
+    """Return a raw value that has parts: what JSON says, or a list."""
     if isinstance(value, Floats):
-        at = int(path[1]) if path[1].isdecimal() else len(value)
-        return value[at] if at < len(value) else None
+        return value
     value = value[0] if isinstance(value, tuple | list) and len(value) == 1 else value
     if isinstance(value, bytes | str):
         try:
-            value = json.loads(value)
+            return json.loads(value)
         except (ValueError, RecursionError):
             return None
+    return value
+
+
+def below(value: Value | None, path: Place) -> Value | None:
+    """Return what a parsed value has at a path, which begins with its own name."""
+    if isinstance(value, Floats):
+        at = int(path[1]) if path[1].isdecimal() else len(value)
+        return value[at] if at < len(value) else None
     for name in path[1:]:
         value = value.get(name) if isinstance(value, dict) else None
     return value

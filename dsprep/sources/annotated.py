@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
-OBJECTS, MASK = "objects", "mask"  # the names of the fields
+OBJECTS, MASK, IMAGE_ID = "objects", "mask", "image_id"  # the names of the fields
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 _NONE = -1  # the number of an image without annotations
@@ -56,11 +56,15 @@ class Annotations(ABC):
         """Whether they are read from a temporary copy, which only this machine has."""
         return False
 
-    @abstractmethod
-    def opened(self) -> AbstractContextManager[Callable[[Any], Objects]]:
-        """Return what reads the objects at a place, as a context in which files may stay open.
+    def image_id(self, place: Any) -> int:
+        """Return the id that the annotations at a place have for their image, if scanned."""
+        raise NotImplementedError
 
-        A ValueError or an OSError says why there are none.
+    @abstractmethod
+    def opened(self, places: Sequence[Any]) -> AbstractContextManager[Callable[[int], Objects]]:
+        """Return what reads the objects at one of these places, in a context of open files.
+
+        It takes the position of the place. A ValueError or an OSError says why there are none.
         """
 
 
@@ -93,8 +97,8 @@ class Texts(Annotations):
             raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
         return found
 
-    def opened(self) -> AbstractContextManager[Callable[[tuple[str, int | bytes]], Objects]]:
-        return nullcontext(lambda place: self.parse(self.data(place)))
+    def opened(self, places: Sequence[Any]) -> AbstractContextManager[Callable[[int], Objects]]:
+        return nullcontext(lambda at: self.parse(self.data(places[at])))
 
 
 @dataclass(frozen=True)
@@ -105,20 +109,23 @@ class AnnotatedReader(Wrapper):
     table: ClassVar = Folder()
     annotations: Annotations | None = None
     masks: Masks | TableMasks | None = None
+    has_image_ids: bool = False
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        places = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
-        annotations = self.annotations
-        opened = nullcontext(lambda _: Objects()) if annotations is None else annotations.opened()
+        samples = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
+        annotations, places = self.annotations, [place for _, place in rows.annotations]
+        opened = nullcontext() if annotations is None else annotations.opened(places)
         with opened as objects_at:
-            for id, path, (number, place), found in places:
+            for at, (id, path, (number, place), found) in enumerate(samples):
                 if not isinstance(found, bytes):
                     yield found
                     continue
                 fields: dict[str, Any] = {"image": found}
                 try:
-                    if annotations is not None:
-                        fields[OBJECTS] = Objects() if place is None else objects_at(place)
+                    if objects_at is not None:
+                        fields[OBJECTS] = Objects() if place is None else objects_at(at)
+                        if self.has_image_ids and annotations is not None:
+                            fields[IMAGE_ID] = annotations.image_id(place)
                     if self.masks is not None:
                         mask = self.masks.mask(number, found)
                         fields |= {} if mask is None else {MASK: mask}
@@ -175,15 +182,17 @@ class Scan(NamedTuple):
     read: Collection[str] = ()  # the files below the root that were read
     in_shares: bool = False  # whether boxes are shares of the size of images
     boxes_alone: bool = False  # whether no object has polygons or a mask
+    has_image_ids: bool = False  # whether each image has a whole number for an id
 
 
 def by_rows(table: pl.DataFrame, code: str) -> array[Any]:
     """Return the numbers of a table, row after row, as an array of this type."""
-    import polars as pl
-
     found = array(code)
-    for part in table.select(pl.concat_list(pl.all())).iter_slices(_AT_ONCE):
-        found.extend(part.to_series().explode().to_list())
+    for part in table.iter_slices(_AT_ONCE):
+        rows = array(code, bytes(found.itemsize * part.height * part.width))
+        for at, column in enumerate(part):
+            rows[at :: part.width] = array(code, column.to_list())
+        found.extend(rows)
     return found
 
 
@@ -231,6 +240,13 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
             )
         objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
         fields.append(replace(objects, flags=told.flags))
+    has_image_ids = told.has_image_ids
+    if has_image_ids and any(numbers[at] == _NONE for at in table["annotation"]):
+        has_image_ids = False
+        said = "ids of images not kept, as those that are not listed have none"
+        findings.append(Finding("note", "", said))
+    if has_image_ids:
+        fields.append(Field(IMAGE_ID, "int", False, places=((IMAGE_ID,),)))
     masks: Masks | TableMasks | None = None
     if told.masks is not None:
         are_runs = isinstance(told.masks, TableMasks)
@@ -258,7 +274,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     columns += ["side"] if sides else []
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
     images = files.reader or FileReader(source.root)
-    reader = AnnotatedReader(images, told.annotations, masks)
+    reader = AnnotatedReader(images, told.annotations, masks, has_image_ids)
     # The last row is for images without annotations, whose number is -1.
     sizes = pl.DataFrame({"objects": [*told.counts, 0], "texts": [*told.texts, 0]}).cast(pl.Int64)
     sizes = sizes[[number % sizes.height for number in numbers]]
@@ -305,9 +321,9 @@ def _taken(
     if not any(number != _NONE for number in numbers):
         raise SourceError(
             f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it names "
-            f"lies below {source.root}, {scan.names[0]!r} for one"
+            f"lies below {source.root}, such as {scan.names[0]!r}: give their directory as SOURCE"
             if scan.names
-            else f"{scan.where}: names no images"
+            else f"{scan.where}: names no images: has no list of them, or an empty one"
         )
     if not scan.sides:
         keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
@@ -446,6 +462,7 @@ def look_at(
         count = len(found.problems)
         raise SourceError(
             f"{annotations.root}: {format_count(count, 'file')} of annotations cannot be read: "
+            f"correct or remove {'it' if count == 1 else 'them'}:"
             f"{some_lines(found.problems, count)}"
         )
     return found

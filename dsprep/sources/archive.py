@@ -253,7 +253,8 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
     if kind is None:
         raise SourceError(
             f"{file}: is not a directory, nor an archive that dsprep knows ({KINDS}); "
-            "give a directory or an archive of images, or shards"
+            "give a directory or an archive of images, shards, or, with --from csv, a table whose "
+            "rows are samples"
         )
     with source_errors(file):
         state = facts(file)

@@ -7,10 +7,11 @@ Which columns hold the box follows from their names, in the spellings of competi
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,9 +19,9 @@ from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated import Annotations, Scan, by_rows
+from dsprep.sources.annotated import Annotations, Scan, by_rows, some_lines
 from dsprep.sources.masks import TableMasks
-from dsprep.units import quoted, quoted_names
+from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +33,7 @@ _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tab
 _CLASSES = ("labelname", "class_name", "category_name", "label_name")
 _IDS = ("class_id", "category_id", "classid", "label_id")
 _RUNS = ("encodedpixels", "rle_mask", "rle", "segmentation", "annotation")
+_NO_RUNS = ("", "-1", "nan")  # -1: SIIM, for an image without any
 _BOTH = "imageid_classid"  # 0002cc93b.jpg_1
 _FLAGS = {
     "isgroupof": "group_of",
@@ -47,7 +49,7 @@ _SHOWN = 3
 _MOST_CLASSES = 1 << 20  # if nothing names them
 
 _IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
-_NAMELESS = "whether the class is empty"  # likewise
+_WRONG = "what is wrong with the class"  # likewise
 _EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
 _NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
 
@@ -81,11 +83,14 @@ class TableBoxes(Annotations):
     numbers: array[int]  # of their classes
     flags: tuple[frozenset[str], ...]  # those of each; empty if the table has none
     extents: tuple[Extent | None, ...]  # what the boxes of each image are measured on
+    wrong: Mapping[int, str] = field(default_factory=dict)  # images to reject, and why
 
-    def opened(self) -> AbstractContextManager[Callable[[int], Objects]]:
-        return nullcontext(self._objects)
+    def opened(self, places: Sequence[int]) -> AbstractContextManager[Callable[[int], Objects]]:
+        return nullcontext(lambda at: self._objects(places[at]))
 
     def _objects(self, number: int) -> Objects:
+        if number in self.wrong:
+            raise ValueError(self.wrong[number])
         items = []
         for at in range(self.starts[number], self.starts[number + 1]):
             x0, y0, x1, y1 = self.boxes[4 * at : 4 * at + 4]
@@ -144,20 +149,23 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
     runs = next((lower[name] for name in _RUNS if name in lower), None)
     if spelling is None and runs is None:
         raise OptionError(
-            f"{path}: no columns are known to hold boxes: give --box xywh or --box xyxy, and "
-            f"--box-columns with four of {quoted_names(cells.columns)}"
+            f"{path}: the names of its columns do not tell which hold boxes: give --box xywh or "
+            f"--box xyxy, and --box-columns with four of {quoted_names(cells.columns)}; a table of "
+            "labels is --labels"
         )
     used = {names, label, id, both, *(spelling.columns if spelling else (runs,))}
     told = ("target", *(_FLAGS if spelling else ()), *chain.from_iterable(_SIZES))
     rest = [each for each in columns if each not in used and each.lower() not in told]
     notes = [Finding("note", "", f"columns not kept: {quoted_names(rest)}")] if rest else []
     cells = cells.with_columns(lines)
+    nameless = pl.when(pl.col(names) == "").then(pl.format("line {} names no image", "line"))
+    cells = cells.with_columns(nameless.otherwise(pl.col(names)).alias(names))
     digest = hashlib.sha256(data).hexdigest()
     classes = _Classes.of(cells, label, id, source, path)
     images = cells[names].unique(maintain_order=True)
     number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)
     cells = cells.with_columns(
-        number.alias(_IMAGE), classes.numbers.alias(_CLASS), classes.nameless.alias(_NAMELESS)
+        number.alias(_IMAGE), classes.numbers.alias(_CLASS), classes.wrong.alias(_WRONG)
     )
     cells = cells.sort(_IMAGE, maintain_order=True)
     if spelling is None:
@@ -174,7 +182,7 @@ class _Classes(NamedTuple):
     names: tuple[str, ...]  # by number
     ids: tuple[int, ...]  # by number; empty if the table has none
     numbers: pl.Series  # of each row; null for a row without an object
-    nameless: pl.Series  # whether the cell of a row's class is empty
+    wrong: pl.Series  # what is wrong with that of a row with a box; null if nothing is
 
     @classmethod
     def of(
@@ -198,7 +206,7 @@ class _Classes(NamedTuple):
                         "--label-column, or leave the option out"
                     )
             numbers = pl.select(pl.when(~empty).then(0)).to_series()
-            return cls((_ONE,), (), numbers, numbers.is_null() & False)
+            return cls((_ONE,), (), numbers, pl.Series([None] * len(numbers), dtype=pl.String))
         texts = cells[label]
         if source.no_object is not None:
             if not (texts == source.no_object).any():
@@ -222,12 +230,17 @@ class _Classes(NamedTuple):
             order = [by_id[number] for number in ids]
         else:
             order = list(given or number_classes(used, path))
-        if unknown := sorted({*used}.difference(order)):
-            raise SourceError(f"{path}: no class of --classes is {quoted_names(unknown, _SHOWN)}")
+        known = texts.is_in(order)
+        wrong = pl.select(
+            pl.when(nameless)
+            .then(pl.lit("has no class"))
+            .when(~known)
+            .then(pl.format("has the class '{}', which is not in --classes", texts))
+        )
         numbers = texts.replace_strict(
             order, range(len(order)), default=None, return_dtype=pl.Int64
         )
-        return cls(tuple(told.get(name, name) for name in order), ids, numbers, nameless)
+        return cls(tuple(told.get(name, name) for name in order), ids, numbers, wrong.to_series())
 
 
 def _names(path: str) -> dict[str, str]:
@@ -269,7 +282,7 @@ def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> 
             )
         if len(asked) not in (1, 4) or not set(asked) <= set(columns):
             raise OptionError(
-                f"--box-columns {','.join(asked)}: name four columns, or one that holds four "
+                f"--box-columns {','.join(asked) or 'missing'}: name four columns, or one of four "
                 f"numbers, of {quoted_names(columns)}"
             )
         return _Spelling(kind, asked, unit != "")
@@ -291,8 +304,6 @@ def _scan_boxes(
 ) -> Scan:
     import polars as pl
 
-    from dsprep.text import refuse
-
     if len(spelling.columns) == 1:
         parts = cells[spelling.columns[0]].str.extract_all(_NUMBER)
         is_empty, is_box = parts.list.len() == 0, parts.list.len() == len(_EDGES)
@@ -304,29 +315,42 @@ def _scan_boxes(
         own = cells.select(pl.col(*spelling.columns))
         is_empty = own.select(pl.all_horizontal(pl.all().is_in(["", "nan", "NaN"]))).to_series()
         own.columns = list(_EDGES)
-    kept = ~is_empty & cells[_CLASS].is_not_null()
-    cells = cells.with_columns(own.cast(pl.Float64, strict=False), kept=kept)
+    rows = cells.with_columns(own.cast(pl.Float64, strict=False)).filter(
+        ~is_empty & (pl.col(_CLASS).is_not_null() | pl.col(_WRONG).is_not_null())
+    )
     finite = pl.all_horizontal((pl.col(_EDGES).abs() < 2.0**31).fill_null(False))
-
-    def shown(row: dict[str, str]) -> str:
-        return ", ".join(str(row[name]) for name in spelling.columns)
-
-    no_class = pl.lit(~is_empty) & pl.col(_NAMELESS)
-    refuse(path, cells, no_class, lambda row: f"the box {shown(row)} has no class")
-    refuse(path, cells, pl.col("kept") & ~finite, lambda row: f"{shown(row)} is no box")
-    rows = cells.filter("kept")
     a, b, c, d = map(pl.col, _EDGES)
     corners = {
         "xywh": (a, b, a + c, b + d),
         "xyxy": (a, b, c, d),
         "cxcywh": (a - c / 2, b - d / 2, a + c / 2, b + d / 2),
     }[spelling.kind]
-    rows = rows.with_columns(each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True))
-    inverted = (c < a) | (d < b)
-    refuse(path, rows, inverted, lambda row: f"{shown(row)} is no box: it ends before it begins")
-    if spelling.shares:
-        far = ~pl.all_horizontal(pl.col(_EDGES).is_between(-1, 2))
-        refuse(path, rows, far, lambda row: f"{shown(row)} is no box in shares of an image's size")
+    far = ~pl.all_horizontal(each.is_between(-1, 2) for each in corners)
+    problem = (
+        pl.when(~finite)
+        .then(pl.lit("is not four numbers"))
+        .when((corners[2] < corners[0]) | (corners[3] < corners[1]))
+        .then(pl.lit("has a negative width or height"))
+        .when(far & spelling.shares)
+        .then(pl.lit("is not in shares of the image's size, from 0 to 1"))
+        .otherwise(pl.col(_WRONG))
+    )
+    rows = rows.with_columns(problem.alias(_WRONG)).with_columns(
+        each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True)
+    )
+    wrong, notes = _wrong_rows(rows, spelling.columns, path)
+    rows = rows.filter(pl.col(_WRONG).is_null())
+    inside = pl.all_horizontal(pl.col(_EDGES).is_between(0, 1))
+    if not spelling.shares and rows.height and rows.select(inside.all()).item():
+        raise OptionError(
+            f"{path}: all boxes lie between 0 and 1, as shares of the size of images do: give "
+            f"--box {spelling.kind}:normalized --box-columns {','.join(spelling.columns)}"
+        )
+    again = rows.filter(~pl.struct(_IMAGE, _CLASS, *_EDGES).is_first_distinct())["line"]
+    if not again.is_empty():
+        said = f"{format_count(len(again), 'row')} equal to an earlier one (image, box and class)"
+        lines = format_some(list(map(str, again.head(_SHOWN + 1))))
+        notes.append(f"{said}, kept as objects of their own: lines {lines}")
     numbers = pl.int_range(len(images) + 1, eager=True)
     starts = rows[_IMAGE].search_sorted(numbers, "left")  # rows are in the order of images
     lower = {name.lower(): name for name in cells.columns}
@@ -342,11 +366,31 @@ def _scan_boxes(
         array("i", rows[_CLASS].to_list()),
         sets if flags else (),
         extents,
+        wrong,
     )
     unit = " as shares" if spelling.shares else ""
     said = f"boxes are {spelling.kind}{unit}: {', '.join(spelling.columns)}"
     named = classes.names, classes.ids
-    return scan_of(annotations, images, *named, digest, path, [said], keeps_unlisted=True)
+    return scan_of(annotations, images, *named, digest, path, [said, *notes], keeps_unlisted=True)
+
+
+def _wrong_rows(
+    rows: pl.DataFrame, columns: Sequence[str], path: str
+) -> tuple[dict[int, str], list[str]]:
+    """Return why images with a wrong row are rejects, and notes; refuse if most rows are wrong."""
+    import polars as pl
+
+    box = pl.concat_str(columns, separator=", ")
+    place = pl.format("{}:{}", pl.lit(posixpath.basename(path)), "line")
+    reason = pl.format("{}: the box {} {}", place, box, _WRONG).alias("reason")
+    wrong = rows.filter(rows[_WRONG].is_not_null()).select(_IMAGE, reason)
+    examples = wrong["reason"].head(_SHOWN).to_list()
+    if 2 * wrong.height > rows.height:
+        said = f"{wrong.height:,} of {format_count(rows.height, 'row')} with a box cannot be read"
+        raise SourceError(f"{path}: {said}: {some_lines(examples, wrong.height)}")
+    said = f"{format_count(wrong.height, 'row')} that cannot be read, whose images are rejected"
+    notes = [f"{said}: {'; '.join(examples)}"] if examples else []
+    return dict(wrong.unique(_IMAGE, keep="first").iter_rows()), notes
 
 
 def _extents(
@@ -372,9 +416,15 @@ def _scan_runs(
     cells: pl.DataFrame, images: list[str], column: str, classes: _Classes, digest: str, path: str
 ) -> Scan:
     """Take the rows of each image for the runs of its mask."""
+    import polars as pl
+
+    from dsprep.text import refuse
+
+    is_wrong = pl.col(_WRONG).is_not_null() & ~pl.col(column).is_in(_NO_RUNS)
+    refuse(path, cells, is_wrong, lambda row: f"the mask {row[column]!r:.40} {row[_WRONG]}")
     runs: list[list[tuple[int, str]]] = [[] for _ in images]
     for image, number, text in cells.select(_IMAGE, _CLASS, column).iter_rows():
-        if text not in ("", "-1", "nan"):  # -1: SIIM, for an image without any
+        if text not in _NO_RUNS:
             runs[image] += [] if number is None else [(number + 1, text)]
     names = (_BACKGROUND, *classes.names)
     if len(names) > IGNORED:

@@ -13,14 +13,15 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from math import isfinite, isnan
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.rows import Reader, Rows
-from dsprep.sample import Sample, key_of
+from dsprep.sample import Sample, Value, key_of
 from dsprep.sources.prefetch import OpenFiles, Run, read_at, runs
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.store import Facts
@@ -30,6 +31,7 @@ _LONGEST = 1 << 26  # bytes of a line
 MOST_WRONG = 1000  # records of one block that cannot be read, of a file that may still be a table
 _MOST_LABELS = 10_000  # different labels in one block that may still be names of classes
 _SHOWN = 3
+_AT_ONCE = 64  # rows whose cells are converted together
 NUMBERS = ("int", "wide", "float64")
 # What pandas takes for a missing value, in a column of numbers; in text, only an empty cell is one.
 _NOT_GIVEN = frozenset(
@@ -46,6 +48,10 @@ class Columns(Folder):
     """The meaning of columns: a field each."""
 
     name: ClassVar[str] = "table"
+
+
+# the values of some rows in a column, and whether none is missing, which is None
+_Column: TypeAlias = tuple[Sequence[Value], bool]
 
 
 # Indexing
@@ -266,26 +272,92 @@ class CsvReader(Reader):
         return self.files
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        columns = [
-            (at, name, CONVERT[kind]) for at, (name, kind) in enumerate(self.columns) if kind
-        ]
+        # A column of cells is converted at once, and not one cell after another: a row of 40
+        # numbers takes a third of the time.
+        kept = [(at, name, kind) for at, (name, kind) in enumerate(self.columns) if kind]
+        records = self._records(rows)
+        for first in range(0, len(rows.ids), _AT_ONCE):
+            cells = list(zip(*islice(records, _AT_ONCE), strict=True))
+            raw = {name: _values(kind, cells[at]) for at, name, kind in kept}
+            typed = self._typed(raw)
+            count = min(_AT_ONCE, len(rows.ids) - first)
+            for row, fields in enumerate(_by_row(raw if typed is None else typed, count), first):
+                sample = Sample(key_of(rows.paths[row]), fields, rows.ids[row])
+                if typed is None:
+                    floats = [value for value in fields.values() if type(value) is float]
+                    yield self.typed(counted(sample, floats))
+                else:
+                    yield sample
+
+    def _records(self, rows: Rows) -> Iterator[list[str]]:
+        """Read the cells of each row."""
         with OpenFiles(self.files, self.states) as files:
             for run in files.ahead(runs(rows, _READ)):
                 data = read_at(files.same(run.file), run.stop - run.start, run.start)
                 lines = _cut(data, rows, run)
                 found = csv.reader(lines, delimiter=self.separator, strict=True)
-                for row, cells in zip(range(run.first, run.last), found, strict=True):
-                    fields = {}
-                    for at, name, convert in columns:
-                        try:
-                            value = convert(cells[at])
-                        except (ValueError, KeyError):  # what stands for a missing number
-                            continue
-                        if value is not None:
-                            fields[name] = value
-                    sample = Sample(key_of(rows.paths[row]), fields, rows.ids[row])
-                    floats = [value for value in fields.values() if type(value) is float]
-                    yield self.typed(counted(sample, floats))
+                for _, cells in zip(range(run.first, run.last), found, strict=True):
+                    yield cells
+
+    @cached_property
+    def _fields(self) -> dict[str, tuple[str, Callable[[Value], Value | None] | None]] | None:
+        """The field that each column is; None if the schema takes rows one by one."""
+        kinds = {name: kind.replace("wide", "int") for name, kind in self.columns if kind}
+        return self.reading.of_columns(kinds) if self.reading and self.pixels is None else None
+
+    def _typed(self, raw: Mapping[str, _Column]) -> dict[str, _Column] | None:
+        """Return the fields of some rows; None if one of them has to be looked at by itself."""
+        if self.reading is None or self._fields is None:
+            return None
+        kinds, typed = dict(self.columns), dict[str, _Column]()
+        for own, (values, is_whole) in raw.items():
+            name, convert = self._fields[own]
+            if kinds[own] == "float64" and not isfinite(sum(filter(None, values))):
+                return None
+            if convert is not None:
+                try:
+                    values = list(map(convert, values))
+                except (ValueError, TypeError, OverflowError, LookupError):
+                    return None
+            if name in self.reading.required and not is_whole:
+                return None
+            if name:
+                typed[name] = values, is_whole
+        return typed or None
+
+
+def _values(kind: str, cells: Sequence[str]) -> _Column:
+    """Return the values of some cells of a column, None for a missing one; and if none is."""
+    try:
+        if kind == "text" and all(cells):
+            return cells, True
+        if kind == "float64":
+            floats = list(map(float, cells))
+            if (total := sum(floats)) == total:
+                return floats, True
+        elif kind != "text":
+            return list(map(CONVERT[kind], cells)), True
+    except (ValueError, KeyError):  # what stands for a missing number
+        pass
+
+    def value(cell: str) -> Value | None:
+        try:
+            return CONVERT[kind](cell)
+        except (ValueError, KeyError):
+            return None
+
+    return list(map(value, cells)), False
+
+
+def _by_row(columns: Mapping[str, _Column], count: int) -> Iterator[dict[str, Value]]:
+    """Return the fields of each row."""
+    if not columns:  # a table whose cells are all empty
+        return ({} for _ in range(count))
+    rows = zip(*(values for values, _ in columns.values()), strict=True)
+    if all(is_whole for _, is_whole in columns.values()):
+        return (dict(zip(columns, row, strict=True)) for row in rows)
+    pairs = (zip(columns, row, strict=True) for row in rows)
+    return ({name: value for name, value in each if value is not None} for each in pairs)
 
 
 def _cut(data: bytes, rows: Rows, run: Run) -> Iterator[str]:

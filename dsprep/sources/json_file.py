@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -39,12 +39,12 @@ class Spans(Annotations):
         return self.state is None
 
     @contextmanager
-    def opened(self) -> Iterator[Callable[[tuple[int, int]], Objects]]:
+    def opened(self, places: Sequence[tuple[int, int]]) -> Iterator[Callable[[int], Objects]]:
         with OpenFiles((self.path,), (self.state,)) as files:
             file = files.same(0)
 
-            def objects(place: tuple[int, int]) -> Objects:
-                offset, size = place
+            def objects(at: int) -> Objects:
+                offset, size = places[at]
                 return self.parse(read_at(file, size, offset), self.classes)
 
             yield objects

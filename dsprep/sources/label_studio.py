@@ -54,8 +54,8 @@ def scan_label_studio(source: Source, path: str) -> Scan:
         places.append((offset, size))
     _require_read(path, damaged, refused)
     if not names:
-        said = format_count(len(skipped), "task")
-        raise SourceError(f"{path}: not one of its {said} is annotated")
+        why = "no task is annotated" if skipped else "the list is empty"
+        raise SourceError(f"{path}: {why}")
     classes = source.class_names()
     if classes is None:
         classes = number_classes(used, path, source.class_order)
@@ -91,13 +91,19 @@ def scan_label_studio(source: Source, path: str) -> Scan:
 def _image_of(task: Mapping[str, Any], column: str | None) -> str:
     """Return what a task calls its image."""
     data = task.get("data")
-    data = data if isinstance(data, dict) else {}
+    if not isinstance(data, dict):
+        is_coco = {"image_id", "category_id"} <= task.keys()
+        raise ValueError(
+            "is an annotation or a result of COCO: give the JSON with images and categories"
+            if is_coco
+            else "has no data, as tasks of Label Studio have: export as JSON, not as JSON-MIN"
+        )
     texts = {name: value for name, value in data.items() if isinstance(value, str) and value}
     found = [name for name, value in texts.items() if image_kind_of(value.partition("?")[0])]
     name = column or ("image" if "image" in data else found[0] if len(found) == 1 else "")
     if name not in texts:
         raise ValueError(
-            f"no text in its data is the image: name it with --path-column, of "
+            f"its data does not tell which text is the image: give --path-column with one of "
             f"{quoted_names(list(data), _SHOWN)}"
         )
     return texts[name]

@@ -212,6 +212,7 @@ def _completed(
     count = sum(len(rows.rows) for rows in indexed)
     noted = recorded.fields if recorded is not None else ()
     json_places = {each.places for each in noted if each.type == "json"}
+    class_ids = {each.names: each.ids for each in noted if each.type == "objects"}
     fields, gone = list[Field](), list[str]()
     for each in declared.fields:
         if each.name in read and not counts[each.name]:
@@ -219,7 +220,8 @@ def _completed(
             continue
         kind = "json" if each.type == "text" and each.places in json_places else each.type
         missing = each.name in read and counts[each.name] < count
-        fields.append(replace(each, type=kind, missing=missing))
+        ids = class_ids.get(each.names, ()) if kind == "objects" else each.ids
+        fields.append(replace(each, type=kind, missing=missing, ids=ids))
     image, label = (None if name in gone else name for name in (declared.image, declared.label))
     schema = Schema(tuple(fields), image, label, declared.format)
     return schema, [nulls_note(gone)] if gone else []

@@ -124,7 +124,10 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
         try:
             return _scan(source, files, kind, others, run_all)
         except SourceError as error:
-            raise SourceError(f"{error}\nTo pack the images alone, give --from images") from None
+            raise SourceError(
+                f"{error}\n{signs[kind]} shows annotations of {_WORDS[kind]}; --from images packs "
+                "the images without them"
+            ) from None
     if source.masks is None:
         _require_no_table(root, files, others)
         _require_alone(root, files)

@@ -43,6 +43,7 @@ from dsprep.sources.csv_rows import (
     lines_of,
 )
 from dsprep.sources.scan import RunAll
+from dsprep.sources.table import find_separator
 from dsprep.sources.zip import locate
 from dsprep.storage.files import OpenFile, common_path, open_file, short_names
 from dsprep.storage.store import Facts
@@ -58,6 +59,7 @@ _SEPARATORS = ",;\t|"
 _TOLD = "the arrays"
 # What an array of labels may be, by its type; other numbers are labels as they are.
 _FITTING = {"text": ("class", "text"), **dict.fromkeys(("int", "bool"), ("class", "float"))}
+_MOST_TEXTS = 10_000  # labels that show whether they are several tags each
 _FEW = 10  # numbers for each word, in a column that the words are probably mistakes in
 
 
@@ -149,7 +151,8 @@ def _read_header(path: str, may_list: bool) -> _Header:
             raise SourceError(f"{path}:{reader.line_num}: {error}") from None
     if not cells:
         raise SourceError(f"{path}: is empty")
-    is_told = not any(Cells.of([cell], [0]).kind in NUMBERS for cell in cells)
+    numbered = _are_numbered(cells)
+    is_told = numbered or not any(Cells.of([cell], [0]).kind in NUMBERS for cell in cells)
     above = above if is_told else 0
     names = [(is_told and name) or f"column_{at}" for at, name in enumerate(cells)]
     if repeated := [name for name in names if names.count(name) > 1]:
@@ -164,6 +167,12 @@ def _read_header(path: str, may_list: bool) -> _Header:
                 "without them"
             )
     return _Header(path, state, separator, tuple(names), ends[above], above + 1, is_told)
+
+
+def _are_numbered(cells: Sequence[str]) -> bool:
+    """Return whether cells are the numbers that pandas writes for columns without names."""
+    numbers = cells[1:] if cells[0] == "" else cells  # before them, that of row numbers is empty
+    return list(numbers) == [str(at) for at in range(len(numbers))] and len(cells) > 2
 
 
 def _label_in(names: Sequence[str], choice: Choice) -> str | None:
@@ -209,6 +218,8 @@ def _notes(
     if not head.is_told:
         names = format_some(head.names)
         yield f"its first line has numbers, so no line names the columns; they are called {names}"
+    elif _are_numbered(["" if name == "column_0" else name for name in head.names]):
+        yield f"its first line, {format_some(head.names)}, is taken for the names of the columns"
     columns = list(zip(head.names, cells, kinds, strict=True))
     if empty := [name for name, each, _ in columns if not each.given]:
         yield f"columns without values are left out: {format_some(empty)}"
@@ -272,6 +283,14 @@ def _class_numbers(
             raise SourceError(
                 f"{root}: labels in {label.name!r}, {quoted_names(numeric, 3)}, are numbers, "
                 f"{what}, or give --label-type class to take all for names"
+            )
+        separator = find_separator(sorted(texts)[:_MOST_TEXTS])
+        if separator is not None and source.choice.label_type is None:
+            shown = quoted(next(text for text in sorted(texts) if separator in text))
+            raise SourceError(
+                f"{root}: labels in {label.name!r}, such as {shown}, look like several tags in a "
+                "cell: make a column of 0 and 1 of each tag, give --label-type class if each text "
+                "is the name of one class, or --label-type text"
             )
         classes = _classes(texts, source, root)
         numbers = {name: number for number, name in enumerate(classes)}

@@ -19,7 +19,7 @@ from dsprep.progress import Progress
 from dsprep.splits.hashes import digest_files, hash_images
 from dsprep.splits.sides import join_sets
 from dsprep.units import format_count, format_some
-from dsprep.workers.pool import Pool
+from dsprep.workers.executor import Executor
 
 F = TypeVar("F")
 H = TypeVar("H")
@@ -40,7 +40,7 @@ class Leak:
 
 
 def find_copies(
-    root: str, files: pl.DataFrame, distance: int | None, pool: Pool, progress: Progress
+    root: str, files: pl.DataFrame, distance: int | None, pool: Executor, progress: Progress
 ) -> tuple[list[Copies], list[str]]:
     """Find samples that show the same, and say which could not be compared."""
     # Images that look alike count if a distance is given: the bits that their hashes may differ in.
@@ -62,7 +62,9 @@ def find_copies(
     return join_copies(same, near), notes
 
 
-def find_same(root: str, files: pl.DataFrame, pool: Pool, progress: Progress) -> list[list[int]]:
+def find_same(
+    root: str, files: pl.DataFrame, pool: Executor, progress: Progress
+) -> list[list[int]]:
     """Find samples whose files have the same content. Only files of equal size are read."""
     # Empty files do not count: they show nothing.
     different = files.select("path", "size").unique("path", maintain_order=True)
@@ -80,7 +82,7 @@ def _in_workers(
     function: Callable[[tuple[str, Sequence[F]], Callable[..., None]], list[H]],
     root: str,
     files: Sequence[F],
-    pool: Pool,
+    pool: Executor,
     progress: Progress,
 ) -> list[H]:
     """Hash files in worker processes, some at a time."""

@@ -24,7 +24,7 @@ from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text, refuse
 from dsprep.units import quoted_names
-from dsprep.workers.pool import Pool
+from dsprep.workers.executor import Executor
 
 MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
 
@@ -113,7 +113,7 @@ def source_of_split(options: SplitOptions) -> Source:
 
 
 def read_samples(
-    source: Source, options: SplitOptions, pool: Pool
+    source: Source, options: SplitOptions, pool: Executor
 ) -> tuple[Samples, pl.Series | None]:
     """Read the samples: with the classes that ``--assign`` gives, or beside its sides."""
     if options.assign is None:
@@ -138,7 +138,7 @@ def read_samples(
     return replace(samples, rows=rows, classes=classes, labeled=True, in_folders=False), None
 
 
-def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
+def _read(source: Source, options: SplitOptions, pool: Executor) -> Samples:
     """Read a source and look for its files; a list without a root tells nothing of these."""
     if source.list_file is not None and not source.root:
         if options.leaks is not None or options.materialize is not None:
@@ -159,7 +159,7 @@ def _read(source: Source, options: SplitOptions, pool: Pool) -> Samples:
     return replace(samples_of(catalog, source, pool), noticed=noticed)
 
 
-def samples_of(catalog: Catalog, source: Source, pool: Pool) -> Samples:
+def samples_of(catalog: Catalog, source: Source, pool: Executor) -> Samples:
     """Return the samples of the catalog of a source."""
     tags, classes, reader = None, catalog.classes, catalog.reader
     in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)

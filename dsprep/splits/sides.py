@@ -31,7 +31,7 @@ from dsprep.sources.reading import Source
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
 from dsprep.splits.samples import Samples, samples_of, wanted_ratios
 from dsprep.units import format_count, format_some
-from dsprep.workers.pool import Pool
+from dsprep.workers.executor import Executor
 
 T = TypeVar("T", int, str)
 
@@ -61,7 +61,7 @@ class Sides:
 
 
 def divided(
-    options: SplitOptions, source: Source, catalog: Catalog, pool: Pool
+    options: SplitOptions, source: Source, catalog: Catalog, pool: Executor
 ) -> tuple[Catalog, Sequence[str]]:
     """Give each sample of a catalog its side, and say how these are chosen."""
     sides = choose_sides(options, samples_of(catalog, source, pool), [])

@@ -16,9 +16,10 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 from google_crc32c import extend
 
@@ -170,6 +171,31 @@ def make_stage(stage: Path) -> None:
             raise DestinationError(
                 f"{stage}: belongs to somebody else; set TMPDIR to a directory of your own"
             )
+
+
+@contextmanager
+def try_directory(stage: Path) -> Iterator[Path]:
+    """Make a directory in a stage and remove it after use, and those of processes that are dead."""
+    own = stage / uuid4().hex
+    with ExitStack() as stack:
+
+        def locked(path: Path, how: int) -> int:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, how)
+            return descriptor
+
+        with destination_errors(stage):
+            making = locked(stage, fcntl.LOCK_EX)
+            for path in stage.iterdir():
+                with suppress(OSError):
+                    locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+            own.mkdir()
+            locked(own, fcntl.LOCK_EX)
+            fcntl.flock(making, fcntl.LOCK_UN)
+        stack.callback(shutil.rmtree, own, ignore_errors=True)
+        yield own
 
 
 def free_bytes(directory: Path) -> int:

@@ -77,6 +77,7 @@ class TransferOptions(NamedTuple):
     events: Events = ignore  # hears of progress
     part_size: int = 0  # in bytes; 0 for a good size
     keep: bool = True  # whether unfinished transfers are kept for the next run
+    resume: bool = True  # whether to go on with those that other runs have left
 
 
 class Transferred(NamedTuple):

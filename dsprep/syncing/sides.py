@@ -164,6 +164,9 @@ class Prefix:
                 if is_scratch(path):
                     if f"{SCRATCH}/lease" in path:  # lease.json, or one of the parts in leases/
                         found.leases[path] = stored
+                    place = path.partition(f"{SCRATCH}/")[0] + SCRATCH
+                    if place not in found.unfinished[-1:]:
+                        found.unfinished.append(place)
                 elif path.endswith("/") and not stored.size:
                     pass  # S3 consoles make such objects for directories
                 elif self.to_files and (why := unfit(path)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.dataset.manifest import Manifest, parse_rejects
+from dsprep.dataset.manifest import parse_rejects
 from dsprep.errors import SourceError
 from dsprep.formats import shard_stem
 from dsprep.images.transform import Geometry
@@ -24,7 +23,7 @@ from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
 from dsprep.storage.files import read_bytes, short_names
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, quoted_names
 from dsprep.verifying.inspection import (
     LEFT_OUT,
     MISSING,
@@ -36,7 +35,7 @@ from dsprep.verifying.inspection import (
 )
 from dsprep.verifying.report import Problem
 from dsprep.verifying.shards import Shards
-from dsprep.workers.pool import Pool
+from dsprep.workers.executor import Executor
 from dsprep.workers.worker import Report
 
 _TASKS_PER_WORKER = 16
@@ -81,7 +80,7 @@ class Comparison:
 
 
 def prepare(
-    shards: Shards, understood: Understood, against: Source, pool: Pool
+    shards: Shards, understood: Understood, against: Source, pool: Executor
 ) -> tuple[Comparison, Understood, list[Problem]]:
     """Find out how samples of shards were made of those of a source, and what their schemas tell.
 
@@ -90,7 +89,14 @@ def prepare(
     made, layout = shards.made, shards.made.layout
     if understood.schema is None:
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
-    catalog, _ = read_source(_as_recorded(against, shards, understood), pool.map)
+    recorded = _as_recorded(against, shards, understood)
+    catalog, _ = read_source(recorded, pool.map)
+    label, known = understood.schema.label, catalog.settled.schema
+    if label and label in known.by_name and known.label is None and not recorded.choice.unlabeled:
+        # It was packed with --label-field, or a table called it so.
+        old = {new: name for name, new in shards.made.fields.rename.items()}.get(label, label)
+        recorded = recorded.replace(choice=replace(recorded.choice, label=old))
+        catalog, _ = read_source(recorded, pool.map)
     settled, reader = catalog.settled, catalog.reader
     require_effect("", {"--classes": against.classes}, classified=catalog.has_classes)
     base: Schema = understood.schema
@@ -124,11 +130,12 @@ def prepare(
         overridden=catalog.overridden,
     )
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
-    problems = [
-        Problem(shards.destination.manifest.name, f"has no field {name!r}, and the source has")
-        for name in lacking
-        if made.known or settled.schema.by_name[name].type in ("mask", "objects")
-    ]
+    by_name = settled.schema.by_name
+    lost = [name for name in lacking if made.known or by_name[name].type in ("mask", "objects")]
+    what = f"lacks {len(lost):,} fields that the source has: {quoted_names(lost, 3)}"
+    if len(lost) == 1:
+        what = f"has no field {lost[0]!r}, and the source has"
+    problems = [Problem(shards.destination.manifest.name, what)] if lost else []
     return comparison, understood, [*problems, *_other_classes(comparison)]
 
 
@@ -175,6 +182,7 @@ def _match_fields(
         if name is not None and name != field.name:
             names[field.name] = name
     matched = {names.get(field.name, field.name) for field in base.fields} | FACTS
+    matched.add("image_id")  # which few formats have a place for
     matched |= {own[role] or "" for name, role in roles.items() if name}
     lacking = [
         field.name
@@ -205,14 +213,14 @@ def _other_classes(comparison: Comparison) -> Iterator[Problem]:
 
 
 def compare(
-    comparison: Comparison, digested: Sequence[Digested], pool: Pool, report: Report
+    comparison: Comparison, digested: Sequence[Digested], pool: Executor, report: Report
 ) -> tuple[list[Problem], list[str]]:
     """Find the samples that are missing, too many, or not what the source holds."""
     # Samples are paired by name. If the shards and the source have no name in common, because
     # features have no names, or if names are numbers of several parts, the contents must be the
     # same, in any order. If a data set was appended to, a part of it is left out if
     # the source holds few of its samples, and most samples of another part.
-    part_of = _parts(comparison.shards.manifest)
+    part_of = comparison.shards.manifest.parts if comparison.shards.manifest else {}
     part = pl.col("file").replace_strict(part_of, default=0, return_dtype=pl.Int64)
     found = _table(digested, comparison).with_columns(part=part)
     source = _digest_source(comparison, pool, report)
@@ -257,18 +265,6 @@ def compare(
     return problems, notes
 
 
-def _parts(manifest: Manifest | None) -> dict[str, int]:
-    """Return which command wrote each shard: 0 for the first, then those that appended."""
-    added = manifest.options.get("appended") if manifest else None
-    firsts = [
-        append["first_shard"]
-        for append in (added if isinstance(added, list) else ())
-        if isinstance(append, dict) and isinstance(append.get("first_shard"), int)
-    ]
-    shards = manifest.shards if manifest else []
-    return {shard.name: bisect_right(sorted(firsts), at) for at, shard in enumerate(shards)}
-
-
 def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame:
     # `content` tells samples without names apart: the digest of the image or, if images are not
     # compared, of all fields.
@@ -281,7 +277,7 @@ def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame
     return table.with_columns(content=pl.Series(contents, dtype=pl.Binary))
 
 
-def _digest_source(comparison: Comparison, pool: Pool, report: Report) -> pl.DataFrame:
+def _digest_source(comparison: Comparison, pool: Executor, report: Report) -> pl.DataFrame:
     """Digest the samples of the source, as they would be in the shards."""
     shards, catalog, pipeline = comparison.shards, comparison.catalog, comparison.pipeline
     known, columns = pipeline.schema.by_name, []
@@ -322,10 +318,12 @@ def _of_source(
     if len(parts) in (0, len(shares)):
         return found, source, []
     is_of = found["part"].is_in(parts.implode())
-    if comparison.by_number and parts[0] > 0:  # appended samples go on counting
-        before = found.filter(pl.col("part") < parts[0])["name"].cast(pl.Int64, strict=False)
-        before = before.fill_null(-1)
-        numbers = source["name"].cast(pl.Int64) + before.max() + 1
+    if comparison.by_number and parts[0] > 0:  # appended samples go on counting, joined ones do not
+        added = manifest.added[: parts[0]] if (manifest := comparison.shards.manifest) else ()
+        start = max((n for n, each in enumerate(added, 1) if each.get("first_id") == 0), default=0)
+        before = found.filter(pl.col("part").is_between(start, parts[0] - 1))["name"]
+        most = before.cast(pl.Int64, strict=False).max()
+        numbers = source["name"].cast(pl.Int64) + (-1 if most is None else most) + 1
         width = 9 if comparison.pipeline.layout.known_by == "key" else 0
         source = source.with_columns(name=numbers.cast(pl.String).str.zfill(width))
     left = found.filter(~is_of)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -11,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
+from dsprep.dataset.manifest import NUMBERS, FileReceipt, Manifest, ShardReceipt, common_name
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
@@ -35,10 +33,8 @@ from dsprep.verifying.indexes import (
 from dsprep.verifying.options import IndexOptions
 from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
 from dsprep.verifying.shards import Shards, find_shards, strays, without_manifest
-from dsprep.workers.pool import Pool, available_cores
-
-_NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
-_SAFE = re.compile(r"\w[^/\0]{0,199}")
+from dsprep.workers.engine import open_executor
+from dsprep.workers.executor import Executor
 
 
 @called_with(IndexOptions)
@@ -65,13 +61,13 @@ def index(options: IndexOptions) -> IndexReport:
     if lost and options.overwrite and found[0].destination.single is None:
         found, lost = [without_manifest(found[0].destination)], []
     progress = options.progress or Progress()
-    with Pool(available_cores() if options.workers is None else options.workers) as pool:
+    with open_executor(options.workers) as pool:
         parts = [_index(shards, options, state, pool, progress) for shards in found]
     return joined(dest, parts, lost, began)
 
 
 def _index(
-    shards: Shards, options: IndexOptions, state: str, pool: Pool, progress: Progress
+    shards: Shards, options: IndexOptions, state: str, pool: Executor, progress: Progress
 ) -> IndexReport:
     layout, directory = shards.made.layout, shards.directory
     asked, overwrite = options.kinds, options.overwrite
@@ -247,11 +243,9 @@ def _data_sets(shards: Shards) -> Iterator[tuple[str, Sequence[str]]]:
 def data_set_name(shards: Shards) -> str:
     """Return what the names of the shards begin with, without their numbers."""
     name = shards.manifest.name if shards.manifest else shards.destination.stem
-    if not name:
-        beginnings = {_NUMBERS.sub("", shard_stem(shard)) for shard in shards.names}
-        name = os.path.commonprefix(sorted(beginnings))
-        name = name if len(beginnings) == 1 else _NUMBERS.sub("", name)
-    return name if _SAFE.fullmatch(name) and name != "manifest" else "shards"
+    return common_name(
+        {name} if name else {NUMBERS.sub("", shard_stem(shard)) for shard in shards.names}
+    )
 
 
 def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, field, option
-from dsprep.keywords import workers_field
+from dsprep.keywords import EngineOptions, workers_field
 
 if TYPE_CHECKING:
     from dsprep.progress import Progress
@@ -24,7 +24,7 @@ class _Checked(Options):
     progress: Progress | None = None  # receives the progress
 
 
-class VerifyOptions(_Checked):
+class VerifyOptions(EngineOptions, _Checked):
     """The options of ``verify``."""
 
     decode: bool = _check("Decode every image.", default=False)

@@ -16,6 +16,7 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
 from dsprep.formats.folder import LISTING, Listed
 from dsprep.progress import Progress
+from dsprep.storage.local import SCRATCH
 from dsprep.storage.location import Location, parse_url
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
@@ -109,7 +110,7 @@ def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
     place = _look(Location(bucket, above + slash if is_file or not name else key + "/"))
     problems: list[Problem] = []
     sets = _sets(place, name if is_file else "", problems)
-    if not (sets or problems):
+    if not (sets or problems or (not is_file and SCRATCH in place.deeper)):
         is_gone = (is_shard and name not in place.names) or not (place.names or place.deeper)
         if not is_gone:
             raise SourceError(

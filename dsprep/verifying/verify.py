@@ -32,7 +32,8 @@ from dsprep.verifying.loaders import count_samples, require_loader
 from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
-from dsprep.workers.pool import Pool, available_cores
+from dsprep.workers.engine import open_executor
+from dsprep.workers.executor import Executor
 
 _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
@@ -79,13 +80,17 @@ def verify(options: VerifyOptions) -> VerifyReport:
         if shards.manifest is not None:
             with suppress(DestinationError):  # a run is alive, or the directory is read-only
                 remove_leftovers(shards.destination, shards.manifest)
-    with Pool(available_cores() if options.workers is None else options.workers) as pool:
+    with open_executor(options.workers, options.engine, options.ray_address) as pool:
         reports = [_verify(shards, options, against, pool, progress) for shards in found]
     return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
 
 
 def _verify(
-    shards: Shards, options: VerifyOptions, against: Source | None, pool: Pool, progress: Progress
+    shards: Shards,
+    options: VerifyOptions,
+    against: Source | None,
+    pool: Executor,
+    progress: Progress,
 ) -> VerifyReport:
     manifest, made = shards.manifest, shards.made
     is_tree, decode, loader = made.layout.is_tree, options.decode, options.loader
@@ -182,7 +187,7 @@ def _verify(
     )
 
 
-def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
+def understand(shards: Shards, choice: Choice, pool: Executor) -> Understood:
     """Find the schema of shards: in the manifest, or by a look at samples as ``convert`` does."""
     manifest, layout = shards.manifest, shards.made.layout
     if layout.is_tree:  # raw samples have their values under the names of the fields
@@ -305,7 +310,7 @@ def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) ->
     left, name = zip(tasks, inspected, strict=True), ""
     while True:
         try:
-            with Pool(1) as pool:
+            with open_executor(1) as pool:
                 for task, found in left:
                     name = os.path.basename(task.path)
                     (count,) = pool.map(count_samples, [(loader, task.path)])

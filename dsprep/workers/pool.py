@@ -19,6 +19,7 @@ from typing import TypeAlias, TypeVar
 from dsprep.errors import OptionError, RunStopped
 from dsprep.progress import WAITS
 from dsprep.units import format_count
+from dsprep.workers.executor import Executor
 from dsprep.workers.worker import Report, pack, receive, send
 
 A = TypeVar("A")
@@ -33,13 +34,12 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Pool:
-    """Some worker processes; use it as a context manager, which ends them.
+class Pool(Executor):
+    """Some worker processes of this machine.
 
-    Functions must be importable by name, and their arguments and results picklable. A worker is
-    started when there is a task for it that no other is free for. A call that only waits from some
-    point on, for a disk or the network, says so by `yield_core`: its worker then begins the next
-    task, and has two at most.
+    A worker is started when there is a task for it that no other is free for. A call that only
+    waits from some point on, for a disk or the network, says so by `yield_core`: its worker then
+    begins the next task, and has two at most.
     """
 
     def __init__(self, workers: int, ahead: str = "") -> None:
@@ -54,7 +54,7 @@ class Pool:
                 f"--workers {workers}: give at most {most} on this machine, which has "
                 f"{format_count(available_cores(), 'core')}"
             )
-        self.size, self._ahead = workers, ahead
+        self._size, self._ahead = workers, ahead
         self._workers: list[Worker] = []
         self._alive: tuple[int, ...] = ()
 
@@ -84,12 +84,9 @@ class Pool:
         self._workers.append(worker)
         return worker
 
-    def map(
-        self, function: Callable[..., R], arguments: Iterable[object], report: Report | None = None
-    ) -> list[R]:
-        """Call a function with each of the arguments; the results are in their order."""
-        results = dict(self.run(function, arguments, report))
-        return [results[position] for position in range(len(results))]
+    @property
+    def size(self) -> int:
+        return self._size
 
     def run(
         self,
@@ -98,9 +95,6 @@ class Pool:
         report: Report | None = None,
         beat: Callable[[], None] | None = None,
     ) -> Iterator[tuple[int, R]]:
-        """Call a function with each of the arguments, and with a `Report` if one is given."""
-        # Results come with the position of their argument. `beat` is called about once a second,
-        # also while no worker reports anything.
         waiting = enumerate(arguments)
         calls: dict[int, Worker] = {}  # the workers of the calls that are not done
         yielding: set[int] = set()  # the calls that only wait, and use no core
@@ -167,14 +161,7 @@ class Pool:
                         hand_out()
                         yield position, answer
 
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """End the workers: they hold nothing that another run would not find."""
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:

@@ -6,10 +6,11 @@ import argparse
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from . import data, machine, report
 from .contests import Contest, contests
 from .data import DataSet
 from .lists import ensure_edits, list_contests
-from .measure import adopt_orphans
+from .measure import adopt_orphans, disowned
 from .packed import ensure_packed
 from .reshards import shard_contests
 from .results import Figures, Result, load, merge, save
@@ -35,6 +36,19 @@ _RESULTS = _ROOT / "docs" / "benchmarks.json"
 # Where copies are measured without the disk, and the free bytes that this takes.
 _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED = 6_000_000_000
+
+# Starts a cluster, and ends it at a signal.
+_CLUSTER = """
+import os, signal
+from ray.cluster_utils import Cluster
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+node = {"num_cpus": 2, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=node)
+print("ready", flush=True)
+os.close(1)
+signal.sigwait({signal.SIGTERM})
+cluster.shutdown()
+"""
 
 # What waiting for the disk and deleting outputs take in each run, for the estimate.
 _OVERHEAD_SECONDS = 1.0
@@ -183,12 +197,28 @@ def _places(cache: Path, in_memory: bool) -> Iterator[dict[str, Path]]:
 def _hold(contest: Contest | S3Contest, places: dict[str, Path], runs: int) -> list[Result]:
     if isinstance(contest, S3Contest):
         return hold_on_s3(contest, places["disk"], runs)
-    return [
-        result
-        for place in contest.places
-        if place in places
-        for result in hold(contest, place, places[place], runs)
-    ]
+    with _cluster() if contest.on_ray else nullcontext():
+        return [
+            result
+            for place in contest.places
+            if place in places
+            for result in hold(contest, place, places[place], runs)
+        ]
+
+
+@contextmanager
+def _cluster() -> Iterator[None]:
+    """A Ray cluster of one node on this machine, whose start and end is not measured."""
+    with disowned():  # through a shell, whose end makes it nobody's child
+        start = [*("sh", "-c", '"$0" -c "$1" & echo $!'), sys.executable, _CLUSTER]
+        with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as shell:
+            assert shell.stdout is not None
+            process = int(shell.stdout.readline())
+            shell.stdout.readline()  # it is there
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGTERM)
 
 
 def _arguments() -> argparse.Namespace:

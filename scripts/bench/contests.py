@@ -44,6 +44,7 @@ class Contest:
         rounds: How many times as often as others, because it is short.
         seconds: A contender whose timed runs took this long together has no further one.
         sources: What the data set is packed into before.
+        on_ray: Whether a Ray cluster has to be there.
     """
 
     work: str
@@ -55,6 +56,7 @@ class Contest:
     rounds: int = 1
     seconds: float = SECONDS
     sources: tuple[Packed, ...] = ()
+    on_ray: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,6 +83,7 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
         ),
         Contest("copy-webdataset", _marginal(more), more, copies=True, places=("memory",)),
         *(Contest("resize", _resize(d), d, psnr_images=n, seconds=25) for d, n in resized),
+        Contest("ray", _on_ray(photos), photos, seconds=200, on_ray=True),
         Contest("dry-run", (_dry_run(data["listed"]),), data["listed"], seconds=0),
         Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
         Contest("help", _help(), rounds=4),
@@ -159,6 +162,15 @@ def _resize(data: DataSet) -> tuple[Contender, ...]:
             "im2rec, 2 threads",
             (("cp", str(data.lst), f"{OUT}/train.lst"), (*im2rec, f"{OUT}/train", str(data.root))),
         ),
+    )
+
+
+def _on_ray(data: DataSet) -> tuple[Contender, ...]:
+    packing = dsprep("pack", str(data.root), f"{OUT}/train", "--to", "webdataset", "-j", "2")
+    packing += ("--resize", "512", "--encode", "jpeg", "--shards", "40")
+    return (
+        Contender("dsprep --engine ray", ((*packing, "--engine", "ray"),)),
+        Contender("dsprep", (packing,)),
     )
 
 

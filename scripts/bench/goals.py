@@ -195,6 +195,16 @@ RACES = (
         against="the same without boxes",
     ),
     Race(
+        "pack on Ray: 2 workers on one machine",
+        "ray/photos",
+        ("dsprep",),
+        1.1,
+        at_most=True,
+        ours="dsprep --engine ray",
+        charted=False,
+        against="2 workers without Ray",
+    ),
+    Race(
         "`dsprep --help`",
         "help",
         ("import click",),

@@ -39,7 +39,7 @@ BOX = {"box": [0, 0, 1, 1], "class": 0}
         (to_objects, [BOX | {"class": True}], "no class number"),
         (hugging_face.parse, {"bbox": None, "category": [1]}, "no list bbox"),
         (tensorflow.parse, LISTS | {"class/label": (1.5,)}, "1.5 is no class id"),
-        (tensorflow.parse, LISTS | {"area": (float("nan"),)}, "no number"),
+        (tensorflow.parse, LISTS | {"area": (float("nan"),)}, "nan is not a number"),
     ],
 )  # fmt: skip
 def test_refused(parse: Callable[[Any], Any], value: Any, why: str) -> None:

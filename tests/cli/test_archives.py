@@ -261,5 +261,6 @@ def test_files_of_other_kinds(run_here: Run, tmp_path: Path, name: str) -> None:
     assert done.code == 4
     assert done.err == (
         f"dsprep: {tmp_path / name}: is not a directory, nor an archive that dsprep knows "
-        "(zip, tar, tar.gz, tar.bz2, tar.xz); give a directory or an archive of images, or shards\n"
+        "(zip, tar, tar.gz, tar.bz2, tar.xz); give a directory or an archive of images, shards, "
+        "or, with --from csv, a table whose rows are samples\n"
     )

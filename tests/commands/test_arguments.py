@@ -32,6 +32,7 @@ OF_COMMANDS = {
     "shard": "shard",
     "shard append": "append",
     "shard index": "index",
+    "join": "join",
     "split": "split",
     "sync": "sync",
     "verify": "verify",

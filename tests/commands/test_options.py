@@ -28,6 +28,7 @@ ALWAYS = {
         "--help-all",
         "--version",
         "--json",
+        "--engine",
         "--quiet",
         "--workers",
         "--dry-run",

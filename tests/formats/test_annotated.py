@@ -153,13 +153,6 @@ def test_names_that_would_be_one_in_yolo_are_an_error(tmp_path: Path) -> None:
         converted(shards, "yolo")
 
 
-def test_coco_tells_that_images_are_numbered(tmp_path: Path) -> None:
-    out, notes = converted(packed(tmp_path, {"7.jpg": [], "9.jpg": []}), "coco")
-    told = json.loads((out / "annotations" / "instances.json").read_text("utf-8"))
-    assert [each["id"] for each in told["images"]] == [1, 2]
-    assert "images are numbered from 1: their ids in a source are not kept" in notes
-
-
 def test_sides_of_coco_are_those_that_ultralytics_needs(tmp_path: Path) -> None:
     yaml = framework("yaml")
     sets = {"train2017/1.jpg": [], "val2017/2.jpg": []}

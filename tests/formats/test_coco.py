@@ -13,6 +13,7 @@ from PIL import Image
 import dsprep
 from dsprep.annotations.masks import mask_of
 from dsprep.annotations.objects import rle
+from dsprep.sources.reading import make_source
 from tests.missing import framework
 
 SIZE = (64, 48)
@@ -97,6 +98,51 @@ def test_annotations_are_numbered_from_1_if_ids_are_no_good(
         if each["id"] is None:
             del each["id"]
     assert sorted(by_id(there_and_back(tmp_path, mine))) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "tfrecord"])
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [([139, 0, 2**60], [139, 0, 2**60]), (["a", 2, 3], [1, 2, 3]), ([-4, 2, 3], [1, 2, 3])],
+    ids=["numbers", "text", "below"],
+)
+def test_ids_of_images_come_back(tmp_path: Path, to: str, ids: list[Any], kept: list[int]) -> None:
+    images, listed = coco(tmp_path, [])
+    told = json.loads(listed.read_text())
+    for each, id in zip(told["images"], ids, strict=True):
+        each["id"] = id
+    told["annotations"] = [annotation(7, ids[0], 0)]
+    listed.write_text(json.dumps(told))
+    dsprep.pack(
+        *(images, tmp_path / "shards"), to=to, annotations=[listed], shuffle=False, workers=1
+    )
+    source = make_source(str(images), annotations=[str(listed)])
+    report = dsprep.verify(tmp_path / "shards", against=source, workers=1)
+    assert not report.problems
+    dsprep.convert(tmp_path / "shards", tmp_path / "out", to="coco", workers=1)
+    back = json.loads((tmp_path / "out" / "annotations" / "instances.json").read_text())
+    assert [each["id"] for each in back["images"]] == kept
+    assert [each["file_name"] for each in back["images"]] == ["1.png", "2.png", "3.png"]
+    (own,) = back["annotations"]
+    assert (own["image_id"], own["category_id"]) == (kept[0], 3)
+
+
+def test_images_are_numbered_from_1_if_some_have_no_id_or_ids_are_equal(tmp_path: Path) -> None:
+    images, listed = coco(tmp_path, [], images=2)
+    Image.new("RGB", SIZE).save(images / "3.png")
+    options: dict[str, Any] = {"to": "webdataset", "annotations": [listed], "workers": 1}
+    report = dsprep.pack(images, tmp_path / "shards", unlisted="keep", **options)
+    assert "ids of images not kept, as those that are not listed have none" in report.notes
+    told = json.loads(listed.read_text())
+    (tmp_path / "b.json").write_text(
+        json.dumps(told | {"images": [{"id": 2, "file_name": "3.png"}]})
+    )
+    options["annotations"] = [listed, tmp_path / "b.json"]
+    dsprep.pack(images, tmp_path / "two", **options)
+    for name in ("shards", "two"):
+        dsprep.convert(tmp_path / name, tmp_path / f"{name}-coco", to="coco", workers=1)
+        found = tmp_path / f"{name}-coco" / "annotations" / "instances.json"
+        assert [each["id"] for each in json.loads(found.read_text())["images"]] == [1, 2, 3]
 
 
 def test_pycocotools_loads_and_evaluates_annotations_against_themselves(tmp_path: Path) -> None:

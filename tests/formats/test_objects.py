@@ -494,7 +494,7 @@ def test_tensorflow_decodes_them(packed: Callable[..., Path], tensorflow: Module
     assert one["image/object/is_crowd"] == [0, 0, 1]
     assert one["image/object/area"] == [100, 135, 192]
     assert (one["image/height"], one["image/width"]) == (48, 64)
-    assert [each["image/source_id"] for each in (one, two, none)] == [b"1", b"2", b"12"]
+    assert [each["image/source_id"] for each in (one, two, none)] == [b"1", b"2", b"3"]
     assert one["image/object/class/text"] == [NAMES[at].encode() for at in (0, 2, 1)]
     (mask,) = two["image/object/mask"]
     pixels = tf.io.decode_png(mask, channels=1).numpy()[:, :, 0]
@@ -551,7 +551,7 @@ def test_hugging_face_reads_them(packed: Callable[..., Path], tmp_path: Path) ->
     assert one["objects"]["iscrowd"] == [False, False, True]
     assert one["image"].size == (one["width"], one["height"]) == (64, 48)
     assert none["objects"]["bbox"] == []
-    assert [each["image_id"] for each in rows] == [0, 1, 2]
+    assert [each["image_id"] for each in rows] == [1, 2, 3]
 
 
 # As other tools write them

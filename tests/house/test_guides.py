@@ -208,8 +208,13 @@ def write_boxes(root: Path) -> None:
 
 
 def write_scheduler(root: Path) -> None:
-    """Write a stand-in of Slurm, which runs the tasks of an array one after another."""
+    """Write a stand-in of Slurm, which runs the tasks of an array, and what machines see."""
     write_data_set(root)
+    for number in (1, 2, 3):
+        image_folder(root / f"algo-{number}/input", ("cat", "dog")[: number % 2 + 1], number)
+        for path in (root / f"algo-{number}/input").rglob("*.jpg"):
+            path.rename(path.with_name(f"{number}-{path.name}"))
+        (root / f"algo-{number}/classes.txt").write_text("cat\ndog\n")
     (root / "bin").mkdir()
     (root / "bin/sbatch").write_text("""#!/bin/bash
 range=$(sed -n 's/^#SBATCH --array=//p' "$1")

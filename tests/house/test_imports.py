@@ -55,6 +55,7 @@ ALLOWED_IN = {
     "cv2": ["images.bilinear"],
     "simplejpeg": ["images.bilinear"],
     "pyarrow": ["formats.arrow"],
+    "ray": ["workers.ray"],
 }
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
@@ -71,12 +72,12 @@ WORKER = [
         "units",
     ),
     *("dataset", "dataset.manifest"),
-    *("workers", "workers.worker"),
+    *("workers", "workers.cluster", "workers.executor", "workers.worker"),
     *("annotations", "annotations.*", "moving", "sources.annotated", "sources.masks"),
     *("sources.coco", "sources.voc", "sources.yolo"),
     *("formats", "formats.*", "images", "images.*", "storage", "storage.*"),
     "pipeline",
-    *("run", "run.shard", "run.target"),
+    *("run", "run.nodes", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
     *("sources", "sources.archive", "sources.described"),
     *("sources.infer", "sources.parquet_rows", "sources.zip"),
@@ -88,7 +89,17 @@ SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
 DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
-EXTRAS = {"cv2", "imagehash", "mxnet", "numpy", "pyarrow", "simplejpeg", "tensorflow", "webdataset"}
+EXTRAS = {
+    "cv2",
+    "imagehash",
+    "mxnet",
+    "numpy",
+    "pyarrow",
+    "ray",
+    "simplejpeg",
+    "tensorflow",
+    "webdataset",
+}
 
 
 class Import(NamedTuple):

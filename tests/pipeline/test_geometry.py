@@ -209,6 +209,22 @@ def test_a_further_image_that_cannot_move_is_a_reject(
         assert run_here(*call, tmp_path / way[2:], way, "mask").code == 0
 
 
+@pytest.mark.parametrize(("size", "code"), [((64, 48), 0), ((128, 96), 0), ((96, 48), 3)])
+def test_a_further_jpeg_gets_the_window_of_the_image(
+    run_here: RunHere, tmp_path: Path, size: tuple[int, int], code: int
+) -> None:
+    members = {"jpg": jpeg(size=(64, 48)), "right.jpg": jpeg(size=size)}
+    write_shard(tmp_path / "x.tar", {"a": members, "b": {"jpg": jpeg(), "right.jpg": jpeg()}})
+    call = ("convert", tmp_path / "x.tar", "--to", "webdataset", "-j1", "--resize", "24")
+    assert run_here(*call, tmp_path / "resized").code == 0
+    assert run_here(*call, tmp_path / "out", "--crop", "20").code == code
+    if code:
+        reject = json.loads((tmp_path / "out" / "rejects.jsonl").read_text("utf-8"))
+        assert reject["reason"].startswith("its right has another size than its image, so that --")
+        kept = (tmp_path / "kept", "--crop", "20", "--keep-fields", "right")
+        assert run_here(*call, *kept).code == 0
+
+
 def test_objects_and_masks_that_are_kept_stay_as_they_are(
     run_here: RunHere, tmp_path: Path
 ) -> None:

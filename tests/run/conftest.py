@@ -47,6 +47,13 @@ class Machine:
 
 
 @pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs give a sign of life often, and are taken to be dead soon."""
+    for name, seconds in (("DEAD_AFTER", 2.0), ("RENEWED_EVERY", 0.1), ("_LOOK_EVERY", 0.1)):
+        monkeypatch.setattr(f"dsprep.run.lease.{name}", seconds)
+
+
+@pytest.fixture
 def machine(run_here: RunCli, bucket: Bucket, tmp_path: Path) -> Machine:
     """A machine that reaches each of the servers in turn."""
     return Machine(run_here, bucket, tmp_path / "machine")

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from zipfile import ZipFile
 
 import pytest
 
+import dsprep
 import dsprep.run.part as part_module
+from dsprep.commands.write_report import WriteReport
 from dsprep.errors import OptionError
+from dsprep.progress import Progress
 from dsprep.run.lease import Lease
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
@@ -28,18 +32,12 @@ from tests.foreign.sets import SETS
 from tests.images import jpeg
 from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
+from tests.servers.proxy import Proxy
 from tests.transfers import store_of
 
 RunHere = Callable[..., Finished]
 FORMATS = ("webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet")
 SHARDS = ("--shards", 5, "--shuffle", "-j", 1)
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs give a sign of life often, and are taken to be dead soon."""
-    for name, seconds in (("DEAD_AFTER", 2.0), ("RENEWED_EVERY", 0.1), ("_LOOK_EVERY", 0.1)):
-        monkeypatch.setattr(f"dsprep.run.lease.{name}", seconds)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -137,24 +135,34 @@ class TestOneDataSet:
             assert done.code == 0, done.err
         assert contents(shared) == contents(alone)
 
-    def test_reads_the_source_once(
+    def test_is_planned_once_and_each_receipt_read_once(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from dsprep.commands import write as writing
+        from dsprep.run import target
 
-        plans, make = [0], writing.make_plan
+        counts, make, read = Counter[str](), writing.make_plan, target.read_bytes
 
         def counted(*args: object) -> object:
-            plans[0] += 1
+            counts["plan"] += 1
             return make(*args)  # type: ignore[arg-type]
 
+        def noted(path: str) -> bytes:
+            counts[Path(path).parent.name] += 1
+            return read(path)
+
         monkeypatch.setattr(writing, "make_plan", counted)
+        monkeypatch.setattr(target, "read_bytes", noted)
         for number in range(3):
             write(run_here, twelve, tmp_path / "wds", "--part", f"{number}/3")
-        assert plans == [1]
+            assert counts["receipts"] == (4 if number == 2 else 0)  # of five shards, one its own
+        assert counts["plan"] == 1
 
     def test_one_process_can_finish(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
         write(run_here, twelve, tmp_path / "wds", "--part", "1/4")
+        verified = run_here("verify", tmp_path / "wds")
+        assert verified.code == 3
+        assert ".dsprep: a run is writing there, or was stopped" in verified.out
         done = write(run_here, twelve, tmp_path / "wds")
         assert "continued as webdataset" in done.out
         write(run_here, twelve, tmp_path / "alone")
@@ -187,7 +195,52 @@ class TestOneDataSet:
         assert not (tmp_path / "no/manifest.json").exists()
 
 
+class Told(Progress):
+    """Progress that notes how far each task of writing came, and never comes too far."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[int, int]] = []
+
+    def begin(self, task: str, samples: int, size: int) -> None:
+        assert task == "writing"
+        self.samples, self.done = samples, 0
+
+    def advance(self, samples: int, size: int) -> None:
+        self.done += samples
+        assert self.done <= self.samples
+
+    def end(self) -> None:
+        self.ended.append((self.done, self.samples))
+
+
 class TestParts:
+    def test_that_are_given_again_count_samples_and_rejects_once(
+        self, lasting: None, twelve: Path, tmp_path: Path
+    ) -> None:
+        source, wds = tmp_path / "photos", tmp_path / "wds"
+        shutil.copytree(twelve, source)
+        for name in ("a/bad.jpg", "b/bad.png"):
+            (source / name).write_bytes(b"\xff\xd8\xff")
+
+        def part(number: int) -> tuple[WriteReport, list[tuple[int, int]]]:
+            told = Told()
+            options: Any = {"samples_per_shard": 2, "on_error": "skip", "max_errors": 2}
+            where = str(source), str(wds)
+            done = dsprep.pack(
+                *where, to="webdataset", part=f"{number}/2", workers=1, progress=told, **options
+            )
+            return done, told.ended
+
+        assert part(0)[1] == [(8, 8)]
+        for path in [*(wds / ".dsprep/receipts").iterdir()][:3]:  # as after a kill
+            path.unlink()
+        assert part(0)[1] == [(6, 6)]
+        assert part(0)[1] == [(0, 0)]
+        done, ended = part(1)
+        assert ended == [(6, 6)]
+        assert (done.samples, len(done.rejects)) == (12, 2)
+        assert (wds / "rejects.jsonl").read_text().count("\n") == 2
+
     def test_that_are_killed_are_written_again(
         self, command: Path, twelve: Path, tmp_path: Path, run_here: RunHere
     ) -> None:
@@ -290,9 +343,10 @@ class TestParts:
         assert other.code == 5
         assert "another command began a run in parts there (other --part)" in other.err
 
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        [
+    def test_read_no_plan_that_does_harm(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        changes = [
             (b'{"name": "dsprep.sources.readers:FileReader"', b'{"name": "subprocess:Popen"'),
             (b'"divide": null', b'"divide": {"name": "dsprep.storage.local:publish"}'),
             (b'"divide": null', b'"divide": {"name": "dsprep.storage.local:Lock"}'),
@@ -308,21 +362,18 @@ class TestParts:
             (b'{"tuple": ["", 5]}', b'{"tuple": ["", 4]}'),
             (b'{"tuple": ["", 5]}', b"5"),
             (b"}", b""),
-        ],
-    )
-    def test_read_no_plan_that_does_harm(
-        self, run_here: RunHere, twelve: Path, tmp_path: Path, old: bytes, new: bytes
-    ) -> None:
+        ]
         write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
         path = tmp_path / "wds/.dsprep/plan.zip"
-        plan = member(path, "plan.json").replace(old, new)
-        assert plan != member(path, "plan.json")
-        put(path, "plan.json", plan)
-        before = contents(tmp_path)
-        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
-        assert done.code == 5, done.out
-        assert "is no plan of this version of dsprep" in done.err
-        assert contents(tmp_path) == before
+        good = member(path, "plan.json")
+        for old, new in changes:
+            assert good.replace(old, new) != good
+            put(path, "plan.json", good.replace(old, new))
+            before = contents(tmp_path)
+            done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+            assert done.code == 5, (new, done.out)
+            assert "is no plan of this version of dsprep" in done.err
+            assert contents(tmp_path) == before
 
     def test_need_no_plan_that_is_none(
         self, run_here: RunHere, twelve: Path, tmp_path: Path
@@ -434,6 +485,28 @@ class TestStatus:
 
 
 class TestOnS3:
+    def test_requests_of_a_part_do_not_grow_with_what_others_have_written(
+        self, on_ceph: Callable[[str], Machine], ceph: Bucket, proxy: Proxy, twelve: Path
+    ) -> None:
+        machine, url = on_ceph("one"), f"{ceph.url}/wds/"
+        way = {"AWS_ENDPOINT_URL": proxy.endpoint}
+        options = ("--to", "webdataset", "--shards", 12, "-j", 1, "--part")
+
+        def requests(*words: object, code: int = 0) -> tuple[int, int, int]:
+            proxy.requests.clear()
+            machine(*words, code=code, **way)
+            receipts = proxy.counted("GET", "/receipts/train-")
+            return receipts, proxy.counted("GET", "list-type=2"), len(proxy.requests)
+
+        parts = [requests("pack", twelve, url, *options, f"{number}/4") for number in (0, 1, 2)]
+        assert parts[0][:2] == (0, 2)  # is anything there; are all receipts there
+        assert parts[1] == parts[2]
+        assert parts[2][:2] == (0, 2)
+        assert requests("pack", twelve, url, *options, "1/4")[:2] == (3, 3)  # its own
+        assert requests("status", url, code=6)[:2] == (9, 2)
+        assert requests("pack", twelve, url, *options, "3/4")[0] == 9  # those of all others
+        assert requests("status", url) == (0, 0, 2)
+
     def test_machines_write_one_data_set(
         self, on_ceph: Callable[[str], Machine], ceph: Bucket, twelve: Path, tmp_path: Path
     ) -> None:
@@ -443,11 +516,18 @@ class TestOnS3:
             done = machine("pack", twelve, f"{ceph.url}/wds/", *options, "--part", f"{number}/3")
             assert machine.left() == []
             assert machine("status", f"{ceph.url}/wds/", code=0 if number == 0 else 6)
+            if number == 2:
+                verified = machine("verify", f"{ceph.url}/wds/", code=3).out
+                assert f"{ceph.url}/wds/.dsprep/: a run is writing there, or was st" in verified
+                synced = machine("sync", f"{ceph.url}/wds/", tmp_path / "some").out
+                assert f"{ceph.url}/wds/.dsprep: is left out: a run is writing" in synced
+                assert [*files(tmp_path / "some")] == ["train-000002.tar"]
         assert "packed as" in done.out
+        assert machine("verify", f"{ceph.url}/wds/").out.count("whole") == 1
         on_ceph("alone")("pack", twelve, tmp_path / "alone", *options)
         assert ceph.contents("wds/") == files(tmp_path / "alone")
 
-    def test_a_killed_part_is_written_again(
+    def test_parts_begin_at_once_and_a_killed_one_is_written_again(
         self,
         command: Path,
         on_ceph: Callable[[str], Machine],
@@ -455,21 +535,27 @@ class TestOnS3:
         twelve: Path,
         tmp_path: Path,
     ) -> None:
-        machine = on_ceph("node")
-        env = {**os.environ, **ceph.env, **machine.env}
-
-        def part(number: int) -> Sequence[str]:
-            where = (str(twelve), f"{ceph.url}/wds/", "--part", f"{number}/3")
-            return [str(command), "pack", *where, "--to", "webdataset", *map(str, SHARDS)]
-
-        live = [subprocess.Popen(part(each), env=env, start_new_session=True) for each in range(3)]
-        time.sleep(1.5)
+        nodes = [on_ceph(f"node-{number}") for number in range(3)]
+        options = ("--to", "webdataset", *SHARDS)
+        words = [command, "pack", twelve, f"{ceph.url}/wds/", *options, "--part"]
+        live = [
+            subprocess.Popen(
+                [*map(str, words), f"{number}/3"],
+                env={**os.environ, **ceph.env, **node.env},
+                start_new_session=True,
+            )
+            for number, node in enumerate(nodes)
+        ]
+        # While one plans or takes its part, the others wait a minute for it to be dead.
+        while not ceph.keys("wds/train-000001.tar"):
+            time.sleep(0.01)
         os.killpg(live[1].pid, signal.SIGKILL)
         assert [process.wait() for process in live][0::2] == [0, 0]
-        assert subprocess.run(part(1), env=env, check=False).returncode == 0
-        machine("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
+        nodes[1](*words[1:], "1/3")
+        nodes[0]("pack", twelve, tmp_path / "alone", *options)
         assert ceph.contents("wds/") == files(tmp_path / "alone")
-        assert machine.left() == []
+        # The killed part leaves its stage, if it had no shard to write any more.
+        assert [node.left() for node in nodes[::2]] == [[], []]
 
     def test_a_part_that_was_killed_is_written_by_another_machine(
         self,
@@ -516,26 +602,6 @@ class TestOnS3:
         assert "read from a temporary copy" in refused.err
         assert ceph.keys() == before
         machine("pack", *options)
-
-    def test_planners_that_begin_at_once(
-        self,
-        command: Path,
-        on_ceph: Callable[[str], Machine],
-        ceph: Bucket,
-        twelve: Path,
-        tmp_path: Path,
-    ) -> None:
-        options = (twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS, "--part")
-        live = [
-            subprocess.Popen(
-                [command, "pack", *map(str, (*options, f"{number}/4"))],
-                env={**os.environ, **ceph.env, **on_ceph(f"node-{number}").env},
-            )
-            for number in range(4)
-        ]
-        assert [each.wait() for each in live] == [0, 0, 0, 0]
-        on_ceph("alone")("pack", twelve, tmp_path / "alone", "--to", "webdataset", *SHARDS)
-        assert ceph.contents("wds/") == files(tmp_path / "alone")
 
     def test_the_plain_command_keeps_out_while_a_part_is_alive(
         self,

@@ -305,3 +305,13 @@ def test_keeping_a_role_that_no_field_has_needs_no_word() -> None:
     assert select(found, Choice(only=("image", "label")))[1] == []
     with pytest.raises(OptionError, match="--only score: no sample has this field; fields are"):
         select(found, Choice(only=("image", "score")))
+
+
+def test_json_of_many_fields_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[object] = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: texts.append(text) or loads(text))
+    fields = tuple(Field(name, "int", places=(("json", name),)) for name in "abc")
+    sample = Sample("k", {"json": b'{"a":1,"b":2,"c":3}'})
+    assert Reading(Schema(fields), TABLE)(sample).fields == {"a": 1, "b": 2, "c": 3}
+    assert len(texts) == 1

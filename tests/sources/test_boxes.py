@@ -115,26 +115,62 @@ def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,x,4\n", r":2: 1, 2, x, 4 is no box"),
-        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,nan,4\n", r":2: .* is no box"),
-        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n000.jpg,9,2,3,4\n", r":3: .* it ends before"),
-        ("image,class,xmin,ymin,xmax,ymax\n1.jpg,a,,,,\n0.jpg,a,1,2,3,4\n1.jpg,,1,2,3,4\n",
-         r":4: the box 1, 2, 3, 4 has no class"),
-        ("image,bbox\n000.jpg,\"[1, 2, 3]\"\n", r":2: .* is no box"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,x,4\n", r":2: the box 1, 2, x, 4 is not four"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,nan,4\n", r":2: .* is not four"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n000.jpg,9,2,3,4\n001.jpg,9,2,3,4\n",
+         r":3: the box 9, 2, 3, 4 has a negative width or height"),
+        ("image,class,xmin,ymin,xmax,ymax\n1.jpg,a,,,,\n0.jpg,a,1,2,3,4\n1.jpg,,1,2,3,4\n"
+         "1.jpg,,1,2,3,5\n", r":4: the box 1, 2, 3, 4 has no class"),
+        ("image,bbox\n000.jpg,\"[1, 2, 3]\"\n", r":2: .* is not four"),
         ("image,q,r,s,t\n000.jpg,1,2,3,4\n", "give --box xywh or --box xyxy"),
         ("a,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n", "--path-column"),
-        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,1e300\n", r":2: .* is no box"),
-        ("ImageID,XMin,YMin,XMax,YMax\n000.jpg,0,0,50,50\n", r":2: .* is no box in shares"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,1e300\n", r":2: .* is not four"),
+        ("image,xmin,ymin,xmax,ymax\n000.jpg,.1,0,.3,1\n", "xyxy:normalized --box-columns xmin,"),
+        ("ImageID,XMin,YMin,XMax,YMax\n000.jpg,0,0,50,50\n", r":2: .* is not in shares"),
         ("image,EncodedPixels\n000.jpg,7 2 3\n", "start and length"),
         ("ImageId_ClassId,EncodedPixels\nabc,1 3\n", "'abc' is no image and class"),
         ("image,EncodedPixels,label\n" + "".join(f"000.jpg,1 3,{at}\n" for at in range(255)),
          "has 255 classes; masks have 254 at most"),
+        ("image,EncodedPixels,label\n000.jpg,1 2,a\n000.jpg,7 2,\n", "the mask '7 2' has no class"),
         ("image,EncodedPixels\n000.jpg,8001 2\n", "beyond the 100x80 pixels"),
     ],
 )  # fmt: skip
 def test_what_is_no_box_is_refused(images: Path, tmp_path: Path, table: str, why: str) -> None:
     with pytest.raises(DsprepError, match=why):
         pack(images, tmp_path / "out", table, max_errors=0)
+
+
+def test_images_with_wrong_rows_are_rejects(images: Path, tmp_path: Path) -> None:
+    path, classes = tmp_path / "boxes.csv", tmp_path / "classes.txt"
+    classes.write_text("a\nb\n")
+    good = "001.jpg,a,5,6,25,16\n" * 4
+    wrong = ("1,2,nan,4", "1,2,four,4", "9,2,3,4")
+    lines = [f"000.jpg,{name},1,2,3,4\n" for name in ("", "zebra")]
+    lines += [f"000.jpg,a,{edges}\n" for edges in wrong[:2]] + [f"002.jpg,b,{wrong[2]}\n"]
+    path.write_text(
+        "image,class,xmin,ymin,xmax,ymax\n" + good + "001.jpg,b,1,1,2,2\n" + "".join(lines)
+    )
+    options: dict[str, Any] = {"annotations": [path], "classes": classes, "workers": 1}
+    report = dsprep.pack(images, tmp_path / "out", to="webdataset", **options)
+    assert {(each.path, each.reason) for each in report.rejects} == {
+        ("000.jpg", "its annotations: boxes.csv:7: the box 1, 2, 3, 4 has no class"),
+        ("002.jpg", "its annotations: boxes.csv:11: the box 9, 2, 3, 4 has a negative width "
+         "or height"),
+    }  # fmt: skip
+    (note,) = (each for each in report.notes if "rejected" in each)
+    assert note.startswith("5 rows that cannot be read, whose images are rejected: boxes.csv:7: ")
+    assert "boxes.csv:8: the box 1, 2, 3, 4 has the class 'zebra', which is not in --cl" in note
+    assert "boxes.csv:9: the box 1, 2, nan, 4 is not four numbers" in note
+    (note,) = (each for each in report.notes if "equal" in each)
+    assert note.startswith("3 rows equal to an earlier one (image, box and class), kept ")
+    assert note.endswith(": lines 3, 4, 5")
+    with pytest.raises(DsprepError, match=r"boxes\.csv:(7|11): the box"):
+        dsprep.pack(images, tmp_path / "not", to="webdataset", on_error="fail", **options)
+    path.write_text("image,xmin,ymin,xmax,ymax\n001.jpg,1,1,2,2\n" + "000.jpg,9,2,3,4\n" * 9)
+    with pytest.raises(
+        SourceError, match="9 of 10 rows with a box cannot be read(.*\n.*){4}6 more"
+    ):
+        dsprep.pack(images, tmp_path / "not", to="webdataset", annotations=[path])
 
 
 def test_boxes_beyond_the_edge_are_counted(images: Path, tmp_path: Path) -> None:
@@ -147,9 +183,9 @@ def test_boxes_beyond_the_edge_are_counted(images: Path, tmp_path: Path) -> None
 
 def test_a_row_for_an_image_that_is_not_there_is_a_reject(images: Path, tmp_path: Path) -> None:
     path = tmp_path / "boxes.csv"
-    path.write_text(WHEAT + '999,100,80,"[1, 2, 3, 4]",x\n')
+    path.write_text(WHEAT + '999,100,80,"[1, 2, 3, 4]",x\n,100,80,"[1, 2, 3, 4]",x\n')
     report = dsprep.pack(images, tmp_path / "out", to="webdataset", annotations=[path])
-    assert [each.path for each in report.rejects] == ["999"]
+    assert [each.path for each in report.rejects] == ["999", "line 6 names no image"]
 
 
 def lst(images: Path, out: Path, text: str, **options: Any) -> dict[str, bytes]:
@@ -226,3 +262,23 @@ def test_columns_that_are_not_kept_are_named(
     )
     found = [each for each in report.notes if "columns not kept" in each]
     assert found == ([f"columns not kept: {lost}"] if lost else [])
+
+
+def test_a_dry_run_says_what_it_looked_at_and_found(images: Path, tmp_path: Path) -> None:
+    path = tmp_path / "boxes.csv"
+    head, good = "image,xmin,ymin,xmax,ymax\n", "000.jpg,1,2,3,4\n"
+    options: dict[str, Any] = {"to": "webdataset", "annotations": [path], "dry_run": True}
+
+    def tried(table: str) -> list[str]:
+        path.write_text(head + good + table)
+        notes = dsprep.pack(images, tmp_path / "out", **options).notes
+        return [each for each in notes if each.startswith("3 of 3 samples tried: ")]
+
+    assert tried("") == ["3 of 3 samples tried: nothing wrong with their annotations"]
+    beyond, flat = tried("001.jpg,1,2,1,4\n001.jpg,90,2,190,4\n")
+    assert "1 object with a box of no width" in flat
+    assert "1 object with a box beyond the edge" in beyond
+    assert tried("001.jpg,1,2,3,4\n002.jpg,1,2,x,4\n") == [
+        "3 of 3 samples tried: 1 sample that would be rejected: 002.jpg: its annotations: "
+        "boxes.csv:4: the box 1, 2, x, 4 is not four numbers"
+    ]

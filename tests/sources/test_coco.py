@@ -159,9 +159,12 @@ def test_ids_of_any_kind(tmp_path: Path) -> None:
     assert catalog.settled.schema.by_name["objects"].ids == ()
 
 
+@pytest.mark.parametrize("many", [1, 1 << 20])
 def test_places_are_right_wherever_blocks_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
+    monkeypatch.setattr(module, "_MANY", many)
+    monkeypatch.setattr(module, "_AT_ONCE", 100)
     rle = {"counts": "Pi0", "size": [20, 40]}
     more: list[dict[str, Any]] = [
         {"bbox": [at, 1, 2, 3.5], "note": 'a "}\\" {', "text": "ä€"} for at in range(20)
@@ -182,12 +185,57 @@ def test_places_are_right_wherever_blocks_end(
             monkeypatch.setattr(json_file, "_BLOCK", block)
             monkeypatch.setattr(json_file, "_SOME", block)
             monkeypatch.setattr(module, "_NEAR", block)
+            monkeypatch.setattr(module, "_SOME", block)
             found = objects(read(root, annotations=[str(file)])[0])
             for place, path in enumerate(("a.jpg", "b.jpg", "ä.jpg")):
                 items = found[path].items
                 assert [each.id for each in items] == [*range(place + 1, 21, 3)]
                 assert [each.box[0] for each in items] == [*range(place, 20, 3)]
                 assert all(each.more["text"] == "ä€" for each in items)
+
+
+IDS = {"id": 4, "image_id": 5, "category_id": 6}
+
+
+@pytest.mark.parametrize(
+    ("values", "other"),
+    [
+        ({}, {}),
+        ({"bbox": [1, 2.5, 3e2, 4]}, {"bbox": [[]]}),
+        ({"note": 'a "}, {"', "ok": True}, {"note": "", "ok": None}),
+        ({"segmentation": {"size": [1, 2], "counts": "a"}},) * 2,
+    ],
+)
+def test_annotations_that_are_written_alike(values: dict[str, Any], other: dict[str, Any]) -> None:
+    first, second = IDS | values, {**dict.fromkeys(IDS, -77), **other}
+    for indent in (None, 1):
+        text, alike = json.dumps(first, indent=indent), json.dumps(second, indent=indent)
+        form = module._form(text, first)
+        assert form is not None
+        found = form.findall(f"{text}, {alike} {text} {{}}{text}")
+        assert [(whole, body) for whole, body, *_ in found] == [
+            *((text + ", ", text), (alike + " ", alike), (text + " ", text)),
+            ("", ""),
+        ]
+        ids = [dict(zip(form.groupindex, each, strict=True))["image_id"] for each in found]
+        assert ids == ["5", "-77", "5", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": 4, "image_id": 5, "category_id": 6, "id": 4}',
+        '{"id": 4, "image_id": 5, "category_id": 6, "more": {"id": 4}}',
+        '{"id": "4", "image_id": 5, "category_id": 6, "more": {"id": 3}}',
+        '{"id": 4.5, "image_id": 5, "category_id": 6}',
+        '{"id": 4, "image_id": 5, "category_id": "6"}',
+        '{"id": 4, "image_id": 5}',
+        "[4, 5, 6]",
+        json.dumps({**IDS, "more": [{}] * 100_000}),
+    ],
+)
+def test_annotations_whose_ids_are_not_plain_are_parsed(text: str) -> None:
+    assert module._form(text, json.loads(text)) is None
 
 
 @pytest.mark.parametrize("some", [1, 60, 150, 1 << 14])
@@ -210,8 +258,8 @@ def test_images_with_braces_in_them(
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"annotations": [box(1, 9), box(2, 8)]}, "2 annotations of images .* 8, 9"),
-        ({"annotations": [box(1, 1, 9)]}, "1 annotation of categories .*: 9"),
+        ({"annotations": [box(1, 9), box(2, 8)]}, "2 annotations with image_id .* 8, 9"),
+        ({"annotations": [box(1, 1, 9)]}, "1 annotation with category_id .*: 9"),
         ({"annotations": [{"id": 1}]}, "an item of annotations lacks 'category_id'"),
         ({"images": [{"id": 1, "file_name": "a.jpg"}] * 2}, "several images have the id 1"),
         ({"images": [{"id": 1, "file_name": "a.jpg", "width": -5}]}, "its size is -5 x 0"),
@@ -335,7 +383,9 @@ def test_objects_without_a_box_have_that_of_their_shape(
     assert not isinstance(second, bytes | BadSample)
     assert first.fields["objects"].items[0].box == (1, 2, 9, 8)
     assert second.fields["objects"].items[0].box == (2, 3, 4, 9)
-    assert [str(each) for each in others] == ["its annotations: has no bbox"] * 3
+    why = "has no bbox, and no segmentation that tells it"
+    told = [f"its annotations: annotation {id}: {why}" for id in (3, 4, 5)]
+    assert [str(each) for each in others] == told
 
 
 def test_a_file_that_has_changed(tmp_path: Path) -> None:

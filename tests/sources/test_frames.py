@@ -225,3 +225,26 @@ def test_a_mask_of_the_stored_image_is_refused_by_name(tmp_path: Path) -> None:
     shape.transpose(Transpose.TRANSPOSE).save(root / "masks" / "a.png")
     with pytest.raises(SourceError, match="mask has 64x32 .* image 32x64 as it is stored"):
         dsprep.pack(root / "images", tmp_path / "out", boxes_frame="stored", **options)
+
+
+def test_parts_of_a_run_have_the_frame_that_was_asked_for(tmp_path: Path) -> None:
+    files, listed, annotations = {}, [], []
+    for id, orientation in enumerate((6, 8, 3, 1), 1):
+        data, own, size = painted(orientation)
+        files[f"{id}.png"] = data
+        listed.append({"id": id, "file_name": f"{id}.png", "width": size[0], "height": size[1]})
+        sides = {"bbox": [own[0], own[1], own[2] - own[0], own[3] - own[1]]}
+        annotations.append(box(id, id, **sides))
+    root = write(tmp_path / "set", files)
+    write(tmp_path, {"a.json": coco([], annotations, images=listed)})
+    options: dict[str, Any] = {"annotations": [tmp_path / "a.json"], "to": "webdataset"}
+    options |= {"boxes_frame": "stored", "shuffle": False, "workers": 1, "shards": 2}
+    dsprep.pack(root, tmp_path / "whole", **options)
+    for part in ("0/2", "1/2"):
+        dsprep.pack(root, tmp_path / "parts", part=part, **options)
+    for name in ("train-000000.tar", "train-000001.tar", "manifest.json"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        if name.endswith(".tar"):
+            with tarfile.open(tmp_path / "parts" / name) as tar:
+                told = [json.load(tar.extractfile(each)) for each in tar if "json" in each.name]  # type: ignore[arg-type]
+            assert [each["objects"][0]["box"] for each in told] == [[*map(float, BOX)]] * 2

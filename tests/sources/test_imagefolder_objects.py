@@ -61,7 +61,7 @@ def test_both_forms(tmp_path: Path, objects: Any) -> None:
     ("bad", "why"),
     [
         ({"bbox": [[1, 2, 3]], "categories": [0]}, "not x, y, width and height"),
-        ({"bbox": [[1, 2, 3, float("nan")]], "categories": [0]}, "has what is no number"),
+        ({"bbox": [[1, 2, 3, float("nan")]], "categories": [0]}, "is not a number"),
         ({"bbox": [[1, 2, 3, 4]], "categories": [0, 1]}, "lists of different lengths"),
         ({"bbox": [[1, 2, 3, 4]], "categories": ["cat"]}, "has no class number"),
         ({"bbox": [[1, 2, 3, 4]], "categories": [-1]}, "class"),

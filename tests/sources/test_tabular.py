@@ -103,6 +103,37 @@ class TestCsv:
             "a": "int", "b": "float64", "c": "text", "d": "bool", "e": "int",
         }  # fmt: skip
 
+    @pytest.mark.parametrize("header", ["label,height,b", "target,height,b", "x,height,b"])
+    @pytest.mark.parametrize("key", ["path", "index"])
+    def test_records_weigh_what_was_planned(self, tmp_path: Path, header: str, key: str) -> None:
+        rows = "".join(f"{at % 3},{at / 7},{at}\n" for at in range(300))
+        table = write(tmp_path / "t.csv", f"{header}\n{rows}")
+        options = {"to": "recordio-protobuf", "key": key, "target_size": "4KB"}
+        plan = dsprep.pack(table, tmp_path / "out", dry_run=True, **options)
+        dsprep.pack(table, tmp_path / "out", **options)
+        found = {each.name: each.stat().st_size for each in (tmp_path / "out").glob("*.pb")}
+        assert found == {each.name: each.bytes for each in plan.shards}
+        assert max(found.values()) <= 4000
+
+    def test_columns_are_read_as_rows_are(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        text = "".join(
+            f"{at},{'' if at % 64 == 0 else 'inf' if at == 150 else at / 3},0.5,"
+            f"{'' if at % 5 else 'a b '},{at % 2 == 0},c{at % 3}\n"
+            for at in range(300)
+        )
+        table = write(tmp_path / "t.csv", "i,f,g,text,flag,label\n" + text)
+
+        def read() -> list[Sample]:
+            catalog, _ = read_source(make_source(str(table)))
+            return list(catalog.reader.read(catalog.rows()))  # type: ignore[arg-type]
+
+        by_column = read()
+        monkeypatch.setattr(csv_rows.CsvReader, "_fields", None)
+        assert read() == by_column
+        assert [len(each.fields) for each in by_column[:3]] == [5, 5, 5]
+
     @pytest.mark.parametrize(
         ("cells", "kind"),
         [
@@ -175,6 +206,59 @@ class TestCsv:
             "its first line has numbers, so no line names the columns"
             in notes_of(path, kind="csv")[0]
         )
+
+    @pytest.mark.parametrize("index", [True, False])
+    def test_numbers_are_a_header_of_pandas(self, tmp_path: Path, index: bool) -> None:
+        frame = pd.DataFrame(np.arange(6).reshape(2, 3) + 5)
+        frame.to_csv(tmp_path / "t.csv", index=index)
+        assert fields_of(tmp_path / "t.csv") == [
+            {"0": 5, "1": 6, "2": 7}, {"0": 8, "1": 9, "2": 10},
+        ]  # fmt: skip
+        notes = " ".join(notes_of(tmp_path / "t.csv"))
+        assert "is taken for the names of the columns" in notes
+
+    def test_rows_without_any_value_stay_rows(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "t.csv", "a,b\n,\n , \n")
+        report = dsprep.pack(path, tmp_path / "out", to="tfrecord")
+        assert (report.samples, report.rejects) == (2, [])
+
+    def test_two_numbers_are_a_row(self, tmp_path: Path) -> None:
+        assert len(fields_of(write(tmp_path / "t.csv", "0,1\n2,3\n"))) == 2
+
+    def test_tags_are_no_classes(self, tmp_path: Path) -> None:
+        text = "a,label\n1,haze primary\n2,clear primary\n3,clear\n4,primary\n5,haze\n"
+        path = write(tmp_path / "t.csv", text)
+        with pytest.raises(SourceError, match="'clear primary', look like several tags"):
+            read_source(make_source(str(path)))
+        assert types_of(path, label_type="class")["label"] == "class"
+        names = "a,label\n1,golden retriever\n2,New York\n3,cat\n"
+        assert types_of(write(tmp_path / "n.csv", names))["label"] == "class"
+
+    def test_fields_without_numbers_are_no_features(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "t.csv", "a,label\n+1,0\n-1,1\n")
+        report = dsprep.pack(path, tmp_path / "out", to="recordio-protobuf")
+        assert any("find no features" in note for note in report.notes)
+
+    @pytest.mark.parametrize("to", ["recordio-protobuf", "tfrecord", "webdataset"])
+    def test_verified_with_the_label_that_was_given(self, tmp_path: Path, to: str) -> None:
+        path = write(tmp_path / "t.csv", "a,b,breed\n1,2,x\n3,4,y\n")
+        dsprep.pack(path, tmp_path / "out", to=to, label_field="breed", drop=["b"])
+        assert not dsprep.verify(tmp_path / "out", against=path).problems
+        write(path, "a,b,breed\n1,2,x\n3,5,x\n")
+        (problem,) = dsprep.verify(tmp_path / "out", against=path).problems
+        assert "its label is not that of" in problem.message
+
+    def test_rounding_is_one_note(self, tmp_path: Path) -> None:
+        names = ",".join(f"c{at}" for at in range(60))
+        path = write(tmp_path / "t.csv", f"{names}\n{','.join(['0.1'] * 60)}\n")
+        report = dsprep.pack(path, tmp_path / "out", to="tfrecord")
+        (note,) = [note for note in report.notes if "rounded" in note]
+        assert note.startswith("c0, c1, c2, … (60 fields): 64-bit floats are rounded")
+        other = write(tmp_path / "o.csv", f"{names},d0,d1\n{','.join(['0.1'] * 62)}\n")
+        found = dsprep.verify(tmp_path / "out", against=other)
+        assert [each.message for each in found.problems] == [
+            "lacks 2 fields that the source has: 'd0', 'd1'"
+        ]
 
     def test_row_numbers_of_pandas(self, tmp_path: Path) -> None:
         pd.DataFrame({"a": [5, 6], "b": [0.5, 1]}).to_csv(tmp_path / "t.csv")

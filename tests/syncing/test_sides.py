@@ -12,6 +12,7 @@ from dsprep.syncing.sides import Directory, Prefix
 
 STATE = (
     ".dsprep/lease.json",
+    ".dsprep/run.json",
     "train/.dsprep/lease.json",
     ".val.dsprep/run.json",
     "a/b/.val.dsprep/deep/part",
@@ -26,6 +27,7 @@ def test_the_state_of_other_runs_is_no_part_of_a_prefix() -> None:
         listing = Prefix(store, "data/", to_files).list()
         assert (set(listing.files), listing.left) == (set(DATA), [])
         assert list(listing.leases) == [path for path in STATE if path.endswith("lease.json")]
+        assert listing.unfinished == [".dsprep", "train/.dsprep", ".val.dsprep", "a/b/.val.dsprep"]
 
 
 def test_the_state_of_other_runs_is_no_part_of_a_directory(tmp_path: Path) -> None:

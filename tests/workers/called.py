@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dsprep.errors import DamagedShard
+from dsprep.errors import DamagedShard, SourceError
 from dsprep.progress import WAITS
 from dsprep.workers.worker import yield_core
 
@@ -110,3 +110,38 @@ def answering_what_cannot_be_sent(error: type[Exception] | None) -> object:
     yield_core()
     time.sleep(0.2)
     return _Unpackable(error)
+
+
+def doing(number: int, report: Any) -> None:
+    report(number - 1, [f"half of {number}"])
+    report(1, [])
+
+
+def dying_once(directory: str, report: Any) -> None:
+    """Report what is done; the first process ends in the middle."""
+    marker = Path(directory, "died")
+    for number, letter in enumerate("abcde"):
+        report(2, [letter])
+        time.sleep(0.1)
+        if number == 2 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def slowly(number: int, report: Any) -> int:
+    for _ in range(10):
+        report(1)
+        time.sleep(0.05)
+    return number
+
+
+def leave_a_file(prefix: str) -> None:
+    Path(f"{prefix}-{os.getpid()}").touch()
+
+
+def not_here(_: object) -> None:
+    raise SourceError("not here")
+
+
+def working_directory(_: object) -> str:
+    return str(Path.cwd())

@@ -10,10 +10,14 @@ import atexit
 import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
+from functools import partial
+from itertools import islice
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -23,6 +27,7 @@ from dsprep.errors import DestinationError, StoreError
 from dsprep.storage import store
 from dsprep.storage.local import LARGEST
 from dsprep.storage.location import Location
+from dsprep.storage.pool import ahead
 from dsprep.storage.s3.client import SMALL, Body, Connection, Data, seconds
 from dsprep.storage.s3.config import Retries, S3Config, tell_retry
 from dsprep.storage.s3.errors import DamagedError, Request
@@ -33,6 +38,8 @@ T = TypeVar("T")
 _Answer = Mapping[str, Any]
 
 _DELETED_AT_ONCE = 1000
+_FEW = 4  # directories that the files of a page lie in, if these are large
+_LISTED = 16  # pages of a directory that are listed before they are asked for
 _READ_AT_ONCE = 1 << 20  # bytes: when a connection breaks, at most these have come in vain
 _TOKEN = "dsprep-put"  # metadata that distinguishes our conditional PUT from another writer's
 _KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType")
@@ -168,7 +175,38 @@ class S3Store:
 
     def list(self, prefix: str = "") -> Pages:
         """List all objects whose key begins with a prefix, in order, page by page."""
-        return (level.files for level in self.levels(prefix, ""))
+        found, rest = self._list_some(prefix, 1)
+        yield [*found]
+        yield from rest
+
+    def _list_some(self, prefix: str, most: int = _LISTED) -> tuple[Sequence[Stored], Pages]:
+        """List the first pages of all below a prefix; return also what lists the others."""
+        # A page tells where the next one begins. So directories are listed at once, if the first
+        # page shows that they are large: small ones would take many more requests than pages.
+        found, flat = list[Stored](), self.levels(prefix, "")
+        try:
+            for level in islice(flat, most):
+                parts = [stored.key[len(prefix) :].partition("/") for stored in level.files]
+                below = {name for name, slash, _ in parts if slash}
+                if not found and 0 < len(below) <= _FEW and not level.is_last:
+                    return [], self._list_directories(prefix)
+                found += level.files
+        except StoreError as error:
+            if error.kind != "transient" or most == 1:
+                raise
+            return [], self.list(prefix)  # a busy server is asked again when others are done
+        return found, (level.files for level in flat)
+
+    def _list_directories(self, prefix: str) -> Pages:
+        for level in self.levels(prefix):
+            # About what so many pages take.
+            at, calls = 0, ((4 << 20, partial(self._list_some, each)) for each in level.deeper)
+            for directory, (found, rest) in zip(level.deeper, ahead(calls), strict=True):
+                before = bisect(level.files, directory, key=attrgetter("key"))
+                yield [*level.files[at:before], *found]
+                yield from rest
+                at = before
+            yield level.files[at:]
 
     def levels(self, prefix: str, delimiter: str = "/") -> Iterator[Level]:
         """List what lies directly below a prefix, page by page."""

@@ -43,6 +43,7 @@ class _Upload:
     ) -> None:
         self.path, self.store, self.key, self.name = path, store, key, store.url(key)
         self.keep, self.pace, self.events = options.keep, options.pace, options.events
+        self.resume = options.resume
         self.crc32c = crc32c  # of the whole file, if it is expected or already computed
         with source_errors(path):
             self._fd = open_regular(path)
@@ -131,6 +132,8 @@ class _Upload:
     def find(self) -> tuple[Upload, Mapping[int, tuple[Part, int]]] | None:
         """Find the unfinished upload with most parts, whose parts have the planned sizes."""
         # Return the parts that are there and right, by number, and the crc32c of each.
+        if not self.resume:
+            return None
         try:
             unfinished = list(self.store.list_uploads(self.key))
         except StoreError as error:

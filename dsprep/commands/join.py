@@ -1,0 +1,246 @@
+"""``join``: one data set of several, whose shards are linked or copied as they are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dsprep import keywords as of
+from dsprep.commands.write_report import WriteReport, objects_in
+from dsprep.dataset.joined import DataSet, joined
+from dsprep.dataset.manifest import (
+    MANIFEST,
+    UNFINISHED,
+    FileReceipt,
+    Manifest,
+    manifest_names,
+    parse_rejects,
+    read_manifest,
+    single_of,
+)
+from dsprep.declared import called_with
+from dsprep.errors import OptionError, SourceError, source_errors
+from dsprep.findings import lost
+from dsprep.formats.base import Format, ShardFacts
+from dsprep.plan.destination import Destination, parse_destination, require_name, take_sources
+from dsprep.progress import Progress
+from dsprep.run.state import (
+    RunState,
+    begin_join,
+    finished_manifest,
+    publish_beside,
+    publish_manifest,
+    remove_leftovers,
+    require_same,
+)
+from dsprep.run.target import Written, target_of
+from dsprep.sources.shardset import ShardSet
+from dsprep.storage.files import entries, facts, read_bytes, results
+from dsprep.storage.local import is_scratch
+from dsprep.storage.location import is_s3
+from dsprep.storage.store import crc32c
+from dsprep.units import format_count, format_some
+from dsprep.workers.engine import open_executor
+from dsprep.workers.executor import Executor
+
+
+@called_with(of.JoinOptions)
+def join(options: of.JoinOptions) -> WriteReport:
+    """Make one data set of several, whose shards stay as they are.
+
+    ``sources`` are directories of shards with a manifest, and ``dest`` is another directory; all of
+    them can be on S3. The shards at ``dest`` are hard links or, on another disk or on S3, copies.
+
+    Returns:
+        What was done. Samples are not counted by class.
+    """
+    began, progress, dest = time.monotonic(), options.progress or Progress(), str(options.dest)
+    root, others = take_sources(options.sources, dest)
+    found = [one for source in (root, *others) for one in _data_sets(source)]
+    sets = sorted(found, key=lambda each: [shard.name for shard in each.manifest.shards])
+    whole = joined(sets)
+    layout = replace(sets[0].layout, schema=whole.schema)
+    destination, _ = parse_destination(dest, whole.format)
+    if destination.single:
+        raise OptionError(f"{dest}: is the name of a file; join writes to a directory")
+    beside = _beside(sets, whole, layout)
+    receipts = [FileReceipt(name, len(data), crc32c(data)) for name, data in beside.items()]
+    whole = replace(whole, files=receipts)
+    urls = {
+        file.name: os.path.join(os.path.dirname(one.path), file.name)
+        for one in sets
+        for shard in one.manifest.shards
+        for file in (shard, *shard.sidecars)
+    }
+    state = "planned"
+    if options.dry_run or options.overwrite or not _is_there(destination, whole):
+        _require_whole(whole, urls)
+        if layout.distinct == "key":
+            with open_executor(options.workers) as pool:
+                _require_distinct_keys(whole, urls, layout, pool)
+        if not options.dry_run:
+            state = _carry_out(destination, whole, beside, urls, options.overwrite, progress)
+    else:
+        state = "already joined"
+    seconds = 0.0 if options.dry_run else time.monotonic() - began
+    return replace(_report(destination, whole, layout, beside, state), seconds=seconds)
+
+
+def _data_sets(source: str) -> Iterator[DataSet]:
+    """Find the data sets in a directory: one, or those of single files."""
+    with source_errors(source):
+        there = [entry.name for entry in entries(source)]
+    names = manifest_names(there)
+    if not names:
+        why = UNFINISHED if any(map(is_scratch, there)) else "name what dsprep pack wrote"
+        raise SourceError(f"{source}: holds no {MANIFEST}; {why}")
+    for name in names:
+        path = os.path.join(source, name)
+        yield DataSet(source if len(names) == 1 else path, path, read_manifest(path))
+
+
+def _beside(sets: Sequence[DataSet], whole: Manifest, layout: Format) -> dict[str, bytes]:
+    """Return the files beside the shards: class names, indexes of all shards, and reports."""
+    classes: dict[str, bytes] = {}
+    reports: dict[str, bytes] = {}
+    for one in sets:
+        directory, name = os.path.split(one.path)
+        own = single_of(name)
+        for file in one.manifest.files:
+            path, plain = os.path.join(directory, file.name), file.name.removeprefix(f"{own}.")
+            if not plain.endswith(("classes.txt", ".jsonl")):
+                continue
+            with source_errors(path):
+                data = read_bytes(path)
+            if FileReceipt(file.name, len(data), crc32c(data)) != file:
+                raise SourceError(f"{path}: is not as it was written; see dsprep verify {one.name}")
+            if plain.endswith(".jsonl"):
+                reports[plain] = reports.get(plain, b"") + data
+            else:
+                classes[plain] = data
+    indexes: dict[str, bytes] = {}
+    for side in dict.fromkeys(whole.sides.values()) or [""]:
+        of_side = [it for it in whole.shards if whole.sides.get(it.name, "") == side]
+        shards = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in of_side]
+        name = require_name(f"{whole.name}-{side}" if side else whole.name)
+        indexes |= layout.dataset_index(name, shards)
+    return classes | indexes | dict(sorted(reports.items()))
+
+
+def _require_whole(whole: Manifest, urls: Mapping[str, str]) -> None:
+    """Refuse files that are missing, or have other sizes than their manifests say."""
+    files = [file for file in whole.every_file() if file.name in urls]
+    calls = ((0, partial(facts, urls[file.name])) for file in files)
+    found = results(_on_s3(*urls.values()), calls)
+    for file in files:
+        url = urls[file.name]
+        with source_errors(url):
+            size = next(found).size
+        if size != file.bytes:
+            raise SourceError(
+                f"{url}: has {size:,} bytes, not the {file.bytes:,} that its manifest says"
+            )
+
+
+def _require_distinct_keys(
+    whole: Manifest, urls: Mapping[str, str], layout: Format, pool: Executor
+) -> None:
+    """Refuse samples of one key, which readers of the format would take for one sample."""
+    from dsprep.sources.shards import read_shards  # not before polars is there
+
+    counts = {urls[shard.name]: shard.samples for shard in whole.shards}
+    shards = ShardSet(whole.name, tuple(counts), replace(layout, schema=None), samples=counts)
+    catalog, findings = read_shards(shards, run_all=pool.map)
+    if damaged := lost(findings):
+        raise SourceError(f"{damaged[0].path}: {damaged[0].reason}; check it with dsprep verify")
+    if collisions := catalog.collisions():
+        names = format_some([f"{key} ({', '.join(paths)})" for key, paths in collisions])
+        raise SourceError(
+            f"{format_count(len(collisions), 'key')} would be that of several samples: {names}; "
+            "rename the files, and pack them again"
+        )
+
+
+def _is_there(destination: Destination, whole: Manifest) -> bool:
+    """Whether the destination holds this data set; refuse another one."""
+    finished = finished_manifest(target := target_of(destination))
+    if finished is not None:
+        remove_leftovers(destination, finished)
+        require_same(target, finished, _identity_of(whole))
+    return finished is not None
+
+
+def _identity_of(whole: Manifest) -> dict[str, Any]:
+    return {**whole.options, "name": whole.name, "source": whole.source, "manifest": whole.digest}
+
+
+def _carry_out(
+    destination: Destination,
+    whole: Manifest,
+    beside: Mapping[str, bytes],
+    urls: Mapping[str, str],
+    overwrite: bool,
+    progress: Progress,
+) -> str:
+    """Bring what is missing to the destination; return what was done."""
+    target, names = target_of(destination), [*urls, *beside]
+    state = RunState(target, _identity_of(whole), names, progress)
+    try:
+        begin_join(state, names, overwrite=overwrite)
+        missing = [shard for shard in whole.shards if shard.name not in state.done]
+        calls = (
+            (0, partial(target.leave, shard.name, Written(shard.samples, files), urls))
+            for shard in missing
+            for files in [(*shard.sidecars, shard)]
+        )
+        place = _on_s3(destination.url(""), *urls.values())
+        with progress.running("joining", sum(shard.samples for shard in missing)):
+            for shard, _ in zip(missing, results(place, calls), strict=True):
+                progress.advance(shard.samples, shard.bytes)
+        publish_beside(target, beside)
+        publish_manifest(state, whole)
+    finally:
+        state.release()
+    return "continued" if state.resumed else "joined"
+
+
+def _on_s3(*places: str) -> str:
+    """Return the first of some places that is on S3; an empty text if none is."""
+    return next(filter(is_s3, places), "")
+
+
+def _report(
+    destination: Destination,
+    whole: Manifest,
+    layout: Format,
+    beside: Mapping[str, bytes],
+    state: str,
+) -> WriteReport:
+    name = "rejects.jsonl"
+    url, data = destination.url(name), beside.get(name)
+    rejects = parse_rejects(data, url) if data else []
+    sides = dict.fromkeys(whole.sides.values(), 0)
+    for shard in whole.shards if sides else ():
+        sides[whole.sides[shard.name]] += shard.samples
+    unchecked = f"{layout.name}: samples that several data sets hold are not looked for"
+    return WriteReport(
+        destination=str(destination),
+        format=whole.format,
+        state=state,
+        shards=[ShardFacts(each.name, each.samples, each.bytes) for each in whole.shards],
+        samples=whole.samples,
+        bytes=whole.bytes,
+        classes=whole.classes,
+        per_class={},
+        rejects=rejects,
+        rejects_file=url if rejects and state != "planned" else None,
+        skipped_counts={},
+        sides=sides,
+        notes=[] if layout.distinct == "key" else [unchecked],
+        schema=None if whole.schema is None else whole.schema.to_json(),
+        objects=objects_in(whole),
+    )

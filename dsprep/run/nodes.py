@@ -1,0 +1,60 @@
+"""Can each node of a cluster do the work of a run? This is asked before anything is written."""
+
+from __future__ import annotations
+
+import math
+from platform import node
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsprep.errors import DestinationError, SourceError
+from dsprep.images.probe import probe, versions
+from dsprep.images.transform import Transform
+from dsprep.run.target import Target
+from dsprep.storage.files import facts
+from dsprep.storage.location import is_s3
+from dsprep.workers.executor import Executor
+
+if TYPE_CHECKING:
+    from dsprep.plan.plan import Plan
+
+_LOOKS = 100  # at most so many files of the source are looked for on a node
+
+
+class NodeTask(NamedTuple):
+    """What a node must see, and what it must make of the built-in image."""
+
+    target: Target
+    source: list[str]
+    transform: Transform | None
+    image: str  # the SHA-256 of what the driver makes of it
+    versions: str
+
+
+def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
+    """Let each node of a cluster be checked, also those that come later."""
+    from dsprep.plan.saved import files_read, probe_of, require_shared  # it loads polars
+
+    require_shared(plan)
+    ends = plan.shards[:1] if is_s3(plan.catalog.root) else [plan.shards[0], plan.shards[-1]]
+    files = list(dict.fromkeys(path for path, *_ in files_read(plan, ends)))
+    seen = files[:: math.ceil(len(files) / _LOOKS)]
+    pool.prepare(check_node, NodeTask(target, seen, plan.job.images.transform, *probe_of(plan.job)))
+
+
+def check_node(task: NodeTask) -> None:
+    """Raise an error if this node cannot do the work of a run."""
+    task.target.require_seen()
+    for path in task.source:
+        try:
+            facts(path)
+        except OSError as error:
+            raise SourceError(
+                f"{path}: {node()} does not see it ({error.strerror}): let all nodes see the "
+                "source under this name"
+            ) from None
+    if task.transform is not None and probe(task.transform) != task.image:
+        raise DestinationError(
+            f"{task.target.destination}: images would not be the same on all machines: {node()} "
+            f"has {versions(task.transform)}; the driver has {task.versions}: use the same "
+            "libraries on all nodes"
+        )

@@ -1,0 +1,286 @@
+"""Calls on the machines of a cluster, some of which may die, or fall silent and come back.
+
+A call whose worker is lost is tried again, elsewhere if possible. So a call may run more than once,
+even at the same time; the first try to end counts. Each try tells now and then what it has done so
+far; what earlier tries have told already is not reported again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
+from dsprep.progress import WAITS
+from dsprep.workers.executor import Executor, WorkerLost
+from dsprep.workers.worker import Report
+
+R = TypeVar("R")
+
+BEAT = 1.0  # seconds between two signs of life of a try
+SILENT_AFTER = 30.0  # seconds without one after which a call is tried elsewhere, too
+_MOST_TRIES = 4
+_LOOK_EVERY = 0.5  # seconds
+
+
+class Call(NamedTuple):
+    """A call, as plain data; ``number`` is that of the try."""
+
+    number: int
+    function: tuple[str, str]  # its module and its name
+    argument: object
+    directory: str  # the working directory of the driver, for relative paths
+    reports: bool = False
+    first: Call | None = None  # what a process calls once, before its first call of this run
+
+
+class Sign(NamedTuple):
+    """A sign of life of a try: where it runs, what it has done so far, and what it waits for."""
+
+    machine: str
+    done: Sequence[Any] = ()  # the arguments of all reports, added up
+    waits: str = ""
+
+
+class Answer(NamedTuple):
+    """How a try has ended."""
+
+    kind: str  # "done", "error" (one of dsprep's), "crash" (any other error), "lost" (its worker)
+    value: Any
+    done: Sequence[Any] = ()
+
+
+class Machines(Protocol):
+    """What a cluster has to offer. A handle stands for a try that was submitted."""
+
+    def cores(self) -> int: ...
+
+    def describe(self) -> str:
+        """Return what the cluster is now, such as ``3 nodes, 24 cores``."""
+
+    def submit(self, call: Call, avoid: Collection[str] = ()) -> Any:
+        """Begin a try, if possible not on these machines; returns its handle."""
+
+    def everywhere(self, call: Call) -> list[Answer]:
+        """Make a call on each machine that is there now."""
+
+    def wait(self, handles: Sequence[Any], seconds: float) -> Sequence[Any]:
+        """Wait until one of them has ended, at most so long; returns those that have."""
+
+    def answer(self, handle: Any) -> Answer:
+        """Return how a try has ended."""
+
+    def signs(self) -> Mapping[int, Sign]:
+        """Return the last sign of each try that has given one since this was asked last."""
+
+    def close(self) -> None:
+        """End all tries."""
+
+
+class _Try:
+    def __init__(self, position: int, number: int) -> None:
+        self.position, self.number = position, number
+        self.machine, self.seen, self.is_replaced = "", 0.0, False
+
+
+class Cluster(Executor):
+    """The executor on machines that may be lost."""
+
+    is_cluster = True
+
+    def __init__(self, machines: Machines, workers: int | None) -> None:
+        """Run at most so many calls at once; by default as many as the machines have cores."""
+        if workers is not None and workers < 1:
+            raise OptionError(f"--workers {workers}: one at least is needed")
+        self._machines, self._workers = machines, workers
+        self._first: Call | None = None
+        self._submitted = 0
+
+    @property
+    def size(self) -> int:
+        return self._workers or max(1, self._machines.cores())
+
+    def __str__(self) -> str:
+        return self._machines.describe()
+
+    def prepare(self, function: Callable[..., object], argument: object) -> None:
+        self._first = self._call(function, argument)
+        for answer in self._machines.everywhere(self._first):
+            if answer.kind != "lost":  # a machine that has just gone
+                _value(answer)
+
+    def _call(self, function: Callable[..., object], argument: object, **more: Any) -> Call:
+        self._submitted += 1
+        name = function.__module__, function.__qualname__
+        return Call(self._submitted, name, argument, os.getcwd(), **more)
+
+    def run(
+        self,
+        function: Callable[..., R],
+        arguments: Iterable[object],
+        report: Report | None = None,
+        beat: Callable[[], None] | None = None,
+    ) -> Iterator[tuple[int, R]]:
+        waiting = enumerate(arguments)
+        calls: dict[int, object] = {}  # the arguments of the calls that have not ended
+        tries: dict[Any, _Try] = {}  # by handle
+        begun = Counter[int]()  # the tries at each call
+        told: dict[int, Sequence[Any]] = {}  # what was reported of each call
+
+        def attempt(position: int, avoid: Collection[str] = ()) -> None:
+            begun[position] += 1
+            reports = report is not None
+            call = self._call(function, calls[position], reports=reports, first=self._first)
+            handle = self._machines.submit(call, avoid)
+            tries[handle] = _Try(position, call.number)
+
+        def tell(position: int, done: Sequence[Any]) -> None:
+            if report is not None and done and position in calls:
+                before = told.get(position, ())
+                if any(new := _beyond(done, before)):
+                    told[position] = _added(before, new)
+                    report(*new)
+
+        def look() -> None:
+            """Hear the signs of tries, and try again what has fallen silent."""
+            signs, now = self._machines.signs(), time.monotonic()
+            for each in list(tries.values()):
+                if (sign := signs.get(each.number)) is not None:
+                    each.machine, each.seen = sign.machine, now
+                    tell(each.position, sign.done)
+                    if sign.waits:
+                        WAITS.tell(sign.waits)
+                elif each.seen and now - each.seen > SILENT_AFTER and not each.is_replaced:
+                    each.is_replaced = True
+                    if each.position in calls and begun[each.position] < _MOST_TRIES:
+                        attempt(each.position, {each.machine})
+
+        looked = time.monotonic()
+        while True:
+            while len(calls) < self.size and (following := next(waiting, None)) is not None:
+                calls[following[0]] = following[1]
+                attempt(following[0])
+            if not calls:
+                return
+            ended = self._machines.wait(list(tries), _LOOK_EVERY)
+            if time.monotonic() - looked >= _LOOK_EVERY:
+                looked = time.monotonic()
+                look()
+                if beat is not None:
+                    beat()
+            for handle in ended:
+                this, answer = tries.pop(handle), self._machines.answer(handle)
+                position = this.position
+                if position not in calls:
+                    continue  # another try was first
+                others = any(each.position == position for each in tries.values())
+                if answer.kind == "done":
+                    tell(position, answer.done)
+                    del calls[position]
+                    yield position, answer.value
+                elif others:
+                    continue  # what one finds wrong may be that another has done the work
+                elif answer.kind == "lost" and begun[position] < _MOST_TRIES:
+                    attempt(position, {this.machine})
+                elif answer.kind == "lost":
+                    raise WorkerLost(
+                        f"{answer.value}, {begun[position]} times; give the same command again to "
+                        "continue",
+                        position,
+                    )
+                else:
+                    _value(answer)
+
+    def close(self) -> None:
+        self._machines.close()
+
+
+def _value(answer: Answer) -> Any:
+    """Return the value of an answer, or raise its error."""
+    if answer.kind == "error":
+        raise answer.value
+    if answer.kind != "done":
+        raise RuntimeError(f"a worker failed:\n{answer.value}")
+    return answer.value
+
+
+def _added(one: Sequence[Any], two: Sequence[Any]) -> Sequence[Any]:
+    return [a + b for a, b in zip(one, two, strict=True)] if one else list(two)
+
+
+def _beyond(done: Sequence[Any], told: Sequence[Any]) -> Sequence[Any]:
+    """Return what has been done and not been told: numbers, or the last of lists."""
+    if not told:
+        return done
+    pairs = zip(done, told, strict=True)
+    return [a[len(b) :] if isinstance(a, list) else max(a - b, 0) for a, b in pairs]
+
+
+_prepared = set[int]()  # what this process, which serves one run, has called before all else
+
+
+def answer(call: Call, machine: str, tell: Callable[[int, Sign], None]) -> Answer:
+    """Make a call in a worker process, and give signs of life until it has ended."""
+    with suppress(OSError):  # then what is read and written must have absolute paths
+        os.chdir(call.directory)
+    try:
+        if call.first is not None and call.first.number not in _prepared:
+            _invoke(call.first)
+            _prepared.add(call.first.number)
+        with _signs(call.number, machine, tell) as report:
+            value = _invoke(call, *([report] if call.reports else []))
+            return Answer("done", value, report.done)
+    except DsprepError as error:
+        if isinstance(error, SourceError | DestinationError):  # it may be wrong on one machine only
+            error.args = (f"{error} (on {platform.node()})", *error.args[1:])
+        return Answer("error", error)
+    except MemoryError:
+        full = f"a worker on {platform.node()} ran out of memory; try fewer --workers"
+        return Answer("error", DsprepError(full))
+    except BaseException:
+        import traceback  # slow to load
+
+        return Answer("crash", f"on {platform.node()}:\n{traceback.format_exc()}")
+
+
+def _invoke(call: Call, *more: Any) -> Any:
+    module, name = call.function
+    return getattr(import_module(module), name)(call.argument, *more)
+
+
+class _Done:
+    """Adds up what a call reports."""
+
+    done: Sequence[Any] = ()
+
+    def __call__(self, *done: Any) -> None:
+        self.done = _added(self.done, done)
+
+
+@contextmanager
+def _signs(number: int, machine: str, tell: Callable[[int, Sign], None]) -> Iterator[_Done]:
+    report, over, waits = _Done(), threading.Event(), [""]
+
+    def beat() -> None:
+        while True:
+            with suppress(Exception):  # the driver is gone; this process ends soon
+                tell(number, Sign(machine, report.done, waits[0]))
+            waits[0] = ""
+            if over.wait(BEAT):
+                return
+
+    WAITS.listen(lambda text: waits.__setitem__(0, text))
+    thread = threading.Thread(target=beat, name="signs of life", daemon=True)
+    thread.start()
+    try:
+        yield report
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,198 @@
+"""A Ray cluster: each try at a call is a task of Ray Core. Nothing else knows Ray."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import signal
+import socket
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from dsprep.errors import OptionError, RunStopped
+from dsprep.units import format_count
+from dsprep.workers.cluster import Answer, Call, Cluster, Sign, answer
+
+_CONNECTS_WITHIN = 5.0  # seconds; Ray itself would try for minutes
+_RETRIES = "5"  # a second each, where something answers that is no cluster
+_ANSWERS_WITHIN = 60.0  # seconds for a node's first process to start, and for any small call
+_ENDS_WITHIN = 5.0  # seconds for tasks that are canceled
+
+
+class Mailbox:
+    """Keeps the last sign of life of each try until the driver takes it; an actor."""
+
+    def __init__(self) -> None:
+        self._signs: dict[int, Sign] = {}
+
+    def tell(self, number: int, sign: Sign) -> None:
+        self._signs[number] = sign
+
+    def take(self) -> Mapping[int, Sign]:
+        signs, self._signs = self._signs, {}
+        return signs
+
+
+def run_task(call: Call, mailbox: Any) -> Answer:
+    """Make a call on a node."""
+    import ray
+
+    return answer(call, ray.get_runtime_context().get_node_id(), mailbox.tell.remote)
+
+
+class RayMachines:
+    """The nodes of a cluster that has been started already."""
+
+    def __init__(self, address: str) -> None:
+        """Connect; raises `OptionError` if there is no such cluster, or no Ray."""
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", _RETRIES)
+        try:
+            import ray
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+        except ImportError:
+            raise OptionError("--engine ray needs Ray: pip install 'dsprep[ray]'") from None
+        self._ray: Any = ray  # not all of it has types
+        self._on = NodeAffinitySchedulingStrategy
+        address = _reachable(address)
+        handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with _quiet():
+                ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+            # It prints the logs of nodes that have died, to stdout, and has no option for that.
+            worker: Any = ray._private.worker
+            worker.print_to_stdstream = lambda *_, **__: None
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            if address == "auto":
+                raise OptionError(
+                    "--engine ray: this machine is not in a running Ray cluster: run dsprep on one "
+                    "of its nodes, or start a cluster with: ray start --head"
+                ) from None
+            reason = str(error).strip().split("\n")[0]
+            raise OptionError(f"--ray-address {address}: {reason}") from None
+        finally:
+            with suppress(ValueError):  # not the main thread, whose handlers Ray leaves alone
+                for each, handler in handlers.items():
+                    signal.signal(each, handler)
+        here = self._on(ray.get_runtime_context().get_node_id(), soft=False)
+        mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
+        self._mailbox = mailbox.options(scheduling_strategy=here).remote()
+        self._task = ray.remote(num_cpus=1, max_retries=0)(run_task)
+        self._running = set[Any]()
+        self._others = itertools.count()
+
+    @classmethod
+    def executor(cls, address: str, workers: int | None) -> Cluster:
+        """Return the executor on the cluster at this address, or the one that ``auto`` finds."""
+        return Cluster(cls(address), workers)
+
+    def cores(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+    def describe(self) -> str:
+        return f"{format_count(len(self._nodes()), 'node')}, {format_count(self.cores(), 'core')}"
+
+    def _nodes(self) -> dict[str, str]:
+        """Return the host names of the nodes that can work, by id."""
+        return {
+            each["NodeID"]: each["NodeManagerHostname"]
+            for each in self._ray.nodes()
+            if each["Alive"] and each["Resources"].get("CPU")
+        }
+
+    def submit(self, call: Call, avoid: Collection[str] = ()) -> Any:
+        task = self._task
+        if avoid and (others := sorted(self._nodes().keys() - {*avoid})):
+            node = others[next(self._others) % len(others)]
+            task = task.options(scheduling_strategy=self._on(node, soft=True))
+        handle = task.remote(call, self._mailbox)
+        self._running.add(handle)
+        return handle
+
+    def everywhere(self, call: Call) -> list[Answer]:
+        asked = {
+            self._task.options(num_cpus=0, scheduling_strategy=self._on(node, soft=False)).remote(
+                call, self._mailbox
+            ): name
+            for node, name in self._nodes().items()
+        }
+        self._running |= asked.keys()
+        ready, silent = self._ray.wait(
+            [*asked], num_returns=len(asked), timeout=_ANSWERS_WITHIN, fetch_local=True
+        )
+        if silent:
+            raise RunStopped(
+                f"the node {asked[silent[0]]} does not answer; give the same command again when it "
+                "does, or is no part of the cluster any more"
+            )
+        return [self.answer(each) for each in ready]
+
+    def wait(self, handles: Sequence[Any], seconds: float) -> Sequence[Any]:
+        ready, _ = self._ray.wait(list(handles), num_returns=1, timeout=seconds)
+        return ready  # type: ignore[no-any-return]
+
+    def answer(self, handle: Any) -> Answer:
+        self._running.discard(handle)
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(handle)  # type: ignore[no-any-return]
+        except errors.OutOfMemoryError:
+            return Answer("lost", "a worker was ended by Ray because memory ran out on its node")
+        except errors.RayTaskError as error:  # before or after the call: dsprep is not there, say
+            return Answer("crash", str(error))
+        except errors.RuntimeEnvSetupError as error:
+            return Answer("crash", str(error))
+        except errors.RayError:
+            return Answer("lost", "a worker died, or its node")
+
+    def signs(self) -> Mapping[int, Sign]:
+        try:
+            asked = self._mailbox.take.remote()
+            return self._ray.get(asked, timeout=_ANSWERS_WITHIN)  # type: ignore[no-any-return]
+        except self._ray.exceptions.RayError:
+            raise RunStopped(
+                "the Ray cluster does not answer any more; give the same command again to continue"
+            ) from None
+
+    def close(self) -> None:
+        if not self._ray.is_initialized():
+            return
+        with suppress(self._ray.exceptions.RayError):
+            for each in self._running:
+                self._ray.cancel(each, force=True)
+            left = list(self._running)
+            if left:
+                self._ray.wait(left, num_returns=len(left), timeout=_ENDS_WITHIN)
+        self._running.clear()
+        self._ray.shutdown()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep away from the terminal what Ray's own code writes to stderr."""
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
+
+
+def _reachable(address: str) -> str:
+    """Return the address of a cluster, when something answers there."""
+    found = os.environ.get("RAY_ADDRESS") or "auto" if address == "auto" else address
+    if found == "auto":
+        return found  # Ray looks for its processes on this machine
+    host, _, port = found.rpartition(":")
+    if not host or not port.isdecimal():
+        raise OptionError(f"--ray-address {found}: give HOST:PORT, such as 10.0.0.7:6379, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECTS_WITHIN).close()
+    except (OSError, OverflowError) as error:
+        raise OptionError(
+            f"--ray-address {found}: no Ray cluster answers there ({error})"
+        ) from None
+    return found

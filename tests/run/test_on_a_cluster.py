@@ -1,0 +1,279 @@
+"""``--engine ray``: the same bytes as on one machine, whatever happens to the machines."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsprep.progress import Progress
+from dsprep.workers.cluster import Cluster
+from tests.conftest import Finished
+from tests.images import jpeg
+from tests.run.test_run_in_parts import contents
+from tests.servers.bucket import Bucket
+from tests.workers.machines import Directories, Task
+
+RunHere = Callable[..., Finished]
+FORMATS = ("webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet")
+SHARDS = ("--shards", 3, "--resize", 12, "--encode", "png")
+
+
+@pytest.fixture
+def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Directories:
+    """Machines that ``--engine ray`` runs on."""
+    found = Directories(tmp_path / "machines")
+    opened = lambda address, workers: Cluster(found, workers)  # noqa: E731
+    monkeypatch.setattr("dsprep.workers.ray.RayMachines.executor", opened)
+    return found
+
+
+def pack(run: RunHere, source: object, dest: object, *options: object) -> Finished:
+    return run("pack", source, dest, "--to", "webdataset", *SHARDS, *options)
+
+
+class TestTheSameBytes:
+    @pytest.mark.parametrize("layout", FORMATS)
+    def test_in_every_format(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, layout: str
+    ) -> None:
+        alone, shared = tmp_path / "alone", tmp_path / "shared"
+        for dest, engine in ((alone, "local"), (shared, "ray")):
+            done = run_here("pack", twelve, dest, "--to", layout, *SHARDS, "--engine", engine)
+            assert done.code == 0, done.err
+        assert contents(shared) == contents(alone)
+        assert {task.machine for task in machines.tasks} == {"one", "two"}
+
+    def test_of_copies_by_relative_paths(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path
+    ) -> None:
+        assert pack(run_here, twelve, tmp_path / "first").code == 0
+        for dest, engine in (("alone", "local"), ("shared", "ray")):
+            options = ("--shards", 2, "--engine", engine)
+            assert run_here("shard", "first", dest, *options, cwd=tmp_path).code == 0
+        assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
+        assert run_here("verify", "shared", "--engine", "ray", cwd=tmp_path).code == 0
+
+    def test_appended(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path
+    ) -> None:
+        more = tmp_path / "more"
+        (more / "a").mkdir(parents=True)
+        (more / "a" / "new.jpg").write_bytes(jpeg(7, (20, 20)))
+        for engine in ("local", "ray"):
+            assert pack(run_here, twelve, tmp_path / engine).code == 0
+            done = run_here("shard", "append", more, tmp_path / engine, "--engine", engine)
+            assert done.code == 0, done.err
+        assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+    def test_on_s3(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        ceph: Bucket,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        killed: list[Task] = []
+
+        def begun(task: Task) -> None:
+            if not killed and task.name == "write_shard":
+                killed.append(task)
+                task.process.kill()
+
+        machines.begun = begun
+        assert pack(run_here, twelve, f"{ceph.url}/ray/", "--engine", "ray").code == 0
+        assert pack(run_here, twelve, tmp_path / "local").code == 0
+        assert ceph.contents("ray/") == contents(tmp_path / "local")
+        assert list((tmp_path / "machines").rglob("*-tries/*")) == []
+
+
+class TestMachinesThatDie:
+    def test_do_no_harm(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path
+    ) -> None:
+        def begun(task: Task) -> None:
+            tried = [each for each in machines.tasks if each.name == "write_shard"]
+            if task.name == "write_shard" and len(tried) in (1, 2, 5):
+                task.process.kill()
+
+        machines.begun = begun
+        done = pack(run_here, twelve, tmp_path / "shared", "--engine", "ray")
+        assert done.code == 0, done.err
+        assert pack(run_here, twelve, tmp_path / "alone").code == 0
+        assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
+
+    def test_each_time_stop_the_run_which_goes_on_anywhere(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path
+    ) -> None:
+        alone, shared = tmp_path / "alone", tmp_path / "shared"
+        written: list[Task] = []
+
+        def begun(task: Task) -> None:
+            if written and task.name == "write_shard":
+                task.process.kill()
+            written.extend([task] * (task.name == "write_shard"))
+
+        machines.begun = begun
+        done = pack(run_here, twelve, shared, "--engine", "ray", "-j", 1)
+        assert done.code == 6
+        assert "train-000001.tar, which takes 4 samples from a/" in done.err
+        assert "4 times; give the same command again to continue" in done.err
+        assert (shared / "train-000000.tar").exists()
+        done = pack(run_here, twelve, shared)
+        assert done.code == 0
+        assert "continues; 1 of 3 shards complete" in done.err
+        assert pack(run_here, twelve, alone).code == 0
+        assert contents(shared) == contents(alone)
+
+    def test_report_rejects_once(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        source, done = tmp_path / "flawed", list[int]()
+        for at, path in enumerate(sorted(twelve.rglob("*.jpg"))):
+            copy = source / path.relative_to(twelve)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(b"no image" if at == 1 else path.read_bytes())
+        # The first try dies when it has told all.
+        machines.broken["one"] = (
+            "import dsprep.run.shard as s, os, time\n"
+            "s.Target.leave = lambda *_: (time.sleep(0.3), os._exit(9))\n"
+        )
+        for name, seconds in (("BEAT", 0.05), ("_LOOK_EVERY", 0.1)):
+            monkeypatch.setattr(f"dsprep.workers.cluster.{name}", seconds)
+        monkeypatch.setattr(Progress, "advance", lambda self, samples, _: done.append(samples))
+        from dsprep import pack as pack_
+
+        report = pack_(
+            *(source, tmp_path / "out"),
+            to="webdataset",
+            shards=3,
+            engine="ray",
+            max_errors=1,
+            progress=Progress(),
+        )
+        assert len(report.rejects) == 1
+        assert sum(done) == 12
+
+    def test_silently_and_come_back_do_no_harm(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        for name, seconds in (("BEAT", 0.05), ("SILENT_AFTER", 1.0), ("_LOOK_EVERY", 0.1)):
+            monkeypatch.setattr(f"dsprep.workers.cluster.{name}", seconds)
+        marker = tmp_path / "renames"
+        machines.broken["one"] = (  # it stops when its first shard is whole and has no name
+            "import os, signal, dsprep.run.shard as s\n"
+            "before = s.Target.leave\n"
+            f"def leave(*given):\n    open({str(marker)!r}, 'a').close()\n"
+            "    os.kill(os.getpid(), signal.SIGSTOP)\n    before(*given)\n"
+            "s.Target.leave = leave\n"
+        )
+        shared = tmp_path / "shared"
+        done = pack(run_here, twelve, shared, "--engine", "ray")
+        assert done.code == 0, done.err
+        assert marker.exists()
+        assert pack(run_here, twelve, tmp_path / "alone").code == 0
+        stopped = [task for task in machines.tasks if task.process.poll() is None]
+        assert stopped
+        for task in stopped:
+            task.go_on()
+        for task in stopped:
+            task.process.wait(30)
+        assert contents(shared) == contents(tmp_path / "alone")
+        assert [path.name for path in shared.glob(".*")] == []
+
+
+class TestMachinesThatDiffer:
+    """Each is found before anything is written."""
+
+    BREAKS = {
+        "image": (
+            "import dsprep.images.probe as p, sys\np.versions = lambda _: 'Pillow 1'\n"
+            "import dsprep.run.nodes as n\nn.probe = lambda _: 'other'\n",
+            5,
+            "images would not be the same on all machines",
+        ),
+        "source": (
+            "import dsprep.run.nodes as n\n"
+            "def facts(path):\n    raise FileNotFoundError(2, 'No such file', path)\n"
+            "n.facts = facts\n",
+            4,
+            "does not see it (No such file)",
+        ),
+        "destination": (
+            "import pathlib\npathlib.Path.is_dir = lambda self: False\n",
+            5,
+            "does not see this directory",
+        ),
+    }
+
+    @pytest.mark.parametrize("what", BREAKS)
+    def test_are_named(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, what: str
+    ) -> None:
+        machines.broken["two"], code, text = self.BREAKS[what]
+        done = pack(run_here, twelve, tmp_path / "out", "--engine", "ray")
+        assert done.code == code, done.err
+        assert text in done.err
+        assert os.uname().nodename in done.err
+        assert not (tmp_path / "out").exists()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("address", "text"),
+        [("127.0.0.1:1", "no Ray cluster answers there"), ("somewhere", "give HOST:PORT")],
+    )
+    def test_of_an_address(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, address: str, text: str
+    ) -> None:
+        began = time.monotonic()
+        options = ("--engine", "ray", "--ray-address", address)
+        done = pack(run_here, twelve, tmp_path / "out", *options)
+        assert done.code == 2
+        assert text in done.err
+        assert time.monotonic() - began < 15
+        assert not (tmp_path / "out").exists()
+
+    def test_without_ray(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "ray", None)
+        done = pack(run_here, twelve, tmp_path / "out", "--engine", "ray")
+        assert (done.code, done.err.strip()) == (
+            2,
+            "dsprep: --engine ray needs Ray: pip install 'dsprep[ray]'",
+        )
+
+    @pytest.mark.parametrize(
+        "options", [("--ray-address", "auto"), ("--engine", "ray", "--part", "0/2")]
+    )
+    def test_of_options(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, options: Any
+    ) -> None:
+        done = pack(run_here, twelve, tmp_path / "out", *options)
+        assert done.code == 2
+        assert "has no effect" in done.err
+
+    def test_of_a_folder(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
+        done = run_here("convert", twelve, tmp_path / "out", "--to", "folder", "--engine", "ray")
+        assert done.code == 2
+        assert "a folder is written on one machine" in done.err
