@@ -20,7 +20,7 @@ from dsprep.images.header import sniff
 from dsprep.images.pixels import Shape
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
-from dsprep.schema import FACTS, Field, Meaning, Place, Schema, Table
+from dsprep.schema import FACTS, Field, Meaning, Schema, Table
 from dsprep.units import format_some
 
 if TYPE_CHECKING:
@@ -163,9 +163,9 @@ class Format(ABC):
         return f"{name}-{self.numbering.format(number, count)}{self.file_suffix}"
 
     @property
-    def parts(self) -> tuple[Place, ...]:
-        """The parts of JSON that are fields by convention."""
-        return ()
+    def parts(self) -> Mapping[str, frozenset[str]]:
+        """The parts of JSON that are fields by convention, by the raw name of the JSON."""
+        return {}
 
     @property
     def has_class_ids(self) -> bool:

@@ -65,8 +65,8 @@ class Table(Protocol):
         """Return the raw names of the labels that samples of a schema without a label have."""
 
     @property
-    def parts(self) -> tuple[Place, ...]:
-        """The parts of JSON that are fields by convention."""
+    def parts(self) -> Mapping[str, frozenset[str]]:
+        """The parts of JSON that are fields by convention, by the raw name of the JSON."""
 
     @property
     def has_class_ids(self) -> bool:
@@ -143,10 +143,12 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
         for path in parts:
             if (value := below(wholes[path[0]], path)) is not None:
                 _see(found, path, value, LABEL_TEXT, sample.key)
-        for path in table.parts:
-            if type_of(value := part_of(sample.fields, path)) == OBJECTS:
-                _see(found, path, value, OBJECTS, sample.key)
-                found.places[path[:1]].keys |= dict.fromkeys(part_of(sample.fields, path[:1]) or ())
+        for whole, members in table.parts.items():
+            keys = parsed(sample.fields.get(whole))
+            if isinstance(keys, dict) and type_of(keys.get(OBJECTS)) == OBJECTS:
+                for name in keys.keys() & members:
+                    _see(found, (whole, name), keys[name], None, sample.key)
+                found.places[whole,].keys |= dict.fromkeys(keys)
         for (name, *_), seen in found.places.items() if choice.label else ():
             if "json" in seen.kinds and isinstance(keys := part_of(sample.fields, (name,)), dict):
                 seen.keys |= dict.fromkeys(islice(keys, 100))
@@ -341,14 +343,19 @@ def settle(
     ignored: set[str] = set()
     roles: dict[str, str] = {}
     parted = {place[0] for place in told.by_place if len(place) > 1}
-    for place in table.parts:
-        if place in seen and not parted and not told.objects:
+    parts: dict[Place, Meaning] = {}
+    for whole, names in table.parts.items():
+        if (whole, OBJECTS) in seen and not parted and not told.objects:
             # What else the JSON says is a field of its own, unless the image tells that.
-            kept = {place[-1], *FACTS} < {place[-1], *FACTS} | seen[place[:1]].keys.keys()
-            parted |= set() if kept else {place[0]}
+            ints = {
+                name for name in names if seen.get((whole, name), Seen()).kinds.keys() == {"int"}
+            }
+            if seen[whole,].keys.keys() <= {OBJECTS} | ints | FACTS:
+                parted.add(whole)
+                parts |= {(whole, name): Meaning(name) for name in ints}
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
-        meaning = Meaning("") if is_part else table.meaning(raw)
+        meaning = parts.get(place, Meaning("")) if is_part else table.meaning(raw)
         known = told.by_place.get(place)
         if known is None and not is_part:
             role = {IMAGE: told.image, LABEL: told.label}.get(meaning.role)
