@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsprep.annotations.geometry import area_of_object
 from dsprep.annotations.objects import (
     FLAGS,
     Object,
     Objects,
+    area_of_object,
     box_of_sides,
     extent_of_pixels,
     to_object,

@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from dsprep.annotations.objects import SHARES, Object, Objects, box_of
+from dsprep.annotations.objects import MOST_CLASSES, SHARES, Object, Objects, box_of
 
 Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each: 2, or 3 with v
 
 _LOW, _HIGH = -0.01, 1.01  # shares that ultralytics accepts
 _BOX = 5  # columns
 _QUAD = 9
-_MOST_CLASSES = 1 << 20  # if nothing names them
 
 
 def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> Objects:
@@ -69,7 +68,7 @@ def _rows(data: str) -> Iterator[tuple[int, tuple[float, ...]]]:
 
 def _object(row: Sequence[float], classes: int | None, pose: Pose | None) -> Object:
     number, width = row[0], len(row)
-    if not 0 <= number < (_MOST_CLASSES if classes is None else classes) or number != int(number):
+    if not 0 <= number < (MOST_CLASSES if classes is None else classes) or number != int(number):
         most = "" if classes is None else f" 0 to {classes - 1}"
         raise ValueError(f"the class {number:g} is none of the classes{most}")
     shares: Sequence[float] = row[1:]
@@ -150,7 +149,7 @@ def _names(found: Value | None, count: Value | None) -> tuple[str, ...] | None:
         raise ValueError("names is no list and no map of class names")
     names = tuple(found) if isinstance(found, list) else None
     if count is not None:
-        if not isinstance(count, str) or not count.isdecimal() or int(count) > _MOST_CLASSES:
+        if not isinstance(count, str) or not count.isdecimal() or int(count) > MOST_CLASSES:
             raise ValueError(f"nc is {count!r:.40}, not a number of classes")
         if names and int(count) != len(names):
             raise ValueError(f"nc is {count}, but names has {len(names)} classes")

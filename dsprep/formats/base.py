@@ -329,8 +329,13 @@ class Format(ABC):
         """Return the files that index a whole data set, by file name."""
         return {}
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        """Return the metadata of a tree of files: the path of each metadata file, and a line."""
+    def metadata_lines(
+        self, samples: Callable[[], Iterable[Listed]], counts: Counter[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Return the metadata of a tree of files: the path of each metadata file, and a line.
+
+        What happens to samples on the way is counted.
+        """
         return iter(())
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -297,7 +298,9 @@ class Folder(Format):
                 fields.setdefault(name, data)
         return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+    def metadata_lines(
+        self, samples: Callable[[], Iterable[Listed]], counts: Counter[str]
+    ) -> Iterator[tuple[str, str]]:
         label = self.written.label_field
         is_class = label is not None and label.kind.is_integer
         is_named = is_needed = False

@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.masks import IGNORED
-from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
+from dsprep.annotations.objects import APART, MOST_CLASSES, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan, by_rows, some_lines
@@ -46,7 +46,6 @@ _SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "i
 _ONE = "object"  # the name of the class of a table without classes
 _BACKGROUND = "background"
 _SHOWN = 3
-_MOST_CLASSES = 1 << 20  # if nothing names them
 
 _IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
 _WRONG = "what is wrong with the class"  # likewise
@@ -455,7 +454,7 @@ def scan_lst(source: Source, path: str) -> Scan:
     starts, boxes, numbers = array("q", [0]), array("d"), array("i")
     flags = list[frozenset[str]]()
     given = source.class_names()
-    most = len(given) if given else _MOST_CLASSES
+    most = len(given) if given else MOST_CLASSES
     for line, texts in rows.select("line", "label").iter_rows():
         label = [float(each) for each in texts.split("\t")]
         width = int(label[1])
