@@ -28,6 +28,7 @@ LABEL_NAMES = (
     *("target", "category", "category_id", "y"),
 )
 OBJECTS = "objects"  # the field of the objects of images
+IMAGE_ID = "image_id"  # the number that COCO has for an image
 # what `--cast` takes
 _CASTS = [each.name for each in TYPES.values() if each.is_number or each.name == "json"]
 _CASTS.remove("class")
@@ -144,9 +145,13 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
             if (value := below(wholes[path[0]], path)) is not None:
                 _see(found, path, value, LABEL_TEXT, sample.key)
         for path in table.parts:
-            if type_of(value := part_of(sample.fields, path)) == OBJECTS:
+            if not isinstance(whole := parsed(sample.fields.get(path[0])), dict):
+                continue
+            found.places[path[:1]].keys |= dict.fromkeys(whole)
+            if type_of(value := below(whole, path)) == OBJECTS:
                 _see(found, path, value, OBJECTS, sample.key)
-                found.places[path[:1]].keys |= dict.fromkeys(part_of(sample.fields, path[:1]) or ())
+            if type(number := whole.get(IMAGE_ID)) is int and (path[0], IMAGE_ID) not in parts:
+                _see(found, (path[0], IMAGE_ID), number, None, sample.key)
         for (name, *_), seen in found.places.items() if choice.label else ():
             if "json" in seen.kinds and isinstance(keys := part_of(sample.fields, (name,)), dict):
                 seen.keys |= dict.fromkeys(islice(keys, 100))
@@ -344,8 +349,14 @@ def settle(
     for place in table.parts:
         if place in seen and not parted and not told.objects:
             # What else the JSON says is a field of its own, unless the image tells that.
-            kept = {place[-1], *FACTS} < {place[-1], *FACTS} | seen[place[:1]].keys.keys()
-            parted |= set() if kept else {place[0]}
+            told_apart = {place[-1], *FACTS}
+            beside = (place[0], IMAGE_ID)
+            if beside in seen and seen[beside].count == observed.samples:
+                told_apart.add(IMAGE_ID)
+                numbered = Field(IMAGE_ID, "int", places=(beside,), told="a look")
+                told = replace(told, fields=(*told.fields, numbered))
+            if seen[place[:1]].keys.keys() <= told_apart:
+                parted.add(place[0])
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
