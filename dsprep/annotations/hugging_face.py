@@ -54,10 +54,15 @@ def parse(value: Any) -> Objects:
 def _object(values: dict[str, Any]) -> Object:
     segmentation = values.get("segmentation") or ()
     is_runs = isinstance(segmentation, dict)
-    others = {name: each for name, each in values.items() if name not in _KNOWN}
+    category = category_in(values)
+    others = {
+        name: each
+        for name, each in values.items()
+        if name not in _KNOWN or (name in CATEGORIES and name != category)
+    }
     own = {
         "box": box_of_sides(values[BOX]),
-        "class": values[category_in(values) or BOX],
+        "class": values[category or BOX],
         "polygons": () if is_runs else segmentation,
         "rle": segmentation if is_runs else values.get("rle"),
         "more": {**json.loads(values.get("more") or "{}"), **others},

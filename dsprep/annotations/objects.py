@@ -378,7 +378,7 @@ def area_of_object(each: Object) -> float:
 def visible_area(each: Object) -> float:
     """Return the area by which an object is judged: of its polygons, its mask, or its box."""
     x0, y0, x1, y1 = each.box
-    area = sum(map(area_of, each.polygons)) or pixels_of(each.rle)
+    area = sum(map(area_of, each.polygons)) or float(pixels_of(each.rle))
     return area or max(x1 - x0, 0.0) * max(y1 - y0, 0.0)
 
 

@@ -211,8 +211,12 @@ class Coco(AnnotatedFolder):
                 for item in (to_objects(told.get(field.name)) or Objects()).items:
                     head = {"id": next(used), "image_id": number}
                     head["category_id"] = ids[item.number]
-                    # What a source says besides may have the names of ids, too.
-                    yield path, _item(head | coco_values(item) | head, is_first)
+                    values = head | coco_values(item)
+                    both = sorted(item.more.keys() & values.keys())
+                    if hidden := [name for name in both if item.more[name] != values[name]]:
+                        said = f"other attributes called {' and '.join(hidden)}"
+                        counts[f"annotation without {said}, as these are COCO's own"] += 1
+                    yield path, _item(head | item.more | values, is_first)
                     is_first = False
             yield path, '\n],\n"categories": [\n'
             for number, name in enumerate(names):
@@ -248,7 +252,7 @@ def _item(values: Mapping[str, Any], is_first: bool) -> str:
 
 
 def coco_values(item: Object) -> dict[str, Any]:
-    """Return what COCO's annotation says of an object, its ids aside."""
+    """Return what COCO's annotation says of an object, its ids and what else it tells aside."""
     x0, y0, x1, y1 = item.box
     values: dict[str, Any] = {
         "bbox": [round(each, _DIGITS) for each in (x0, y0, x1 - x0, y1 - y0)],
@@ -262,7 +266,7 @@ def coco_values(item: Object) -> dict[str, Any]:
         values["keypoints"] = list(item.keypoints)
         values["num_keypoints"] = sum(seen > 0 for seen in item.keypoints[2::3])
     values |= {flag: 1 for flag in FLAGS if flag in item.flags and flag != "crowd"}
-    return {**item.more, **values}
+    return values
 
 
 @dataclass(frozen=True)
