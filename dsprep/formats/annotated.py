@@ -216,7 +216,7 @@ class Coco(AnnotatedFolder):
                     if hidden := [name for name in both if item.more[name] != values[name]]:
                         said = f"other attributes called {' and '.join(hidden)}"
                         counts[f"annotation without {said}, as these are COCO's own"] += 1
-                    yield path, _item(head | item.more | values, is_first)
+                    yield path, _item({**head, **item.more, **values}, is_first)
                     is_first = False
             yield path, '\n],\n"categories": [\n'
             for number, name in enumerate(names):

@@ -213,6 +213,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     import polars as pl
 
     from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
+    from dsprep.sources.classes import require_lines
     from dsprep.sources.files import FILES
     from dsprep.sources.readers import FileReader
 
@@ -233,11 +234,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
     if told.annotations is not None:
-        if wrong := next((name for name in told.classes if "\n" in name or "\r" in name), None):
-            raise SourceError(
-                f"{source.root}: the class name {wrong!r} does not fit on a line of "
-                "objects.classes.txt: rename"
-            )
+        require_lines(told.classes, source.root, "objects.classes.txt")
         objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
         fields.append(replace(objects, flags=told.flags))
     has_image_ids = told.has_image_ids
