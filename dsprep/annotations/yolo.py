@@ -118,6 +118,7 @@ class DataYaml(NamedTuple):
     sides: Mapping[str, Sequence[str]]  # directories of images, or lists of them, by side
     names: tuple[str, ...] | None  # class names, by number
     pose: Pose | None
+    nc: int | None = None  # how many classes there are, if it tells that alone
     task: str = ""  # what models are trained for, if it tells: detect, segment, pose, obb
 
 
@@ -132,14 +133,15 @@ def parse_data_yaml(text: str) -> DataYaml:
     path = values.get("path") or ""
     if not isinstance(path, str):
         raise ValueError("path is no text")
-    names = _names(values.get("names"), values.get("nc"))
+    names, count = _names(values.get("names"), values.get("nc"))
     task = values.get("task") or ""
     if not isinstance(task, str):
         raise ValueError("task is no text")
-    return DataYaml(path, sides, names, _pose(values.get("kpt_shape")), task)
+    return DataYaml(path, sides, names, _pose(values.get("kpt_shape")), count, task)
 
 
-def _names(found: Value | None, count: Value | None) -> tuple[str, ...] | None:
+def _names(found: Value | None, count: Value | None) -> tuple[tuple[str, ...] | None, int | None]:
+    """Return the names of classes, or else how many there are."""
     if isinstance(found, dict):
         by_number = {int(number): name for number, name in found.items() if number.isdecimal()}
         if sorted(by_number) != list(range(len(found))):
@@ -147,17 +149,16 @@ def _names(found: Value | None, count: Value | None) -> tuple[str, ...] | None:
         found = [by_number[number] for number in range(len(found))]
     elif found and not isinstance(found, list):
         raise ValueError("names is no list and no map of class names")
-    names = tuple(found) if isinstance(found, list) else None
+    names = tuple(found) if found and isinstance(found, list) else None
     if count is not None:
         if not isinstance(count, str) or not count.isdecimal() or int(count) > MOST_CLASSES:
             raise ValueError(f"nc is {count!r:.40}, not a number of classes")
         if names and int(count) != len(names):
             raise ValueError(f"nc is {count}, but names has {len(names)} classes")
-        names = tuple(f"class_{at}" for at in range(int(count))) if names is None else names
     if names and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"names has {twice!r:.60} twice")
-    return names
+    return names, int(count) if names is None and isinstance(count, str) else None
 
 
 def _pose(shape: Value | None) -> Pose | None:
