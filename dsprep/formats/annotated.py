@@ -10,7 +10,7 @@ import json
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from xml.sax.saxutils import escape
@@ -27,11 +27,11 @@ from dsprep.annotations.objects import (
     to_objects,
 )
 from dsprep.errors import BadSample, OptionError
-from dsprep.formats.folder import File, Folder, Listed, side_directory
+from dsprep.formats.folder import File, Folder, Listed, Samples, side_directory
 from dsprep.formats.values import quote
 from dsprep.images.header import read_header
 from dsprep.sample import Sample
-from dsprep.schema import FACTS, Field, Schema
+from dsprep.schema import FACTS, IMAGE_ID, Field, Schema
 from dsprep.storage.store import crc32c
 from dsprep.units import format_some
 
@@ -116,7 +116,7 @@ class AnnotatedFolder(Folder):
         field = self.written.objects
         return field.names if field else ()
 
-    def _class_names(self, samples: Callable[[], Iterable[Listed]]) -> Sequence[str]:
+    def _class_names(self, samples: Samples) -> Sequence[str]:
         """Return the names of the classes: their numbers, if the source tells no names."""
         field = self.written.objects
         if field is None or field.names:
@@ -173,14 +173,12 @@ class Coco(AnnotatedFolder):
 
     name: ClassVar[str] = "coco"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
-    image_id: ClassVar[str] = "image_id"
+    image_id: ClassVar[str] = IMAGE_ID
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         return (f"{side or 'images'}/{below}",)
 
-    def metadata_lines(
-        self, samples: Callable[[], Iterable[Listed]], counts: Counter[str]
-    ) -> Iterator[tuple[str, str]]:
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         field = self.written.objects
         assert field is not None
         names = self._class_names(samples)
@@ -209,7 +207,7 @@ class Coco(AnnotatedFolder):
             for number, each in zip(numbers, _of(samples(), top), strict=True):
                 told = json.loads(f"{{{each.fields}}}")
                 for item in (to_objects(told.get(field.name)) or Objects()).items:
-                    head = {"id": next(used), "image_id": number}
+                    head = {"id": next(used), IMAGE_ID: number}
                     head["category_id"] = ids[item.number]
                     values = head | coco_values(item)
                     both = sorted(item.more.keys() & values.keys())
@@ -235,10 +233,9 @@ def _numbered(
     if not (twice or small or len(known) < len(ids)):
         return known
     if known:
-        why = (
-            f"several have the id {format_some([*map(str, twice)])}" if twice else "some have no id"
-        )
-        why = f"their ids are below {least}: {format_some([*map(str, small)])}" if small else why
+        examples = format_some([*map(str, twice or small)])
+        why = f"ids are below {least}: {examples}" if small else "some have no id"
+        why = f"several have the same id: {examples}" if twice else why
         counts[f"{what} renumbered from 1, as {why}"] += len(ids)
     return range(1, len(ids) + 1)
 
@@ -326,9 +323,7 @@ class Yolo(AnnotatedFolder):
                 "lies in a directory of this name"
             )
 
-    def metadata_lines(
-        self, samples: Callable[[], Iterable[Listed]], counts: Counter[str]
-    ) -> Iterator[tuple[str, str]]:
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         sides: dict[str, dict[str, None]] = {}
         for each in samples():
             side = each.stem.split("/")[1]
@@ -393,9 +388,7 @@ class Voc(AnnotatedFolder):
             )
         return "\n".join([*lines, "</annotation>", ""]).encode()
 
-    def metadata_lines(
-        self, samples: Callable[[], Iterable[Listed]], counts: Counter[str]
-    ) -> Iterator[tuple[str, str]]:
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         directory = "Segmentation" if self.written.objects is None else "Main"
         for each in samples():
             side = _usual(each.own_side or "train")

@@ -28,7 +28,7 @@ LABEL_NAMES = (
     *("target", "category", "category_id", "y"),
 )
 OBJECTS = "objects"  # the field of the objects of images
-IMAGE_ID = "image_id"  # the number that COCO has for an image
+IMAGE_ID = "image_id"  # the field that is the number of an image in COCO's files
 # what `--cast` takes
 _CASTS = [each.name for each in TYPES.values() if each.is_number or each.name == "json"]
 _CASTS.remove("class")

@@ -26,7 +26,7 @@ from dsprep.formats.folder import Folder
 from dsprep.options import require_effect
 from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
-from dsprep.schema import IMAGE, Field, Schema
+from dsprep.schema import IMAGE, IMAGE_ID, Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some, quoted, quoted_names
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
-OBJECTS, MASK, IMAGE_ID = "objects", "mask", "image_id"  # the names of the fields
+OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 _NONE = -1  # the number of an image without annotations

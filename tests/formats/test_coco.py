@@ -181,8 +181,8 @@ def test_images_and_annotations_that_are_renumbered_are_counted(tmp_path: Path) 
         images, tmp_path / "shards", to="webdataset", annotations=annotations, unlisted="drop"
     )
     report = dsprep.convert(tmp_path / "shards", tmp_path / "out", to="coco", workers=1)
-    assert "4 images renumbered from 1, as several have the id 2" in report.notes
-    assert "3 annotations renumbered from 1, as several have the id 5" in report.notes
+    assert "4 images renumbered from 1, as several have the same id: 2" in report.notes
+    assert "3 annotations renumbered from 1, as several have the same id: 5" in report.notes
 
 
 def test_pycocotools_loads_and_evaluates_annotations_against_themselves(tmp_path: Path) -> None:
