@@ -23,7 +23,7 @@ BOX = "bbox"
 CATEGORIES = ("category", "categories", "category_id", "label", "labels")
 _FLAGS = {"iscrowd": "crowd", **{flag: flag for flag in FLAGS if flag != "crowd"}}
 APART = frozenset(name for name, flag in _FLAGS.items() if flag != "truncated")
-_KNOWN = {BOX, *CATEGORIES, *_FLAGS, "id", "area", "segmentation", "rle", "keypoints", "more"}
+_KNOWN = {BOX, *_FLAGS, "id", "area", "segmentation", "rle", "keypoints", "more"}
 
 
 def category_in(names: Any) -> str | None:
@@ -55,11 +55,8 @@ def _object(values: dict[str, Any]) -> Object:
     segmentation = values.get("segmentation") or ()
     is_runs = isinstance(segmentation, dict)
     category = category_in(values)
-    others = {
-        name: each
-        for name, each in values.items()
-        if name not in _KNOWN or (name in CATEGORIES and name != category)
-    }
+    known = _KNOWN | {category}
+    others = {name: each for name, each in values.items() if name not in known}
     own = {
         "box": box_of_sides(values[BOX]),
         "class": values[category or BOX],

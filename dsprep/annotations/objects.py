@@ -158,14 +158,10 @@ def content_of_objects(objects: Objects, exact: bool) -> bytes:
     if exact:
         # A box of x, y, width and height may have another last digit than one of its edges, and
         # Parquet and COCO tell the area of each object, also where its source does not.
-        rounded = (
-            {
-                "box": [round(edge, _DIGITS) for edge in each.box],
-                "area": round(area_of_object(each), _DIGITS),
-            }
-            for each in objects.items
-        )
-        values = [_values(each) | own for each, own in zip(objects.items, rounded, strict=True)]
+        values = [_values(each) for each in objects.items]
+        for own, each in zip(values, objects.items, strict=True):
+            own["box"] = [round(edge, _DIGITS) for edge in each.box]
+            own["area"] = round(area_of_object(each), _DIGITS)
         return json.dumps(values, sort_keys=True).encode()
     # Formats that keep less have shares of the image as 32-bit floats.
     width, height = objects.extent or SHARES

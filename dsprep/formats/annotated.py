@@ -64,9 +64,7 @@ class AnnotatedFolder(Folder):
         note = f"left out, because {self.name} has no place for it: {format_some(lost)}"
         notes = [note] if lost else []
         if objects is not None and not objects.names:
-            notes.append(
-                "no names of classes, so their numbers are their names: give --classes FILE"
-            )
+            notes.append("classes are called by their numbers: give --classes FILE to name them")
         return self.laid_out(schema, kept), notes
 
     def _mask_of(self, schema: Schema) -> Field | None:
@@ -207,8 +205,7 @@ class Coco(AnnotatedFolder):
             for number, each in zip(numbers, _of(samples(), top), strict=True):
                 told = json.loads(f"{{{each.fields}}}")
                 for item in (to_objects(told.get(field.name)) or Objects()).items:
-                    head = {"id": next(used), IMAGE_ID: number}
-                    head["category_id"] = ids[item.number]
+                    head = {"id": next(used), IMAGE_ID: number, "category_id": ids[item.number]}
                     values = head | coco_values(item)
                     both = sorted(item.more.keys() & values.keys())
                     if hidden := [name for name in both if item.more[name] != values[name]]:

@@ -67,9 +67,9 @@ class Reading:
 
     @cached_property
     def _keys(self) -> dict[str, frozenset[str]]:
-        """All keys of JSON that a look found, where no field has the whole of it."""
+        """All keys of JSON that a look found, where nothing of it is left out or a field whole."""
         looked = [path for path, column, _ in self._nested if column.told == "a look"]
-        raws = {path[0] for path in looked if not self._plain[path[0]]}
+        raws = {path[0] for path in looked if not self._plain[path[0]]} - self.ignored
         return {raw: FACTS | {path[1] for path in looked if path[0] == raw} for raw in raws}
 
     @cached_property

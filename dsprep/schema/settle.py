@@ -346,17 +346,17 @@ def settle(
     ignored: set[str] = set()
     roles: dict[str, str] = {}
     parted = {place[0] for place in told.by_place if len(place) > 1}
+    apart = set[str]()  # JSON that is nothing but fields of their own, as a look shows
     for place in table.parts:
-        if place in seen and not parted and not told.objects:
-            # What else the JSON says is a field of its own, unless the image tells that.
-            told_apart = {place[-1], *FACTS}
-            beside = (place[0], IMAGE_ID)
-            if beside in seen and seen[beside].count == observed.samples:
-                told_apart.add(IMAGE_ID)
+        if place in seen and not (parted or told.objects or is_given):
+            keys, beside = {place[-1], *FACTS}, (place[0], IMAGE_ID)
+            is_all = beside in seen and seen[beside].count == observed.samples
+            if is_all and IMAGE_ID not in {table.meaning(raw).field for raw, *_ in seen}:
+                keys.add(IMAGE_ID)
                 numbered = Field(IMAGE_ID, "int", places=(beside,), told="a look")
                 told = replace(told, fields=(*told.fields, numbered))
-            if seen[place[:1]].keys.keys() <= told_apart:
-                parted.add(place[0])
+            if seen[place[:1]].keys.keys() <= keys:
+                apart.add(place[0])
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
@@ -378,8 +378,8 @@ def settle(
         elif OBJECTS in had.kinds and len(had.kinds) == 1 and not is_given:
             name = OBJECTS if OBJECTS not in taken else raw
             taken[name] = Field(name, OBJECTS, places=(place,), told="a look", flags=had.flags)
-        elif is_given or not meaning.field or (raw in parted and not is_part):
-            ignored.update(() if is_part else (raw,))
+        elif is_given or not meaning.field or (raw in parted | apart and not is_part):
+            ignored.update(() if is_part or raw in apart else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
             if name in taken:  # by convention; a raw name of its own goes first
@@ -554,8 +554,7 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     )
     image, label = still.get(schema.image), still.get(schema.label)
     chosen = replace(schema, fields=fields, image=image, label=label)
-    used = {place[0] for each in kept for place in each.places}
-    gone = {place[0] for place in schema.by_place} - used
+    gone = {place[0] for each in schema.fields if each not in kept for place in each.places}
     counts = {still[name]: count for name, count in settled.counts.items() if name in still}
     # What the look has not seen may be left out as well: it may come later.
     ignored = settled.ignored | gone | {name for name in choice.drop if not schema.named(name)}

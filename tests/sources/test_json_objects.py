@@ -93,3 +93,24 @@ def test_a_look_at_all_finds_other_keys(tmp_path: Path) -> None:
     report, _ = to_coco(source, look="all")
     assert (report.samples, report.rejects) == (151, [])
     assert "left out, because coco has no place for it: json" in report.notes
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ({"drop": ["json"]}, ["image", "objects", "image_id"]),
+        ({"only": ["image", "objects"]}, ["image", "objects"]),
+        ({"drop": ["objects", "image_id"]}, ["image", "json"]),
+    ],
+    ids=["json", "only", "objects"],
+)
+def test_what_is_left_out_of_json_makes_no_rejects(
+    tmp_path: Path, options: dict[str, Any], fields: list[str]
+) -> None:
+    told = [{"image_id": at, "objects": [OBJECT], "caption": "a"} for at in range(2)]
+    source = shards(tmp_path, told)
+    report = dsprep.convert(source, tmp_path / "out", to="tfrecord", workers=1, **options)
+    assert not report.rejects
+    assert report.schema
+    names = [each["name"] for each in report.schema["fields"]]
+    assert [name for name in names if name not in ("width", "height")] == fields
