@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -20,13 +20,13 @@ from dsprep.images.header import sniff
 from dsprep.images.pixels import Shape
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
-from dsprep.schema import FACTS, Field, Meaning, Schema, Table
+from dsprep.schema import FACTS, Field, Meaning, Place, Schema, Table
 from dsprep.units import format_some
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.formats.folder import Listed
+    from dsprep.formats.folder import Listed, Samples
     from dsprep.formats.stream import ShardStream
     from dsprep.formats.tar import Member
 
@@ -163,9 +163,9 @@ class Format(ABC):
         return f"{name}-{self.numbering.format(number, count)}{self.file_suffix}"
 
     @property
-    def parts(self) -> Mapping[str, frozenset[str]]:
-        """The parts of JSON that are fields by convention, by the raw name of the JSON."""
-        return {}
+    def parts(self) -> tuple[Place, ...]:
+        """The parts of JSON that are fields by convention."""
+        return ()
 
     @property
     def has_class_ids(self) -> bool:
@@ -329,8 +329,11 @@ class Format(ABC):
         """Return the files that index a whole data set, by file name."""
         return {}
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        """Return the metadata of a tree of files: the path of each metadata file, and a line."""
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
+        """Return the metadata of a tree of files: the path of each metadata file, and a line.
+
+        What happens to samples on the way is counted.
+        """
         return iter(())
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:

@@ -85,8 +85,8 @@ class WebDataset(Format):
     spellings: bool = field(default=False, kw_only=True)
 
     @property
-    def parts(self) -> Mapping[str, frozenset[str]]:
-        return {_JSON: frozenset({OBJECTS, "image_id"})}
+    def parts(self) -> tuple[Place, ...]:
+        return ((_JSON, OBJECTS),)
 
     @staticmethod
     @lru_cache(maxsize=4096)

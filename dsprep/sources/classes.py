@@ -81,12 +81,17 @@ def among(classes: Sequence[object], owner: str | None) -> str:
 def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:
     """Put class names into the order that numbers them: by code point, which is UTF-8's by byte."""
     classes = natural_order(names) if order == "natural" else tuple(sorted(names))
-    for name in classes:
-        if not name.strip() or "\n" in name or "\r" in name:
-            raise SourceError(
-                f"{source}: the class name {name!r} does not fit on a line of classes.txt: rename"
-            )
+    require_lines(classes, source)
     return classes
+
+
+def require_lines(classes: Iterable[str], source: str, file: str = "classes.txt") -> None:
+    """Refuse a class name that cannot be a line of a file."""
+    for name in classes:
+        if not name.strip() or not {*"\n\r\0"}.isdisjoint(name):
+            raise SourceError(
+                f"{source}: the class name {name!r} does not fit on a line of {file}: rename"
+            )
 
 
 def classes_for(names: Iterable[str], known: Known, place: str) -> tuple[str, ...]:
