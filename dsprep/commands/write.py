@@ -35,6 +35,7 @@ from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.progress import Progress
+from dsprep.run.nodes import require_nodes
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
 from dsprep.run.state import (
@@ -399,6 +400,8 @@ def carry_out(
     target, progress = target_of(plan.job.destination), options.progress or Progress()
     state = RunState(target, identity, list(plan.files()), progress)
     try:
+        if pool.is_cluster:
+            require_nodes(plan, target, pool)
         begin(plan, state, overwrite=overwrite, base=base)
         run = Run(plan, state, 0 if options.on_error == "fail" else options.max_errors)
         outcome = run.carry_out(pool, progress)

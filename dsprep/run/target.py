@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from platform import node
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -53,7 +52,7 @@ from dsprep.storage.local import (
 from dsprep.storage.location import LONGEST_KEY, is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_size
-from dsprep.workers.worker import yield_core
+from dsprep.workers.worker import machine_name, yield_core
 
 if TYPE_CHECKING:
     from dsprep.run.lease import Lease
@@ -205,8 +204,8 @@ class Target:
         """Refuse a machine that does not see what the driver of this run has made there."""
         if not self.temporary.is_dir():
             raise DestinationError(
-                f"{self.destination}: {node()} does not see this directory as the machine that "
-                "runs dsprep does: let all nodes mount it under this name, or write to s3://"
+                f"{self.destination}: {machine_name()} does not see this directory as the machine "
+                "that runs dsprep does: let all nodes mount it under this name, or write to s3://"
             )
 
     def partial(self, name: str) -> Path:

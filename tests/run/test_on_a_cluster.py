@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -233,7 +232,7 @@ class TestMachinesThatDiffer:
         done = pack(run_here, twelve, tmp_path / "out", "--engine", "ray")
         assert done.code == code, done.err
         assert text in done.err
-        assert os.uname().nodename in done.err
+        assert done.err.count("two") == 1  # the name of the machine, once
         assert not (tmp_path / "out").exists()
 
 
