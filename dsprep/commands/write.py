@@ -352,6 +352,10 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
     outcome = Written.merged([each for _, each in done], plan.catalog.root)
     rejects = outcome.rejects
     left = f"{missing:,} of {format_count(len(plan.shards), 'shard')} are left to other parts"
+    notes = [*effect_notes(outcome.effects), left]
+    file = plan.job.destination.companion("rejects.jsonl").name
+    if rejects:
+        notes.append(f"the last part to end writes {file}, with the rejects of all parts")
     return replace(
         report_of(
             plan,
@@ -362,7 +366,8 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
         samples=outcome.samples,
         bytes=sum(each.bytes for each in shards),
         estimated=False,
-        notes=[*effect_notes(outcome.effects), left],
+        rejects_file=plan.job.destination.url(file) if rejects else None,
+        notes=notes,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import DestinationError, SourceError
-from dsprep.images.probe import probe, versions
+from dsprep.images.probe import differing, probe, versions
 from dsprep.images.transform import Transform
 from dsprep.run.target import Target
 from dsprep.storage.files import facts
@@ -58,7 +58,7 @@ def check_node(task: NodeTask) -> None:
             ) from None
     if task.transform is not None and probe(task.transform) != task.image:
         raise DestinationError(
-            f"{task.target.destination}: images would not be the same on all machines: {node} has "
-            f"{versions(task.transform)}; the driver has {task.versions}: use the same libraries "
-            "on all nodes"
+            f"{task.target.destination}: images would not be the same on all machines: {node} "
+            f"{differing(versions(task.transform), task.versions, 'the driver')}same libraries on "
+            "all nodes"
         )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +94,7 @@ class TestTheSameBytes:
         assert pack(run_here, twelve, f"{ceph.url}/ray/", "--engine", "ray").code == 0
         assert pack(run_here, twelve, tmp_path / "local").code == 0
         assert ceph.contents("ray/") == contents(tmp_path / "local")
-        assert list((tmp_path / "machines").rglob("*-tries/*")) == []
+        assert list((tmp_path / "machines").rglob("*-tries")) == []
 
 
 class TestMachinesThatDie:
@@ -235,6 +237,34 @@ class TestMachinesThatDiffer:
         assert done.err.count("two") == 1  # the name of the machine, once
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("what", ["image", "codec"])
+    def test_leave_what_was_there(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        ceph: Bucket,
+        monkeypatch: pytest.MonkeyPatch,
+        what: str,
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "stage"))
+        local, remote = tmp_path / "out", f"{ceph.url}/{what}/"
+        for dest in (local, remote):
+            assert run_here("pack", twelve, dest, "--to", "webdataset").code == 0
+        before = contents(local), ceph.contents(f"{what}/")
+        machines.broken["two"] = "import dsprep.images.probe as p, dsprep.run.nodes as n\n" + (
+            "n.probe = lambda _: 'other'\n" if what == "image" else "p._IMAGE = ''\n"
+        )
+        for dest in (local, remote):
+            done = pack(run_here, twelve, dest, "--engine", "ray", "--overwrite")
+            assert done.code == (5 if what == "image" else 1)
+            text = "has the same versions as the driver" if what == "image" else "built-in image"
+            assert text in done.err
+        assert (contents(local), ceph.contents(f"{what}/")) == before
+        assert not [*(tmp_path / "stage").iterdir()]
+
 
 class TestRefusals:
     @pytest.mark.parametrize(
@@ -251,6 +281,15 @@ class TestRefusals:
         assert text in done.err
         assert time.monotonic() - began < 15
         assert not (tmp_path / "out").exists()
+
+    def test_of_another_server(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = ("--engine", "ray", "--ray-address", f"127.0.0.1:{server.server_port}")
+        done = pack(run_here, twelve, tmp_path / "out", *options)
+        server.shutdown()
+        assert done.code == 2
+        assert "no Ray cluster answers there (something else does)" in done.err
 
     def test_without_ray(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -270,7 +309,7 @@ class TestRefusals:
     ) -> None:
         done = pack(run_here, twelve, tmp_path / "out", *options)
         assert done.code == 2
-        assert "has no effect" in done.err
+        assert ("is refused" if "--part" in options else "has no effect") in done.err
 
     def test_of_a_folder(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
         done = run_here("convert", twelve, tmp_path / "out", "--to", "folder", "--engine", "ray")
