@@ -107,7 +107,7 @@ class TestCluster:
         monkeypatch.setattr("dsprep.workers.cluster._LOOK_EVERY", 0.1)
         error = "os._exit(9)" if other == "dies" else "cluster._invoke = lambda *_: 1 / 0"
         stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
-        told = "import dsprep.workers.cluster as cluster\nbefore = cluster._invoke\n"
+        told = "import dsprep.workers.cluster as cluster\n"
         told += (
             f"def stop(*given):\n    import time; time.sleep(1); {stops}\ncluster._invoke = stop"
         )
