@@ -201,6 +201,43 @@ class TestMachinesThatDie:
         assert contents(shared) == contents(tmp_path / "alone")
         assert [path.name for path in shared.glob(".*")] == []
 
+    @pytest.mark.parametrize("when", ["before its upload", "before its receipt"])
+    def test_silently_and_come_back_do_no_harm_on_s3(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        ceph: Bucket,
+        monkeypatch: pytest.MonkeyPatch,
+        when: str,
+    ) -> None:
+        for name, seconds in (("BEAT", 0.05), ("SILENT_AFTER", 1.0), ("_LOOK_EVERY", 0.1)):
+            monkeypatch.setattr(f"dsprep.workers.cluster.{name}", seconds)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        name = "_require_lease" if when == "before its upload" else "publish"
+        machines.broken["one"] = (  # it stops when it knows that it holds the lease
+            "import os, signal, dsprep.run.target as t\n"
+            f"before = t.PrefixTarget.{name}\n"
+            "def after(*given):\n    done = before(*given)\n"
+            "    os.kill(os.getpid(), signal.SIGSTOP)\n    return done\n"
+            f"t.PrefixTarget.{name} = after\n"
+        )
+        url = f"{ceph.url}/wds/"
+        done = pack(run_here, twelve, url, "--engine", "ray")
+        assert done.code == 0, done.err
+        assert pack(run_here, twelve, url, "--overwrite", "--seed", 7).code == 0
+        before = ceph.contents("wds/")
+        stopped = [task for task in machines.tasks if task.process.poll() is None]
+        assert stopped
+        for task in stopped:
+            task.go_on()
+        for task in stopped:
+            task.process.wait(30)
+        assert ceph.contents("wds/") == before
+        assert list((tmp_path / "machines").rglob("*-tries")) == []
+
 
 class TestMachinesThatDiffer:
     """Each is found before anything is written."""

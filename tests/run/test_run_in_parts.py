@@ -495,6 +495,10 @@ class TestStatus:
         run_here(command, source, tmp_path / "alone", *begin[3:])
         assert contents(tmp_path / "wds") == contents(tmp_path / "alone")
 
+    def test_takes_help_all(self, run_here: RunHere) -> None:
+        for command in ("status", "join"):
+            assert run_here(command, "--help-all").out == run_here(command, "--help").out
+
     def test_prints_the_command_of_a_run_without_parts(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
