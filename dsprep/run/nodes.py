@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.errors import DestinationError, SourceError
+from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
 from dsprep.images.transform import Transform
 from dsprep.run.target import Target
@@ -36,6 +36,11 @@ def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
     from dsprep.plan.saved import files_read, probe_of, require_shared  # it loads polars
 
     require_shared(plan)
+    if plan.job.destination.remote is not None and plan.unpacked():
+        raise OptionError(
+            f"{plan.catalog.root}: is compressed, and has to be unpacked on a disk that all nodes "
+            "see: write to such a disk, or unpack it first"
+        )
     with destination_errors(target.temporary):
         target.temporary.mkdir(exist_ok=True)  # what nodes must see; the run has not begun yet
     ends = plan.shards[:1] if is_s3(plan.catalog.root) else [plan.shards[0], plan.shards[-1]]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from dsprep.errors import DestinationError, OptionError, RunStopped
+from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
 from dsprep.plan.cut import PlannedShard, cut_pieces, encoded_sizes
 from dsprep.plan.plan import Plan
@@ -157,15 +157,9 @@ class Run:
     def _unpack(self, pool: Executor) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
         reader = self._pipeline.reader
-        sizes = reader.spools()
-        if not sizes or (self._plan.in_order and not self._pipeline.copies):
+        if not (sizes := self._plan.unpacked()):
             return
         directory = self._state.pieces.destination.directory / "unpacked"
-        if pool.is_cluster and self._plan.job.destination.remote is not None:
-            raise OptionError(
-                f"{self._plan.catalog.root}: is compressed, and has to be unpacked on a disk that "
-                "all nodes see: write to such a disk, or unpack it first"
-            )
         with destination_errors(directory):
             directory.mkdir(exist_ok=True)
             there = sum(path.stat().st_size for path in directory.iterdir())

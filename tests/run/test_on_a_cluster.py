@@ -227,7 +227,8 @@ class TestMachinesThatDie:
         url = f"{ceph.url}/wds/"
         done = pack(run_here, twelve, url, "--engine", "ray")
         assert done.code == 0, done.err
-        assert pack(run_here, twelve, url, "--overwrite", "--seed", 7).code == 0
+        other = (twelve, url, "--to", "webdataset", *SHARDS, "--overwrite", "--seed", 7)
+        assert run_here("pack", *other, env={"AWS_ENDPOINT_URL": ceph.endpoint}).code == 0
         before = ceph.contents("wds/")
         stopped = [task for task in machines.tasks if task.process.poll() is None]
         assert stopped
@@ -274,32 +275,24 @@ class TestMachinesThatDiffer:
         assert done.err.count("two") == 1  # the name of the machine, once
         assert not (tmp_path / "out").exists()
 
-    @pytest.mark.parametrize("what", ["image", "codec"])
     def test_leave_what_was_there(
-        self,
-        run_here: RunHere,
-        machines: Directories,
-        twelve: Path,
-        tmp_path: Path,
-        ceph: Bucket,
-        monkeypatch: pytest.MonkeyPatch,
-        what: str,
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, ceph: Bucket
     ) -> None:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
-        monkeypatch.setenv("TMPDIR", str(tmp_path / "stage"))
-        local, remote = tmp_path / "out", f"{ceph.url}/{what}/"
+        local, remote = tmp_path / "out", f"{ceph.url}/wds/"
+        env = {"AWS_ENDPOINT_URL": ceph.endpoint, "TMPDIR": str(tmp_path / "stage")}
         for dest in (local, remote):
-            assert run_here("pack", twelve, dest, "--to", "webdataset").code == 0
-        before = contents(local), ceph.contents(f"{what}/")
-        machines.broken["two"] = "import dsprep.images.probe as p, dsprep.run.nodes as n\n" + (
-            "n.probe = lambda _: 'other'\n" if what == "image" else "p._IMAGE = ''\n"
-        )
-        for dest in (local, remote):
-            done = pack(run_here, twelve, dest, "--engine", "ray", "--overwrite")
-            assert done.code == (5 if what == "image" else 1)
-            text = "has the same versions as the driver" if what == "image" else "built-in image"
-            assert text in done.err
-        assert (contents(local), ceph.contents(f"{what}/")) == before
+            assert run_here("pack", twelve, dest, "--to", "webdataset", env=env).code == 0
+        before = contents(local), ceph.contents("wds/")
+        differs = "import dsprep.run.nodes as n\nn.probe = lambda _: 'other'\n"
+        broken = "import dsprep.images.probe as p\np._IMAGE = ''\n"
+        for dest, machines.broken["two"], code, text in (
+            (local, differs, 5, "has the same versions as the driver"),
+            (remote, broken, 1, "do not make a built-in image"),
+        ):
+            options = ("--to", "webdataset", *SHARDS, "--engine", "ray", "--overwrite")
+            done = run_here("pack", twelve, dest, *options, env=env)
+            assert (done.code, text in done.err) == (code, True)
+        assert (contents(local), ceph.contents("wds/")) == before
         assert not [*(tmp_path / "stage").iterdir()]
 
 
@@ -347,6 +340,18 @@ class TestRefusals:
         done = pack(run_here, twelve, tmp_path / "out", *options)
         assert done.code == 2
         assert ("is refused" if "--part" in options else "has no effect") in done.err
+
+    def test_of_what_each_node_would_unpack(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, ceph: Bucket
+    ) -> None:
+        first, env = tmp_path / "first", {"AWS_ENDPOINT_URL": ceph.endpoint}
+        assert (
+            run_here("pack", twelve, first, "--to", "tfrecord", "--compression", "gzip").code == 0
+        )
+        options = ("--engine", "ray", "--shuffle")
+        done = run_here("shard", first, f"{ceph.url}/out/", *options, env=env)
+        assert (done.code, "is compressed" in done.err) == (2, True)
+        assert ceph.keys() == []
 
     def test_of_a_folder(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
         done = run_here("convert", twelve, tmp_path / "out", "--to", "folder", "--engine", "ray")
