@@ -93,10 +93,6 @@ class _Try:
         self.machine = ""  # where it runs, once it has given a sign
         self.seen, self.is_silent = time.monotonic(), False
 
-    @property
-    def is_alive(self) -> bool:
-        return self.machine != "" and not self.is_silent
-
 
 class Cluster(Executor):
     """The executor on machines that may be lost."""
@@ -178,13 +174,10 @@ class Cluster(Executor):
 
         def look() -> None:
             """Hear the signs of tries, and try again what has fallen silent."""
-            alive = {each.position for each in tries.values() if each.is_alive}
+            alive = {it.position for it in tries.values() if it.machine and not it.is_silent}
+            wanted = calls.keys() - alive
             unbegun = (each for each in tries.values() if not each.machine)
-            needless = [
-                each.number
-                for each in unbegun
-                if each.position not in calls or each.position in alive
-            ]
+            needless = [each.number for each in unbegun if each.position not in wanted]
             signs, now = self._machines.signs(needless), time.monotonic()
             for each in list(tries.values()):
                 if (sign := signs.get(each.number)) is not None:
