@@ -23,6 +23,7 @@ _CONNECTS_WITHIN = 5.0  # seconds; Ray itself would try for minutes
 # length, 3 bytes; its kind; flags, a byte; the number of a stream, 4 bytes.
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
+_OTHER = "something else does"
 _RETRIES = "5"  # a second each, where something answers that is no cluster
 _ANSWERS_WITHIN = 60.0  # seconds for a node's first process to start, and for any small call
 
@@ -77,10 +78,14 @@ class RayMachines:
         handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             with _quiet():
+                if address != "auto":  # there may be another server of gRPC, as that of Ray Client
+                    self._ray._raylet.GcsClient(address=address, cluster_id=None)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
             # It prints the logs of nodes that have died, to stdout, and has no option for that.
             worker: Any = ray._private.worker
             worker.print_to_stdstream = lambda *_, **__: None
+        except ray.exceptions.RpcError:
+            raise _silence(address, _OTHER) from None
         except (ConnectionError, RuntimeError, ValueError) as error:
             if address == "auto":
                 raise OptionError(
@@ -202,9 +207,13 @@ def _reachable(address: str) -> str:
             connection.sendall(_GREETING)
             with connection.makefile("rb") as stream:
                 is_ray = stream.read(4)[3:] == _SETTINGS
-        why = "" if is_ray or os.environ.get("RAY_USE_TLS") == "1" else "something else does"
+        why = "" if is_ray or os.environ.get("RAY_USE_TLS") == "1" else _OTHER
     except (OSError, OverflowError) as error:
         why = str(error)
     if why:
-        raise OptionError(f"--ray-address {found}: no Ray cluster answers there ({why})")
+        raise _silence(found, why)
     return found
+
+
+def _silence(address: str, why: str) -> OptionError:
+    return OptionError(f"--ray-address {address}: no Ray cluster answers there ({why})")

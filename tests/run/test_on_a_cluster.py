@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -312,12 +313,23 @@ class TestRefusals:
         assert time.monotonic() - began < 15
         assert not (tmp_path / "out").exists()
 
-    def test_of_another_server(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        options = ("--engine", "ray", "--ray-address", f"127.0.0.1:{server.server_port}")
+    @pytest.mark.parametrize("kind", ["HTTP", "gRPC"])
+    def test_of_another_server(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, kind: str
+    ) -> None:
+        if kind == "HTTP":
+            server: Any = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            port, end = server.server_port, server.shutdown
+        else:
+            import grpc  # which TensorFlow brings
+
+            server = grpc.server(ThreadPoolExecutor(1))
+            port, end = server.add_insecure_port("127.0.0.1:0"), lambda: server.stop(0)
+            server.start()
+        options = ("--engine", "ray", "--ray-address", f"127.0.0.1:{port}")
         done = pack(run_here, twelve, tmp_path / "out", *options)
-        server.shutdown()
+        end()
         assert done.code == 2
         assert "no Ray cluster answers there (something else does)" in done.err
 
