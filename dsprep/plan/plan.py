@@ -57,6 +57,10 @@ class Plan:
             if files is not None
         )
 
+    def unpacked(self) -> Sequence[int]:
+        """Return the bytes of the files to unpack first, because they are not read in order."""
+        return () if self.in_order and not self.job.copies else self.catalog.reader.spools()
+
     @property
     def lost(self) -> list[Reject]:
         """The samples that the source names but dsprep cannot read."""

@@ -69,7 +69,12 @@ def with_schema(
 
     is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
     if is_whole:
-        catalog, settled = _looked_at(catalog, choice, run_all)
+        given = choice.schema
+        if given and (own := given.label_field) and not own.places and catalog.label_column:
+            # Rows tell the label, not samples.
+            others = tuple(each for each in given.fields if each is not own)
+            given = replace(given, fields=others, label=None)
+        catalog, settled = _looked_at(catalog, replace(choice, schema=given), run_all)
     else:
         settled = Settled(Schema((Field("image", "image", told="the files"),), "image"))
     label, classes = settled.schema.label_field, catalog.classes
