@@ -13,7 +13,7 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
-from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, weigh
+from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, some_of, weigh
 from dsprep.plan.destination import require_name
 from dsprep.plan.job import Job, resolve_defaults
 from dsprep.progress import Progress
@@ -106,7 +106,7 @@ class Plan:
 def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
-    catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map)
+    catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map, compact=True)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
@@ -131,15 +131,23 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if job.divide is not None:
         catalog, notes = job.divide(catalog, pool)
         job = replace(job, notes=(*job.notes, *notes))
+    from dsprep.catalog import compact  # not before polars is there
+
+    # From here on, what the plan takes for each sample is all that limits how many there may be.
+    columns = catalog.table.get_columns()
+    catalog = replace(catalog, table=catalog.table.clear())
+    catalog = replace(catalog, table=compact(columns))
     collisions = catalog.collisions() if job.key == "path" else []
-    indexed = catalog
+    sample = some_of(catalog)
     if job.seed is not None:
-        catalog = catalog.shuffle(job.seed)
+        order, columns = catalog.shuffled_rows(job.seed), catalog.table.get_columns()
+        catalog = replace(catalog, table=catalog.table.clear())
+        catalog = replace(catalog, table=compact(columns, order))
+        del order
     if catalog.sides:
         catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
         _require_directories(job, catalog)
-    weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
-    del indexed  # after a shuffle, a table as large as the catalog's
+    weights, capacity, estimated = weigh(job, catalog, sample, pool, progress)
     shards: list[PlannedShard] = []
     sets: list[tuple[str, int]] = []
     start = 0

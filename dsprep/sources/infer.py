@@ -173,10 +173,10 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
         row = pl.int_range(pl.len())
         of_shard = row.over("file") if "file" in table.columns else row
         rank = pl.when(row < _FIRST).then(0).otherwise(1 + of_shard)
-        ranked = table.select(rank=rank, row=row, size="size").sort("rank", "row")
+        ranked = table.lazy().select(rank=rank, row=row, size=pl.col("size").cast(pl.Int64))
+        first = ranked.filter(pl.col("rank") <= _OF_SHARD).collect().sort("rank", "row")
         fits = (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
-        fits &= pl.col("rank") <= _OF_SHARD
-        table = table.filter(ranked.with_columns(fits=fits).sort("row")["fits"])
+        table = table[first.filter(fits)["row"].sort()]
     share = max(_LEAST, -(-table.height // _TASKS))
     parts = (replace(catalog, table=part) for part in table.iter_slices(share))
     found = Observed()
