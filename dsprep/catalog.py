@@ -73,7 +73,7 @@ _BUCKETS = 16  # a shuffle sorts a bucket of random numbers at a time
 class Catalog:
     """The samples of a data set, in an order."""
 
-    # the samples, with the columns above and without nulls; whole numbers may be smaller ones
+    # the samples, with the columns above and without nulls; whole numbers may have 32 bits
     table: pl.DataFrame
     root: str  # the directory that the paths start from, or what else the source is called
     classes: tuple[str, ...] | None  # the class names, by number; None if there are none
@@ -292,11 +292,11 @@ Found: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source return
 
 def widened(table: pl.DataFrame) -> pl.DataFrame:
     """Return a table whose whole numbers have 64 bits, so that sums of them do."""
-    return table.with_columns(pl.selectors.signed_integer().cast(pl.Int64))
+    return table.cast({pl.Int32: pl.Int64})
 
 
 def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataFrame:
-    """Return columns as small numbers, and in an order of their rows, if one is given.
+    """Return columns with numbers of 32 bits where these fit, in an order of rows if one is given.
 
     The list is emptied meanwhile, so that no more than one column is in memory twice.
     """
@@ -305,7 +305,10 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
         column = columns.pop(0)
         if rows is not None:
             column = column.gather(rows)
-        done.append(column.shrink_dtype() if column.dtype.is_integer() else column.rechunk())
+        if column.dtype == pl.Int64:
+            fits = column.cast(pl.Int32, strict=False)
+            column = column if fits.null_count() else fits
+        done.append(column.rechunk())
     return pl.DataFrame(done)
 
 

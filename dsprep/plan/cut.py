@@ -219,7 +219,7 @@ def weigh(
 
     ``sample`` is what is tried, which does not depend on a shuffle (:func:`some_of`).
     """
-    sizes = catalog.table["size"]
+    sizes = catalog.table["size"].cast(int)
     layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
     if job.copies or job.size.by_file:
         return sizes, None, not job.copies

@@ -51,13 +51,18 @@ def label_lists(labels: Iterable[Any]) -> pl.Series | None:
 
 
 def class_numbers(lists: pl.Series) -> pl.Series | None:
-    """Return class numbers if every sample has one label and all are whole; else None."""
+    """Return class numbers if every sample has one label and all are whole; else None.
+
+    If each has one, these may be numbers instead of lists.
+    """
     found = pl.Series("cls", dtype=pl.Int64)
     for start in range(0, len(lists), AT_ONCE):  # all at once would take six times the memory
-        part = lists.slice(start, AT_ONCE)
-        first = part.list.first()
-        is_class = (part.list.len() == 1) & (first % 1 == 0) & (first.abs() < LARGEST_EXACT)
-        if not is_class.all():
+        first = part = lists.slice(start, AT_ONCE)
+        if isinstance(part.dtype, pl.List):
+            first = part.list.first()
+            if not (part.list.len() == 1).all():
+                return None
+        if not ((first % 1 == 0) & (first.abs() < LARGEST_EXACT)).all():
             return None
         found.append(first.cast(pl.Int64))
     return found

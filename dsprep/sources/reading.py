@@ -182,7 +182,7 @@ def source_of(given: Source | str) -> Source:
 
 
 def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False) -> Found:
-    """Make the catalog of a source; its whole numbers may be smaller ones if it is compact."""
+    """Make the catalog of a source; its whole numbers may have 32 bits if it is compact."""
     try:
         with asked_once():
             found = detect(source, run_all)
@@ -201,7 +201,7 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
             if source.keep_classes is not None:
                 from dsprep.sources.subset import keep_classes
 
-                catalog, notes = keep_classes(catalog, source)
+                catalog, notes = keep_classes(_widened(catalog), source)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
         advice = (

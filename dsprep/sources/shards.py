@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Found
 
-_AT_ONCE = 256  # shards that are indexed before their samples become rows
-_LARGEST_ID = 2**63 - 1
+_AT_ONCE = 128  # shards that are indexed before their samples become rows
 _MOST_MISSING = 1_000_000  # samples that a shard may lack: its manifest may come from anywhere
 _BLOCK = 1 << 18  # few system calls, and it still fits a core's own cache for the checksum
 
@@ -288,6 +287,8 @@ def read_shards(
     findings += [Finding("note", "", note) for note in shards.notes]
     if not is_labeled:
         rows = [part.drop("label", strict=False) for part in rows]
+    elif any(isinstance(part.schema["label"], pl.List) for part in rows):
+        rows = [part.with_columns(pl.concat_list("label")) for part in rows]
     table = pl.concat(rows, how="vertical_relaxed")
     del rows
     if table.is_empty():
@@ -298,7 +299,7 @@ def read_shards(
         table = table.with_columns(path=listed)
     # Samples keep their ids if all are different, and get numbers otherwise.
     ids = table["id"].sort()
-    own = ids[-1] <= _LARGEST_ID and not (ids.slice(1) == ids.head(-1)).any()
+    own = ids[0] >= 0 and not (ids.slice(1) == ids.head(-1)).any()
     index = pl.col("id").cast(pl.Int64) if own else pl.int_range(pl.len())
     table = table.select(index.alias("index"), pl.exclude("id"))
     classes = shards.classes if classes is None else classes
@@ -318,12 +319,16 @@ def read_shards(
 
 def _with_labels(table: pl.DataFrame, classes: tuple[str, ...] | None) -> pl.DataFrame:
     """Make the labels of headers class numbers, if every label is one integer."""
+    import polars as pl
+
     from dsprep.sources.classes import class_numbers
 
     numbers = class_numbers(table["label"])
     if numbers is not None and classes is not None:
         numbers = numbers if numbers.is_between(0, len(classes) - 1).all() else None
-    return table if numbers is None else table.drop("label").with_columns(numbers)
+    if numbers is None:
+        return table.with_columns(pl.concat_list("label"))
+    return table.drop("label").with_columns(numbers)
 
 
 def _findings(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
@@ -361,15 +366,20 @@ def _rows(number: int, name: str, shard: IndexedShard, is_labeled: bool) -> pl.D
         directory, slash, base = name.rpartition("/")
         stem = directory + slash + shard_stem(base).replace(".", "_")
         keys = f"{stem}-" + pl.Series(shard.numbers).cast(pl.String).str.zfill(7)
-    columns = {"id": shard.ids, "path": keys, "size": shard.sizes, "offset": shard.offsets}
-    schema = {"id": pl.UInt64(), "path": pl.String(), "size": pl.Int64(), "offset": pl.Int64()}
+    # An id that no catalog can hold becomes negative.
+    ids = pl.Series(shard.ids, dtype=pl.UInt64).reinterpret(signed=True)
+    columns = {"id": ids, "path": keys, "size": shard.sizes, "offset": shard.offsets}
+    schema = {"id": pl.Int64(), "path": pl.String(), "size": pl.Int64(), "offset": pl.Int64()}
     mtime, file = (pl.lit(value, pl.Int64) for value in (shard.state.mtime_ns, number))
     table = pl.DataFrame(columns, schema).with_columns(mtime=mtime, file=file)
     table = table.select("id", "path", "size", "mtime", "file", "offset")
     if is_labeled:
-        ends = zip(accumulate(shard.lengths), shard.lengths, strict=True)
-        labels = [shard.labels[end - own : end].tolist() for end, own in ends]
-        table = table.with_columns(pl.Series("label", labels, dtype=pl.List(pl.Float64)))
+        labels = pl.Series("label", shard.labels, dtype=pl.Float64)
+        if len(labels) != count or any(own != 1 for own in shard.lengths):
+            ends = zip(accumulate(shard.lengths), shard.lengths, strict=True)
+            lists = [shard.labels[end - own : end].tolist() for end, own in ends]
+            labels = pl.Series("label", lists, dtype=pl.List(pl.Float64))
+        table = table.with_columns(labels)
     return compact(table.get_columns())
 
 
@@ -383,17 +393,18 @@ def _listed_names(table: pl.DataFrame, shards: ShardSet) -> pl.Series | None:
     if shards.layout.known_by != "id" or not all(map(is_file, beside)):
         return None
     line = pl.col("line")
+    id = line.str.extract(r"^\s*(\d+)\s*\t")
     lists = [
         pl.DataFrame([pl.Series("line", read_text(path).split("\n"), pl.String)])
         .select(
             pl.lit(number, dtype=pl.Int64).alias("file"),
-            line.str.extract(r"^\s*(\d+)\s*\t").cast(pl.UInt64, strict=False).alias("id"),
+            id.cast(pl.UInt64, strict=False).reinterpret(signed=True).alias("id"),
             line.str.extract(r"\t\s*([^\t]*[^\t\s])\s*$").alias("name"),
         )
         .drop_nulls()
         for number, path in enumerate(beside)
     ]
-    samples = table.select(pl.col("file").cast(pl.Int64), pl.col("id").cast(pl.UInt64))
+    samples = table.select("file", "id").cast(pl.Int64)
     joined = samples.join(pl.concat(lists), on=["file", "id"], how="left", maintain_order="left")
     names = joined["name"]
     if joined.height != table.height or names.null_count():
