@@ -284,7 +284,10 @@ class Catalog:
 
     def mtimes_digest(self) -> str:
         """Identify the times at which the files were last changed: a SHA-256 in hexadecimal."""
-        return hashlib.sha256(b"".join(_content(self.table["mtime"]))).hexdigest()
+        sha = hashlib.sha256()
+        for content in _content(self.table["mtime"]):
+            sha.update(content)
+        return sha.hexdigest()
 
 
 Found: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source returns

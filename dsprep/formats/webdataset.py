@@ -282,8 +282,8 @@ class WebDataset(Format):
         return total
 
     def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
-        names = rows.select(key_expr()).to_series()
-        long = names.filter(names.str.len_bytes() > tar.MAX_NAME - len(".jpeg"))
+        most = tar.MAX_NAME - len(".jpeg")
+        long = rows.filter(key_size_expr() > most).select(key_expr()).to_series()
         if len(long):
             yield (
                 f"{format_count(len(long), 'name')} of about {tar.MAX_NAME} bytes or more, which "

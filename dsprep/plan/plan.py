@@ -106,7 +106,9 @@ class Plan:
 def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
-    catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map, compact=True)
+    source = job.source.replace(own_state=own_state)
+    is_plain = job.filter is None and job.divide is None  # which expect numbers of 64 bits
+    catalog, findings = read_source(source, pool.map, compact=is_plain)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
