@@ -307,11 +307,11 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
     while columns:
         column = columns.pop(0)
         if rows is not None:
-            column = column.gather(rows)
+            column = column.rechunk().gather(rows)
         if column.dtype == pl.Int64:
             fits = column.cast(pl.Int32, strict=False)
-            column = column if fits.null_count() else fits
-        done.append(column.rechunk())
+            column = column if fits.null_count() else fits.rechunk()
+        done.append(column)
     return pl.DataFrame(done)
 
 

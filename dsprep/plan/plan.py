@@ -118,8 +118,10 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if settled.schema.label is None:
         # Numbers in a list or in headers may tell objects.
         tells = settled.schema.objects is not None and catalog.label_column == "label"
-        rows = catalog.table if tells else catalog.table.drop(_LABELS, strict=False)
-        catalog = replace(catalog, table=rows, classes=None)
+        labels = () if tells else _LABELS
+        table = catalog.table.drop(labels, strict=False)
+        catalog = replace(catalog, table=table, classes=None)
+        del table  # which would keep what the catalog gives up below
     job = resolve_defaults(job, catalog)
     if job.first_id:
         catalog = catalog.with_ids_from(job.first_id)
