@@ -50,7 +50,7 @@ class Run:
         if part is not None:
             self._shards = part.share(plan.shards)
         self._sizes = plan.catalog.table["size"]
-        self._bytes = int(self._sizes.sum())
+        self._bytes = int(self._sizes.cast(int).sum())
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
         self._max_misfits = most_misfits(sum(each.stop - each.start for each in self._shards))
@@ -212,7 +212,7 @@ class Run:
         last, found = shards[len(shards) - len(shards) % workers :], {}
         size = sum(shard.bytes for shard in last) // (_SHARED * workers)
         for shard in last:
-            sizes = self._sizes[shard.start : shard.stop]
+            sizes = self._sizes[shard.start : shard.stop].cast(int)
             if not job.copies:
                 rows = catalog.slice(shard.start, len(sizes))
                 sizes = encoded_sizes(job, rows, sizes)
