@@ -86,6 +86,7 @@ class Catalog:
     overridden: frozenset[str] = frozenset()
     sides: tuple[str, ...] = ()  # the names of the sides, by number; empty if there are none
     annotated: Annotated | None = None  # what there is to know of annotations; None without any
+    described: str = ""  # the digest of the files that describe samples; empty without any
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
@@ -274,6 +275,7 @@ class Catalog:
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         header += [self.annotated.digest] if self.annotated else []
         header += [self.sides] if self.sides else []
+        header += [self.described] if self.described else []
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
         columns = self.table.drop(
             "mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False
