@@ -66,7 +66,7 @@ class Annotated(NamedTuple):
 
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
-_BUCKETS = 16  # a shuffle sorts a bucket of random numbers at a time
+_BUCKETS = 16  # of random numbers, each of which is sorted by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,16 +197,18 @@ class Catalog:
         start, step = _u64(pl.select(mix(_u64(seed % 2**64))).item()), 0x9E3779B97F4A7C15
         parts = [
             pl.select(mix(start + (rows + _u64(1)) * _u64(step))).to_series()
-            for low in range(0, len(self), AT_ONCE)
+            for low in range(0, max(1, len(self)), AT_ONCE)
             for rows in [pl.int_range(low, min(low + AT_ONCE, len(self)), dtype=pl.UInt64)]
         ]
-        numbers = pl.concat([pl.Series(dtype=pl.UInt64), *parts], rechunk=True)
-        del parts
         order = pl.Series(dtype=pl.UInt32)
         for bucket in range(_BUCKETS):
             if first is None or len(order) < first:
-                rows = (numbers // (2**64 // _BUCKETS) == bucket).arg_true()
-                order.append(rows.gather(numbers.gather(rows).arg_sort()))
+                own = [_in_bucket(part, bucket).arg_true() for part in parts]
+                numbers = pl.concat(
+                    [part.gather(rows) for part, rows in zip(parts, own, strict=True)]
+                )
+                rows = pl.concat([rows + at * AT_ONCE for at, rows in enumerate(own)])
+                order.append(rows.gather(numbers.arg_sort()))
         return order.head(first) if first is not None else order.rechunk()
 
     def by_side(self) -> Iterator[tuple[str, Catalog]]:
@@ -249,8 +251,8 @@ class Catalog:
     def collisions(self) -> list[tuple[str, list[str]]]:
         """Find keys that several samples would have, with the names of these samples."""
         hashes = self._stream(key_expr().hash())  # equal keys have equal hashes
-        ordered = hashes.sort()
-        if not (ordered.slice(1) == ordered.head(-1)).any():
+        buckets = (hashes.filter(_in_bucket(hashes, each)).sort() for each in range(_BUCKETS))
+        if not any((own.slice(1) == own.head(-1)).any() for own in buckets):
             return []
         groups = (
             self.table.with_columns(self.names().alias("name"))
@@ -315,6 +317,12 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
             column = column if fits.null_count() else fits.rechunk()
         done.append(column)
     return pl.DataFrame(done)
+
+
+def _in_bucket(numbers: pl.Series, bucket: int) -> pl.Series:
+    """Return which 64-bit numbers are in a share of their range, for less to be sorted at once."""
+    width = 2**64 // _BUCKETS
+    return (numbers >= bucket * width) & (numbers <= (bucket + 1) * width - 1)
 
 
 def _u64(number: int) -> pl.Expr:

@@ -137,7 +137,7 @@ def _shards(count: int, layout: str) -> Callable[..., object]:
         columns = [
             *(number.alias("index"), number.cast(pl.String).str.zfill(9).alias("path")),
             *(size, mtime, (number // _PER_SHARD).alias("file")),
-            *((number % _PER_SHARD * 2 * _MEAN).alias("offset"), size.alias("stored")),
+            (number % _PER_SHARD * 2 * _MEAN).alias("offset"),
         ]
         return compact(columns)
 

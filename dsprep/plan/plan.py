@@ -146,10 +146,13 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     catalog = replace(catalog, table=catalog.table.clear())
     catalog = replace(catalog, table=compact(columns))
     collisions = catalog.collisions() if job.key == "path" else []
-    sample = some_of(catalog)
+    reader = catalog.reader
+    estimates = job.images.transform is not None or reader.encodes or reader.pixels is not None
+    nothing = replace(catalog, table=catalog.table.clear())
+    sample = some_of(catalog) if estimates else nothing
     if job.seed is not None:
         order, columns = catalog.shuffled_rows(job.seed), catalog.table.get_columns()
-        catalog = replace(catalog, table=catalog.table.clear())
+        catalog = nothing
         catalog = replace(catalog, table=compact(columns, order))
         del order
     if catalog.sides:
