@@ -124,8 +124,7 @@ def words_of(kinds: Sequence[type], given: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for declared in (each for kind in kinds for each in options_in(kind).values() if each.group):
         name = option_name(declared.name)
-        value = given.get(name, declared.default)
-        values = [value]
+        values = [value := given.get(name, declared.default)]
         if value == declared.default:
             continue
         if isinstance(value, bool):

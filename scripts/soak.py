@@ -87,6 +87,7 @@ class Round:
     def bucket() -> Bucket:
         """A bucket on a server that ends with this program."""
         directory = Path(tempfile.mkdtemp(prefix="dsprep-soak-ceph-")) / "server"
+        atexit.register(shutil.rmtree, directory.parent, ignore_errors=True)
         atexit.register(stop, directory)
         bucket = Bucket("ceph", start_ceph(directory)["http"], "soak", ENVIRONMENT)
         bucket.s3.create_bucket(Bucket=bucket.name)

@@ -93,7 +93,7 @@ class RunState:
         other = "" if known is None else differences(known.get("identity"), self.identity)
         return known is not None and not other, other
 
-    def begin(self, files: Iterable[str], words: Sequence[str]) -> None:
+    def begin(self, files: Iterable[str], words: Sequence[str] = ()) -> None:
         """Begin to write, or go on: note the files of this run, and the words of its command."""
         with destination_errors(self.target.work):
             for leftover in self.target.work.glob("partial-*"):

@@ -175,10 +175,7 @@ def make_stage(stage: Path) -> None:
 
 @contextmanager
 def try_directory(stage: Path) -> Iterator[Path]:
-    """Make a directory in a stage and remove it after use, and those of processes that are dead.
-
-    The stage is made for it, and removed when it is empty.
-    """
+    """Make a stage and a directory in it; remove both after use, and what dead processes left."""
     with ExitStack() as stack:
 
         def locked(path: Path, how: int) -> int:

@@ -154,8 +154,7 @@ class Cluster(Executor):
 
         def hopeful(position: int) -> bool:
             """Whether a try at a call is alive, or has just been submitted."""
-            same = (each for each in tries.values() if each.position == position)
-            return any(not each.is_silent for each in same)
+            return any(it.position == position and not it.is_silent for it in tries.values())
 
         def replace(this: _Try, why: str) -> None:
             """Try a call again, unless it has been tried often enough."""

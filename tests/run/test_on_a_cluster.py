@@ -352,6 +352,8 @@ class TestRefusals:
         done = pack(run_here, twelve, tmp_path / "out", *options)
         assert done.code == 2
         assert ("is refused" if "--part" in options else "has no effect") in done.err
+        done = run_here("verify", "s3://bucket/set", "--engine", "ray")
+        assert (done.code, "compared by this machine" in done.err) == (2, True)
 
     def test_of_what_each_node_would_unpack(
         self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, ceph: Bucket
