@@ -1,0 +1,250 @@
+"""What a channel of a SageMaker job sends in Pipe mode: the bytes of an epoch, in constant memory.
+
+The objects of a channel come one after another, as they are; with ``RecordWrapperType`` RecordIO,
+each is the payload of a record. Of an augmented manifest, each attribute of a line is a record:
+a file for the names that end in ``-ref``, else the value as text (SageMaker's developer guide,
+"Augmented Manifest File Format for Pipe Mode Training").
+
+Records are sent whole, also those that RecordIO cuts because they hold its magic number. Readers of
+pipes go by the length of a record, and the one of SageMaker for TensorFlow loses the magic number
+of a record in parts (``RecordIOReader.cpp`` of aws/sagemaker-tensorflow-extensions at 2cc1666).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+from dsprep.commands.stream import convert_stream
+from dsprep.errors import OptionError, SourceError, source_errors
+from dsprep.findings import Reject
+from dsprep.formats.augmented import MANIFESTS, METADATA, REFERENCE
+from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
+from dsprep.formats.stream import ShardStream
+from dsprep.run.part import Part
+from dsprep.sources.annotated import Names, plain_name
+from dsprep.sources.scan import scan_below
+from dsprep.sources.shardset import ShardSet, find_shards
+from dsprep.storage.files import exists, is_dir, open_file
+from dsprep.storage.location import is_s3
+from dsprep.text import read_text
+from dsprep.units import quoted_names
+
+_BLOCK = 1 << 20  # bytes that are sent at once, unless a record is larger
+
+# The value of `ContentType` for each format; the first two are those of SageMaker's algorithms.
+CONTENT_TYPES = {
+    "recordio": "application/x-recordio",
+    "recordio-protobuf": "application/x-recordio-protobuf",
+    "tfrecord": "application/x-tfrecord",
+    "webdataset": "application/x-tar",
+    "parquet": "application/x-parquet",
+    "files": "application/x-recordio",
+    "augmented-manifest": "application/x-recordio",
+}
+
+Unit = tuple[str | bytes, ...]
+"""What is never divided: a shard, a file, or the attributes of a line. Text is the path of one."""
+
+
+class Sending(NamedTuple):
+    """What sending tells besides the bytes."""
+
+    on_reject: Callable[[Reject], None]
+    on_note: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A channel: what it sends, in its order."""
+
+    name: str
+    format: str  # of what it sends; `files`, or `augmented-manifest`
+    units: Sequence[Unit] = field(repr=False)
+    part: Part = Part(0, 1)
+    seed: int | None = None  # of the order in each epoch; None to keep the order of names
+    shards: ShardSet | None = None  # those that are converted; None to send what is there
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether each object becomes a record of RecordIO."""
+        return self.format in ("files", "augmented-manifest")
+
+    @property
+    def config(self) -> dict[str, str]:
+        """What ``inputdataconfig.json`` says of it."""
+        return {
+            "ContentType": CONTENT_TYPES[self.format],
+            "TrainingInputMode": "Pipe",
+            "S3DistributionType": "FullyReplicated" if self.part.of == 1 else "ShardedByS3Key",
+            "RecordWrapperType": "RecordIO" if self.is_wrapped else "None",
+        }
+
+    def order(self, epoch: int) -> Sequence[Unit]:
+        """Return what is sent in an epoch: the part is taken of all units in their new order."""
+        units = list(self.units)
+        if self.seed is not None:
+            random.Random(f"{self.seed} {epoch}").shuffle(units)
+        return self.part.share(units)
+
+    def epoch(self, number: int, sending: Sending) -> Iterator[bytes]:
+        """Yield the bytes of an epoch in blocks of about a megabyte."""
+        return _blocks(chain.from_iterable(self._send(u, sending) for u in self.order(number)))
+
+    def _send(self, unit: Unit, sending: Sending) -> Iterator[bytes]:
+        if self.is_wrapped:
+            for part in unit:
+                yield from _record(part)
+            return
+        (path,) = map(str, unit)
+        source = None
+        if self.shards is not None:
+            table = self.shards.layout
+            source = convert_stream(
+                open_source(path),
+                source=table.name,
+                to=self.format,
+                schema=self.shards.schema if self.shards.enforced else None,
+                on_reject=sending.on_reject,
+                on_note=sending.on_note,
+                name=path,
+            )
+        with ShardStream(path, source) as stream:
+            if self.format != "recordio":
+                yield from stream.blocks()
+                return
+            for offset, record in whole_records(stream):
+                if offset is not None and self.shards is None:
+                    sending.on_note(
+                        f"{path}: the record at byte {offset} holds RecordIO's magic number: it is "
+                        "sent whole here, and SageMaker sends it in parts, of which its reader for "
+                        "TensorFlow loses 4 bytes each"
+                    )
+                yield from record
+
+
+def open_source(path: str) -> Any:
+    """Open a file of a channel."""
+    with source_errors(path):
+        return open_file(path)
+
+
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join pieces to blocks."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= _BLOCK:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _record(part: str | bytes) -> Iterator[bytes]:
+    """Frame a value, or a file, as one record."""
+    if isinstance(part, bytes):
+        yield from frame_whole(part)
+        return
+    with source_errors(part), open_file(part) as file:
+        size = left = file.facts().size
+        if size > MAX_RECORD:
+            raise SourceError(f"{part}: has {size:,} bytes, and a record at most {MAX_RECORD:,}")
+        yield FRAME.pack(MAGIC, size)
+        while left and (data := file.read(min(left, _BLOCK))):
+            left -= len(data)
+            yield data
+        if left or file.read(1):
+            raise SourceError(f"{part}: changes while it is read")
+        yield PADDING[size % 4]
+
+
+def channels_of(data: str, name: str | None, attributes: Sequence[str] = ()) -> list[Channel]:
+    """Return the channel of a data set, or, without a name, one for each of its sides."""
+    if data.endswith(MANIFESTS):
+        units = _lines(data, attributes)
+        return [Channel(name or "train", "augmented-manifest", units)]
+    if attributes:
+        raise OptionError(f"--attributes: {data} is no augmented manifest; leave it out")
+    shards = find_shards(data)
+    if shards is None:
+        files = _files(data)
+        return [Channel(name or "train", "files", [(path,) for path in files])]
+    format = shards.layout.name
+    sides = shards.sides or ("",) * len(shards.files)
+    found = {side: Channel(side or name or "train", format, ()) for side in sides}
+    if name is not None and shards.sides:
+        if name not in found:
+            raise OptionError(
+                f"{data}: has the sides {quoted_names([*found])}; leave out --channel {name}, or "
+                "name the shards of one side"
+            )
+        found = {name: found[name]}
+    return [
+        replace(
+            channel,
+            units=[(path,) for path, own in zip(shards.files, sides, strict=True) if own == side],
+            shards=shards,
+        )
+        for side, channel in found.items()
+    ]
+
+
+def _files(data: str) -> list[str]:
+    """Return all files of a directory, in the order of keys on S3."""
+    if not exists(data):
+        raise SourceError(f"{data}: does not exist")
+    if not is_dir(data):
+        return [data]
+    below = chain.from_iterable(each.paths.split("\0") for each in scan_below(data, None))
+    found = sorted((path for path in below if path), key=os.fsencode)
+    if not found:
+        raise SourceError(f"{data}: holds no files")
+    return [os.path.join(data, path) for path in found]
+
+
+def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
+    """Return what each line of an augmented manifest sends."""
+    if not exists(path):
+        raise SourceError(f"{path}: does not exist")
+    beside = os.path.splitext(path)[0]
+    root = beside if is_dir(beside) else os.path.dirname(path) or "."
+    names: Names | None = None
+    units: list[Unit] = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+            attributes = attributes or [each for each in values if not each.endswith(METADATA)]
+            unit: list[str | bytes] = []
+            for name in attributes:
+                value = values[name]
+                if not name.endswith(REFERENCE):
+                    text = value if isinstance(value, str) else json.dumps(value)
+                    unit.append(text.encode())
+                elif is_s3(path):
+                    unit.append(str(value))
+                else:
+                    names = names or Names(
+                        each[len(root) + 1 :] for each in _files(root)
+                    )
+                    (found,) = names.find(plain_name(value))
+                    unit.append(os.path.join(root, found))
+        except KeyError as error:
+            raise SourceError(f"{path}:{number}: has no attribute {error}") from None
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise SourceError(
+                f"{path}:{number}: is no JSON object whose references are files below {root}"
+            ) from None
+        units.append(tuple(unit))
+    if not units:
+        raise SourceError(f"{path}: names no files")
+    return units
