@@ -5,12 +5,13 @@ Importing this must stay cheap: ``dsprep pack --help`` does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.arguments import AnyPath
-from dsprep.declared import Options, field, option
+from dsprep.declared import Option, Options, field, option
 from dsprep.formats import CONCATENATIVE
 
 if TYPE_CHECKING:
@@ -530,6 +531,47 @@ class StatusOptions(Options):
     """The options of ``status``."""
 
     dest: AnyPath = field(kw_only=False)
+
+
+_channels = partial(option, "Channels")
+
+CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""What SageMaker allows as the name of a channel."""
+
+
+class ServeOptions(Options):
+    """The options of ``serve``."""
+
+    data: AnyPath | None = Option(default=None, positional=True)
+    channels: Mapping[str, AnyPath] | None = _channels(
+        "Serve DATA as this channel; repeat it for several. Without it, DATA is the channel train, "
+        "or each of its sides is a channel.",
+        metavar="NAME=DATA",
+    )
+    to: str | None = _channels("Convert shards to this format while they are sent.")
+    attributes: Sequence[str] = _channels(
+        "Attributes of an augmented manifest to send, in this order.  [default: all of the first "
+        "line but those that end in -metadata]",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    epochs: int | None = _channels(
+        "Number of epochs, each with a pipe of its own.  [default: 1, or until the program ends]"
+    )
+    shuffle_shards: bool = _channels(
+        "Send shards, files or lines in another order in each epoch.", default=False
+    )
+    seed: int | None = _channels("Seed of --shuffle-shards.  [default: 0]", least=None)
+    part: str | None = _channels(
+        "Send part I (from 0) of N, as an instance gets it with ShardedByS3Key.", metavar="I/N"
+    )
+    fifo: AnyPath | None = _run(
+        "Directory of the pipes, laid out as /opt/ml. Without it, a program gets a temporary one.",
+        metavar="DIR",
+    )
+    timeout: float | None = None  # seconds without a reader after which it stops
+    write: Callable[..., object] | None = None  # called with each block, instead of pipes
+    program: Sequence[str] = ()  # a command to run, with its arguments
 
 
 _leaks = partial(option, "Leaks")

@@ -71,6 +71,7 @@ _NAMES = {
     "map_file": "--map",
     "roots": "--root",
     "reader": "--for",
+    "channels": "--channel",
 }
 """Options whose names are not those of the parameters of functions."""
 
@@ -336,6 +337,11 @@ lst diff: --root needs --content
 
 shard index: --overwrite --dry-run excludes --check
     --check writes nothing; leave it out
+
+serve: --seed needs --shuffle-shards
+    nothing is shuffled; give --shuffle-shards
+serve: --fifo excludes --stdout
+    stdout needs no pipes; leave one of them out
 
 --older-than needs --clean-uploads
     it tells which unfinished uploads to abort; give --clean-uploads

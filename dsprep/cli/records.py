@@ -17,6 +17,8 @@ _NAMES = {
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "
     "proof notes fields objects",
     "StatusReport": "destination state shards done samples missing commands",
+    "ServeReport": "place channels exit_code rejects notes seconds",
+    "ChannelServed": "name format files epochs closed_early bytes",
     "Problem": "file offset sample message",
     "FieldFound": "name type classes role told samples",
     "ObjectCounts": "objects classes samples without per_class",
