@@ -49,7 +49,9 @@ class _ServeCommand(GroupedCommand):
     aliases={"format": "to"},
 )
 @click.pass_context
-def serve(context: click.Context, /, stdout: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+def serve(
+    context: click.Context, /, stdout: bool, as_json: bool, quiet: bool, **options: Any
+) -> int:
     """Stream DATA to a program on this machine, as SageMaker's Pipe mode does.
 
     DATA is shards (a file, a pattern, a directory, a manifest), a directory of files, or an
@@ -100,7 +102,11 @@ def _lines(report: ServeReport) -> Iterator[str]:
     yield from rows_of(("rejected", len(rejects)))
     yield from (f"    {text}" for text in some_of(rejects, 5))
     yield from rows_of(
-        *(("program", f"ended with {report.exit_code}") for _ in [0] if report.exit_code is not None),
+        *(
+            ("program", f"ended with {report.exit_code}")
+            for _ in [0]
+            if report.exit_code is not None
+        ),
         *(("note", note) for note in report.notes),
         ("time", format_duration(report.seconds)),
     )

@@ -18,14 +18,14 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats.augmented import MANIFESTS, METADATA, REFERENCE
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
-from dsprep.formats.stream import ShardStream
+from dsprep.formats.stream import Readable, ShardStream
 from dsprep.run.part import Part
 from dsprep.sources.annotated import Names, plain_name
 from dsprep.sources.scan import scan_below
@@ -35,6 +35,10 @@ from dsprep.storage.location import is_s3
 from dsprep.text import read_text
 from dsprep.units import quoted_names
 
+_SENT_WHOLE = (
+    "holds RecordIO's magic number: it is sent whole here, but SageMaker sends it in parts, of "
+    "which its reader for TensorFlow loses 4 bytes each"
+)
 _BLOCK = 1 << 20  # bytes that are sent at once, unless a record is larger
 
 # The value of `ContentType` for each format; the first two are those of SageMaker's algorithms.
@@ -102,36 +106,26 @@ class Channel:
                 yield from _record(part)
             return
         (path,) = map(str, unit)
-        source = None
-        if self.shards is not None:
-            table = self.shards.layout
-            source = convert_stream(
-                open_source(path),
-                source=table.name,
-                to=self.format,
-                schema=self.shards.schema if self.shards.enforced else None,
-                on_reject=sending.on_reject,
-                on_note=sending.on_note,
-                name=path,
-            )
-        with ShardStream(path, source) as stream:
-            if self.format != "recordio":
-                yield from stream.blocks()
-                return
-            for offset, record in whole_records(stream):
-                if offset is not None and self.shards is None:
-                    sending.on_note(
-                        f"{path}: the record at byte {offset} holds RecordIO's magic number: it is "
-                        "sent whole here, and SageMaker sends it in parts, of which its reader for "
-                        "TensorFlow loses 4 bytes each"
-                    )
-                yield from record
-
-
-def open_source(path: str) -> Any:
-    """Open a file of a channel."""
-    with source_errors(path):
-        return open_file(path)
+        with source_errors(path), open_file(path) as file:
+            source: Readable = file
+            if self.shards is not None:
+                source = convert_stream(
+                    file,
+                    source=self.shards.layout.name,
+                    to=self.format,
+                    schema=self.shards.schema if self.shards.enforced else None,
+                    on_reject=sending.on_reject,
+                    on_note=sending.on_note,
+                    name=path,
+                )
+            with ShardStream(path, source) as stream:
+                if self.format != "recordio":
+                    yield from stream.blocks()
+                    return
+                for offset, record in whole_records(stream):
+                    if offset is not None and self.shards is None:
+                        sending.on_note(f"{path}: the record at byte {offset} {_SENT_WHOLE}")
+                    yield from record
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -233,9 +227,7 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
                 elif is_s3(path):
                     unit.append(str(value))
                 else:
-                    names = names or Names(
-                        each[len(root) + 1 :] for each in _files(root)
-                    )
+                    names = names or Names(each[len(root) + 1 :] for each in _files(root))
                     (found,) = names.find(plain_name(value))
                     unit.append(os.path.join(root, found))
         except KeyError as error:

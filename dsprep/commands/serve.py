@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -53,7 +54,7 @@ class ChannelServed(NamedTuple):
     name: str
     format: str  # of what it sent; `files` or `augmented-manifest`, if these are framed
     files: int  # the shards or files of an epoch, or lines of the manifest; of this part only
-    epochs: int  # number of epochs that were sent whole
+    epochs: int  # number of epochs that were read whole
     closed_early: int  # number of epochs whose reader closed the pipe before the end
     bytes: int  # sent in all epochs
 
@@ -319,6 +320,7 @@ def _send(channel: Channel, place: Path, epochs: int | None, served: _Served) ->
                     _make_pipe(_pipe(data, channel, epoch + 1))
                 for block in channel.epoch(epoch, served.sending):
                     _write(pipe, block, channel, served)
+                _drain(pipe, served)
                 served.count(channel, 0)
             except BrokenPipeError:
                 served.count(channel, 1)
@@ -376,3 +378,16 @@ def _write(pipe: int, block: bytes, channel: Channel, served: _Served) -> None:
         while not poll.poll(100):
             if served.stop.is_set():
                 raise _Stopped
+
+
+def _drain(pipe: int, served: _Served) -> None:
+    """Wait until all that the pipe holds is read; raises BrokenPipeError if the reader goes."""
+    poll, before = select.poll(), -1
+    poll.register(pipe, 0)  # which still tells that the reader has gone
+    while left := int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder):
+        if left != before:
+            before, served.touched = left, time.monotonic()
+        if poll.poll(1):
+            raise BrokenPipeError
+        if served.stop.is_set():
+            raise _Stopped

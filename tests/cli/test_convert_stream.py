@@ -302,12 +302,12 @@ def test_named_pipes_are_source_and_destination(
         found = dest.read_bytes()
     feeding.join()
     assert process.returncode == 0
-    assert found == dsprep.convert_stream(io.BytesIO(data), source="webdataset", to="tfrecord").read()
+    assert (
+        found == dsprep.convert_stream(io.BytesIO(data), source="webdataset", to="tfrecord").read()
+    )
 
 
-def test_a_named_pipe_that_nobody_reads_any_more(
-    command: Path, tmp_path: Path
-) -> None:
+def test_a_named_pipe_that_nobody_reads_any_more(command: Path, tmp_path: Path) -> None:
     source, dest = tmp_path / "in.tar", tmp_path / "out.tfrecord"
     source.write_bytes(b"".join(large("webdataset", 50)))
     os.mkfifo(dest)
