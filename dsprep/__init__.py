@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dsprep.commands.inspect_lists import merge_lists as merge_lists
     from dsprep.commands.inspect_lists import sample_list as sample_list
     from dsprep.commands.join import join as join
+    from dsprep.commands.sagemaker import SagemakerReport as SagemakerReport
+    from dsprep.commands.sagemaker import sagemaker as sagemaker
     from dsprep.commands.serve import ServeReport as ServeReport
     from dsprep.commands.serve import serve as serve
     from dsprep.commands.split import SplitReport as SplitReport
@@ -54,6 +56,7 @@ _PUBLIC = {
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
     "dsprep.commands.join": "join",
+    "dsprep.commands.sagemaker": "SagemakerReport sagemaker",
     "dsprep.commands.serve": "ServeReport serve",
     "dsprep.commands.split": "SplitReport split",
     "dsprep.commands.status": "StatusReport status",

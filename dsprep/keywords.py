@@ -574,6 +574,49 @@ class ServeOptions(Options):
     program: Sequence[str] = ()  # a command to run, with its arguments
 
 
+_job = partial(option, "Job")
+
+
+class SagemakerOptions(Options):
+    """The options of ``sagemaker``."""
+
+    data: Sequence[AnyPath] = field(kw_only=False)
+    prefix: AnyPath | None = _channels(
+        "Where the data on this disk is, or will be, on S3: DIR is URL/DIR.", metavar="URL"
+    )
+    mode: str | None = _channels(
+        "Input mode of the channels.  [default: Pipe for augmented manifests, File for channels "
+        "with a list or annotations, else FastFile]",
+        choices=("File", "FastFile", "Pipe"),
+    )
+    sharded: bool = _channels(
+        "Give each instance a share of the objects (ShardedByS3Key), instead of all.", default=False
+    )
+    seed: int | None = _channels(
+        "Seed of ShuffleConfig, which changes the order of objects in each epoch.", least=0
+    )
+    attributes: Sequence[str] = _channels(
+        "Attributes of augmented manifests, in this order.  [default: source-ref and the label]",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    lists: AnyPath | None = _channels(
+        "Write the lists of shards that channels need to DIR, to be uploaded where the job expects "
+        "them.",
+        metavar="DIR",
+    )
+    name: str = _job("Name of the job.", default="dsprep-job", metavar="TEXT")
+    image: str | None = _job("Container image.", metavar="URI")
+    role: str | None = _job("Role of the job.", metavar="ARN")
+    output: str | None = _job("Where the job writes on S3.", metavar="URL")
+    instances: int = _job("Number of instances.", default=1)
+    instance_type: str | None = _job(
+        "Type of the instances.  [default: ml.g5.xlarge; ml.m5.xlarge for processing]",
+        metavar="TYPE",
+    )
+    command: Sequence[str] = ()  # a command of dsprep: the job is a processing job that runs it
+
+
 _leaks = partial(option, "Leaks")
 
 

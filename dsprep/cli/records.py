@@ -19,6 +19,8 @@ _NAMES = {
     "StatusReport": "destination state shards done samples missing commands",
     "ServeReport": "place channels exit_code rejects notes seconds",
     "ChannelServed": "name format files epochs closed_early bytes",
+    "SagemakerReport": "request job channels lists notes",
+    "ChannelFacts": "name place uri format samples classes bytes files",
     "Problem": "file offset sample message",
     "FieldFound": "name type classes role told samples",
     "ObjectCounts": "objects classes samples without per_class",

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _run = option_group("Run")
 
 
-class _ServeCommand(GroupedCommand):
+class ProgramCommand(GroupedCommand):
     """Takes what follows ``--`` as the program to run."""
+
+    program = "[-- PROGRAM...]"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -31,7 +33,7 @@ class _ServeCommand(GroupedCommand):
         return super().parse_args(ctx, args[:at])
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- PROGRAM...]"]
+        return [*super().collect_usage_pieces(ctx), self.program]
 
 
 @command(
@@ -45,7 +47,7 @@ class _ServeCommand(GroupedCommand):
         help="Stop if nobody reads for this long, such as 30s.  [default: 10min; none with a "
         "program]",
     ),
-    cls=_ServeCommand,
+    cls=ProgramCommand,
     aliases={"format": "to"},
 )
 @click.pass_context
