@@ -617,6 +617,31 @@ class SagemakerOptions(Options):
     command: Sequence[str] = ()  # a command of dsprep: the job is a processing job that runs it
 
 
+_costs, _machines = partial(option, "Data"), partial(option, "Machines")
+
+TRANSFERS = ("same-region", "other-region", "internet")
+
+
+class CostOptions(Options):
+    """The options of ``cost``."""
+
+    data: Sequence[AnyPath] = Option(default=(), positional=True)
+    samples: int | None = _costs("Number of samples, if there is no DATA.")
+    size: int | str | None = _costs("Size of all samples, if there is no DATA, such as 100TB.")
+    shard_size: Sequence[str] = _costs(
+        "Sizes of shards to compare.  [default: 10MB,100MB,1GB]", default=(), metavar="SIZE[,SIZE]"
+    )
+    transfer: str = _costs("Where the data is read.", default="same-region", choices=TRANSFERS)
+    prices: AnyPath | None = _costs(
+        "Table of prices, instead of the built-in one, dsprep/commands/prices.toml.", metavar="FILE"
+    )
+    gpu_hour: float | None = _machines("Price of an hour of all machines.")
+    epoch_hours: float | None = _machines("Hours of an epoch that never waits for data.")
+    utilization: float | None = _machines(
+        "Share of the time in which the machines do not wait for data, such as 0.6."
+    )
+
+
 _leaks = partial(option, "Leaks")
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "status": ("dsprep.cli.datasets", "Say what is there of a data set that is being written."),
     "serve": ("dsprep.cli.serve", "Stream shards to a program, as SageMaker's Pipe mode does."),
     "sagemaker": ("dsprep.cli.sagemaker", "Print the JSON of a SageMaker job for data sets."),
+    "cost": ("dsprep.cli.cost", "Say what data costs on S3, as files and as shards."),
     "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
     "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),

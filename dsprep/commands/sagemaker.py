@@ -275,12 +275,12 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> _Chann
     is_part = bool(data.side) or is_below and last != MANIFEST
     if not is_part and not (data.beside and (mode == "Pipe" or options.sharded)):
         return channel
-    common = os.path.commonprefix(own)
+    common = os.path.commonprefix(own).rstrip("0123456789")
     if common and data.beside and not any(each.startswith(common) for each in data.beside):
         return replace(channel, uri=prefix + common)
-    side = f"-{data.side}" if data.side else ""
-    listed = [{"prefix": prefix}, *own]
-    return replace(channel, uri=f"{prefix[:-1]}{side}.list", kind="ManifestFile", listed=listed)
+    above = os.path.dirname(prefix[:-1])
+    url = os.path.join(above if above.count("/") > 1 else prefix, f"{name}.list")
+    return replace(channel, uri=url, kind="ManifestFile", listed=[{"prefix": prefix}, *own])
 
 
 def _attributes(path: str) -> list[str]:

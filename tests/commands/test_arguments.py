@@ -34,6 +34,7 @@ OF_COMMANDS = {
     "shard index": "index",
     "join": "join",
     "split": "split",
+    "cost": "cost",
     "sagemaker": "sagemaker",
     "serve": "serve",
     "sync": "sync",
