@@ -101,6 +101,10 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         if names.count(name) > 1 or about not in names:
             why = "is named twice" if about == name else f"goes with a channel {about}"
             raise OptionError(f"channel {name}: {why}; write DATA as CHANNEL=PLACE")
+    if options.mode is None:
+        channels = [
+            replace(each, mode="File") if each.is_file(names) else each for each in channels
+        ]
     lists = {each.uri: each.listed for each in channels if each.listed}
     if options.lists is not None:
         _write_lists(str(options.lists), lists)
@@ -165,6 +169,11 @@ class _Channel:
             return ChannelFacts(self.name, self.place, self.uri, "", None, None, None, None)
         known = (data.format, data.samples, data.classes, data.bytes, len(data.files))
         return ChannelFacts(self.name, self.place, self.uri, *known)
+
+    def is_file(self, names: Sequence[str]) -> bool:
+        """Return whether SageMaker's algorithms read it, with what tells of it, in File mode."""
+        is_about = self.name.endswith(_ABOUT) or self.name == _MAP
+        return is_about or any(self.name + end in names for end in _ABOUT) and self.mode != "Pipe"
 
     def stored(self, options: of.SagemakerOptions) -> int:
         """Return the most bytes that an instance downloads before the job begins."""
@@ -251,29 +260,26 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> _Chann
     place = uri = data.place
     directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
     own = [file for file, _ in data.files]
-    is_below = last == MANIFEST or last in own or _WILD.search(last) is not None
+    is_some = last == MANIFEST or _WILD.search(last) is not None
     if not is_s3(place):
         if options.prefix is None:
             raise OptionError(f"{place}: give --prefix s3://BUCKET/PATH, where it is on S3")
-        below = os.path.join(os.path.basename(directory), last) if is_below else last
-        uri = os.path.join(str(options.prefix), last if place in own else below)
+        above = os.path.basename(directory) if is_some else ""
+        uri = os.path.join(str(options.prefix), above, last)
     parse_url(uri)
     if data.format == "augmented-manifest":
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
         attributes = options.attributes or _attributes(place)
         return _Channel(name, place, uri, "Pipe", data, "AugmentedManifestFile", attributes)
-    has_about = any(
-        str(each).startswith(tuple(name + end for end in _ABOUT)) for each in options.data
-    )
-    is_about = name.endswith(_ABOUT) or name == _MAP
-    mode = options.mode or ("File" if is_about or has_about else "FastFile")
+    is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
-    channel = _Channel(name, place, prefix, mode, data)
+    channel = _Channel(name, place, prefix, options.mode or "FastFile", data)
     if len(own) == 1 and last in own and not data.beside:
         return replace(channel, uri=uri)
     is_part = bool(data.side) or is_below and last != MANIFEST
-    if not is_part and not (data.beside and (mode == "Pipe" or options.sharded)):
+    is_exact = is_part or channel.mode == "Pipe" or options.sharded
+    if not is_exact or not (is_part or data.beside):
         return channel
     common = os.path.commonprefix(own).rstrip("0123456789")
     if common and data.beside and not any(each.startswith(common) for each in data.beside):
