@@ -16,7 +16,7 @@ from dsprep.keywords import SagemakerOptions
 from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from dsprep.commands.sagemaker import ChannelFacts
+    from dsprep.commands.sagemaker import JobChannel
 
 
 class _JobCommand(ProgramCommand):
@@ -62,9 +62,12 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
     return 0
 
 
-def _facts(channel: ChannelFacts) -> str:
+def _facts(channel: JobChannel) -> str:
     """Describe the data of a channel."""
-    counts = ((channel.samples, "sample"), (channel.classes, "class"), (channel.files, "file"))
+    if channel.data is None:
+        return f"not looked at, in {channel.uri}"
+    data = channel.data
+    counts = ((data.samples, "sample"), (data.classes, "class"), (len(data.files), "file"))
     told = [format_count(count, noun) for count, noun in counts if count is not None]
-    told += [format_size(channel.bytes)] if channel.bytes is not None else []
-    return f"{', '.join(told) or 'not looked at'} in {channel.uri}"
+    told += [format_size(data.bytes)] if data.bytes is not None else []
+    return f"{', '.join(told)} in {channel.uri}"

@@ -16,20 +16,21 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from dsprep.commands.facts import facts_of
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.findings import Reject
+from dsprep.formats import CONCATENATIVE
 from dsprep.formats.augmented import MANIFESTS, METADATA, REFERENCE
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
 from dsprep.run.part import Part
+from dsprep.schema import Schema
 from dsprep.sources.annotated import Names, plain_name
-from dsprep.sources.scan import scan_below
-from dsprep.sources.shardset import ShardSet, find_shards
 from dsprep.storage.files import exists, is_dir, open_file
 from dsprep.storage.location import is_s3
 from dsprep.text import read_text
@@ -72,7 +73,8 @@ class Channel:
     units: Sequence[Unit] = field(repr=False)
     part: Part = Part(0, 1)
     seed: int | None = None  # of the order in each epoch; None to keep the order of names
-    shards: ShardSet | None = None  # those that are converted; None to send what is there
+    source: str = ""  # the format that is converted; empty to send what is there
+    schema: Schema | None = None  # of the samples that are converted; None to look at some
 
     @property
     def is_wrapped(self) -> bool:
@@ -108,12 +110,12 @@ class Channel:
         (path,) = map(str, unit)
         with source_errors(path), open_file(path) as file:
             source: Readable = file
-            if self.shards is not None:
+            if self.source:
                 source = convert_stream(
                     file,
-                    source=self.shards.layout.name,
+                    source=self.source,
                     to=self.format,
-                    schema=self.shards.schema if self.shards.enforced else None,
+                    schema=self.schema,
                     on_reject=sending.on_reject,
                     on_note=sending.on_note,
                     name=path,
@@ -123,7 +125,7 @@ class Channel:
                     yield from stream.blocks()
                     return
                 for offset, record in whole_records(stream):
-                    if offset is not None and self.shards is None:
+                    if offset is not None and not self.source:
                         sending.on_note(f"{path}: the record at byte {offset} {_SENT_WHOLE}")
                     yield from record
 
@@ -167,41 +169,20 @@ def channels_of(data: str, name: str | None, attributes: Sequence[str] = ()) -> 
         return [Channel(name or "train", "augmented-manifest", units)]
     if attributes:
         raise OptionError(f"--attributes: {data} is no augmented manifest; leave it out")
-    shards = find_shards(data)
-    if shards is None:
-        files = _files(data)
-        return [Channel(name or "train", "files", [(path,) for path in files])]
-    format = shards.layout.name
-    sides = shards.sides or ("",) * len(shards.files)
-    found = {side: Channel(side or name or "train", format, ()) for side in sides}
-    if name is not None and shards.sides:
-        if name not in found:
-            raise OptionError(
-                f"{data}: has the sides {quoted_names([*found])}; leave out --channel {name}, or "
-                "name the shards of one side"
-            )
-        found = {name: found[name]}
-    return [
-        replace(
-            channel,
-            units=[(path,) for path, own in zip(shards.files, sides, strict=True) if own == side],
-            shards=shards,
-        )
-        for side, channel in found.items()
-    ]
-
-
-def _files(data: str) -> list[str]:
-    """Return all files of a directory, in the order of keys on S3."""
-    if not exists(data):
-        raise SourceError(f"{data}: does not exist")
-    if not is_dir(data):
-        return [data]
-    below = chain.from_iterable(each.paths.split("\0") for each in scan_below(data, None))
-    found = sorted((path for path in below if path), key=os.fsencode)
+    found = []
+    sides = facts_of(data)
+    for each in sides:
+        if name is None or each.side in ("", name):
+            format = each.format if each.format in CONCATENATIVE else "files"
+            units = [(os.path.join(each.directory, file),) for file, _ in each.files]
+            channel = Channel(name or each.side or "train", format, units, schema=each.schema)
+            found.append(channel)
     if not found:
-        raise SourceError(f"{data}: holds no files")
-    return [os.path.join(data, path) for path in found]
+        raise OptionError(
+            f"{data}: has the sides {quoted_names([each.side for each in sides])}; leave out "
+            f"--channel {name}, or name the shards of one side"
+        )
+    return found
 
 
 def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
@@ -227,7 +208,7 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
                 elif is_s3(path):
                     unit.append(str(value))
                 else:
-                    names = names or Names(each[len(root) + 1 :] for each in _files(root))
+                    names = names or Names(file for file, _ in facts_of(root)[0].files)
                     (found,) = names.find(plain_name(value))
                     unit.append(os.path.join(root, found))
         except KeyError as error:

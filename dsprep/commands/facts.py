@@ -13,6 +13,7 @@ from dsprep.errors import SourceError, source_errors
 from dsprep.formats import FORMATS
 from dsprep.formats.augmented import MANIFESTS, parse_augmented
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.schema import Schema
 from dsprep.sources.scan import scan_below
 from dsprep.sources.shardset import ShardSet, find_shards
 from dsprep.storage.files import entries, exists, facts, is_dir, is_file, read_bytes
@@ -25,15 +26,17 @@ class DataFacts:
     """What is known of a data set, or of one of its sides."""
 
     place: str  # as it was given
+    directory: str  # where its files are
     format: str  # name of the format; `files`, `list`, or `augmented-manifest`
     samples: int | None = None  # how many there are; None if nothing tells
     classes: int | None = None  # how many the label, or the objects, have; None if nothing tells
     bytes: int | None = None  # the size of the shards, or of all files; None if nothing tells
     side: str = ""  # the side that it is; empty if the data set has none
-    # the files that hold the samples, by their names below the place, with their sizes
+    # the files that hold the samples, by their names below the directory, with their sizes
     files: Sequence[tuple[str, int]] = field(default=(), repr=False)
     beside: Sequence[str] = ()  # names of the other files at that place
     shape: tuple[int, int] | None = None  # width and height of all images, if a crop made them so
+    schema: Schema | None = None  # that every sample was checked against; None if none was
 
 
 def facts_of(place: str) -> list[DataFacts]:
@@ -45,7 +48,7 @@ def facts_of(place: str) -> list[DataFacts]:
     bare = place.rstrip("/")
     for path in (place, os.path.join(place, MANIFEST), f"{bare}.{MANIFEST}"):
         if path.endswith(MANIFEST) and is_file(path):
-            return _of_manifest(place, read_manifest(path))
+            return _of_manifest(place, os.path.dirname(path), read_manifest(path))
     if is_dir(place):
         shards = find_shards(place)
         return [_of_shards(place, shards) if shards is not None else _of_files(place)]
@@ -55,23 +58,25 @@ def facts_of(place: str) -> list[DataFacts]:
         raise SourceError(f"{place}: does not exist")
     (directory, name), size = os.path.split(place), facts(place).size
     classes = _annotated_classes(directory, [name]) if name.endswith(".json") else None
-    return [DataFacts(place, "files", classes=classes, bytes=size, files=[(name, size)])]
+    return [DataFacts(place, directory, "files", None, classes, size, files=[(name, size)])]
 
 
-def _of_manifest(place: str, manifest: Manifest) -> list[DataFacts]:
+def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFacts]:
     schema = manifest.schema
     classed = schema and (schema.objects or schema.label_field)
     classes = len(classed.names) if classed and classed.names else len(manifest.classes or ())
     crop = (manifest.options.get("transform") or {}).get("crop")
     if FORMATS[manifest.format].is_tree:
-        files = _of_files(place) if is_dir(place) else DataFacts(place, "files")
+        files = _of_files(place) if is_dir(place) else DataFacts(place, directory, "files")
         made = replace(files, samples=manifest.samples, bytes=manifest.bytes)
         return [replace(made, classes=classes or None)]
     whole = DataFacts(
         place,
+        directory,
         manifest.format,
         classes=classes or None,
         shape=(crop[0], crop[1]) if isinstance(crop, list) else None,
+        schema=schema if manifest.enforced else None,
     )
     found: list[DataFacts] = []
     for side in dict.fromkeys(manifest.sides.values()) or [""]:
@@ -96,6 +101,7 @@ def _of_shards(place: str, shards: ShardSet) -> DataFacts:
     names = shards.known_classes
     return DataFacts(
         place,
+        os.path.dirname(shards.files[0]),
         shards.layout.name,
         samples=None if None in counts else sum(filter(None, counts)),
         classes=len(names) if names else None,
@@ -116,7 +122,10 @@ def _of_files(place: str) -> DataFacts:
     extensions = [name.rpartition(".")[2].lower() for name, _ in files]
     documents = [name for name, _ in files if name.endswith(".json")]
     images = sum(each in IMAGE_EXTENSIONS for each in extensions)
+    if not files:
+        raise SourceError(f"{place}: holds no files")
     return DataFacts(
+        place,
         place,
         "files",
         samples=images or len(documents) or None,
@@ -154,9 +163,9 @@ def _of_list(path: str) -> DataFacts:
 
     rows = parse_rows(read_text(path), path, None).select(*ROWS)
     counts = count_list(rows, None if is_s3(path) else classes_of(path), path)
-    name, size = os.path.basename(path), facts(path).size
+    (directory, name), size = os.path.split(path), facts(path).size
     used = len(counts.classes) or None
-    return DataFacts(path, "list", counts.rows, used, bytes=size, files=[(name, size)])
+    return DataFacts(path, directory, "list", counts.rows, used, size, files=[(name, size)])
 
 
 def _of_lines(path: str) -> DataFacts:
@@ -169,6 +178,7 @@ def _of_lines(path: str) -> DataFacts:
     made = read_manifest(beside) if beside.endswith(MANIFEST) and is_file(beside) else None
     return DataFacts(
         path,
+        os.path.dirname(path),
         "augmented-manifest",
         samples=len(lines),
         classes=len((made and made.classes) or names) or None,

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep import keywords as of
 from dsprep.commands.channels import CONTENT_TYPES
@@ -51,26 +51,13 @@ _PACK_SHARE = (
 )
 
 
-class ChannelFacts(NamedTuple):
-    """What a channel of a job holds."""
-
-    name: str
-    place: str  # the data, as it was given
-    uri: str  # where the job finds it
-    format: str  # name of the format; `files`, `list`, `augmented-manifest`; empty if unknown
-    samples: int | None
-    classes: int | None
-    bytes: int | None
-    files: int | None
-
-
 @dataclass(frozen=True)
 class SagemakerReport:
     """The request that creates a job, and what it says of the data."""
 
     request: str  # `CreateTrainingJob` or `CreateProcessingJob`
     job: Mapping[str, Any]  # its JSON
-    channels: Sequence[ChannelFacts]
+    channels: Sequence[JobChannel]
     lists: Mapping[str, Sequence[Any]]  # lists of shards that the job expects, by their URLs
     notes: Sequence[str] = ()
 
@@ -121,14 +108,13 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
             "TrainingInputMode": channels[0].mode,
         },
         "RoleArn": options.role or _MISSING["role"],
-        "InputDataConfig": [channel.to_json(options) for channel in channels],
+        "InputDataConfig": [channel.entry(options) for channel in channels],
         "OutputDataConfig": {"S3OutputPath": options.output or _MISSING["output"]},
         "ResourceConfig": _resources(options, sum(each.stored(options) for each in channels)),
         "StoppingCondition": {"MaxRuntimeInSeconds": _DAY},
         "HyperParameters": hyperparameters,
     }
-    facts = [each.facts for each in channels]
-    return SagemakerReport("CreateTrainingJob", job, facts, lists, notes)
+    return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
 
 
 def _missing(options: of.SagemakerOptions) -> Iterator[str]:
@@ -149,7 +135,7 @@ def _resources(options: of.SagemakerOptions, size: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Channel:
+class JobChannel:
     """A channel of a training job."""
 
     name: str
@@ -160,15 +146,6 @@ class _Channel:
     kind: str = "S3Prefix"
     attributes: Sequence[str] = ()
     listed: Sequence[Any] = field(default=(), repr=False)  # the list of shards at the URI
-
-    @property
-    def facts(self) -> ChannelFacts:
-        """What the report says of it."""
-        data = self.data
-        if data is None:
-            return ChannelFacts(self.name, self.place, self.uri, "", None, None, None, None)
-        known = (data.format, data.samples, data.classes, data.bytes, len(data.files))
-        return ChannelFacts(self.name, self.place, self.uri, *known)
 
     def is_file(self, names: Sequence[str]) -> bool:
         """Return whether SageMaker's algorithms read it, with what tells of it, in File mode."""
@@ -187,7 +164,7 @@ class _Channel:
     def _is_sharded(self, options: of.SagemakerOptions) -> bool:
         return options.sharded and not any(map(self.name.endswith, _ABOUT))
 
-    def to_json(self, options: of.SagemakerOptions) -> dict[str, Any]:
+    def entry(self, options: of.SagemakerOptions) -> dict[str, Any]:
         """Return an entry of ``InputDataConfig``."""
         if found := _FILE_SYSTEM.fullmatch(self.uri):
             source = {
@@ -235,7 +212,7 @@ class _Channel:
         return "application/json" if self.name == _MAP else "image/png" if is_mask else _IMAGES
 
 
-def _channels(text: str, options: of.SagemakerOptions) -> Iterator[_Channel]:
+def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
     """Return the channel of a data set, or one for each of its sides."""
     name, equals, place = text.partition("=")
     is_named = equals and of.CHANNEL.fullmatch(name)
@@ -244,7 +221,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[_Channel]:
         if not _FILE_SYSTEM.fullmatch(place):
             raise OptionError(f"{place}: write it as efs://fs-0123456789abcdef0/path")
         default = place.rstrip("/").rpartition("/")[2]
-        yield _Channel(name or default, place, place, "File")
+        yield JobChannel(name or default, place, place, "File")
         return
     for data in facts_of(place):
         own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
@@ -255,7 +232,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[_Channel]:
         yield _located(own, data, options)
 
 
-def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> _Channel:
+def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobChannel:
     """Return a channel with what the job reads of its data: a prefix, or a list of objects."""
     place = uri = data.place
     directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
@@ -271,10 +248,10 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> _Chann
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
         attributes = options.attributes or _attributes(place)
-        return _Channel(name, place, uri, "Pipe", data, "AugmentedManifestFile", attributes)
+        return JobChannel(name, place, uri, "Pipe", data, "AugmentedManifestFile", attributes)
     is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
-    channel = _Channel(name, place, prefix, options.mode or "FastFile", data)
+    channel = JobChannel(name, place, prefix, options.mode or "FastFile", data)
     if len(own) == 1 and last in own and not data.beside:
         return replace(channel, uri=uri)
     is_part = bool(data.side) or is_below and last != MANIFEST
@@ -306,7 +283,7 @@ def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
                 file.write(json.dumps(values) + "\n")
 
 
-def _hyperparameters(channels: Mapping[str, _Channel]) -> tuple[dict[str, str], list[str]]:
+def _hyperparameters(channels: Mapping[str, JobChannel]) -> tuple[dict[str, str], list[str]]:
     """Return the hyperparameters that follow from the data, and the names of those that do not."""
     train = next((channels[name] for name in ("train", "training") if name in channels), None)
     train = train or next(iter(channels.values()))

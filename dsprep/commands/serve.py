@@ -137,7 +137,7 @@ def _channels(options: of.ServeOptions) -> list[Channel]:
         raise OptionError(f"--to {options.to}: choose one of {', '.join(CONCATENATIVE)}")
     channels = []
     for each in found:
-        if options.to is not None and each.shards is None:
+        if options.to is not None and each.is_wrapped:
             raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")
         if len(each.units) < part.of:
             raise OptionError(
@@ -145,9 +145,10 @@ def _channels(options: of.ServeOptions) -> list[Channel]:
                 f"for {part.of} parts, so that some get nothing"
             )
         seed = (options.seed or 0) if options.shuffle_shards else None
-        converted = each.shards if options.to not in (None, each.format) else None
-        format = options.to or each.format
-        channels.append(replace(each, format=format, part=part, seed=seed, shards=converted))
+        channel = replace(each, part=part, seed=seed)
+        if options.to not in (None, each.format):
+            channel = replace(channel, format=str(options.to), source=each.format)
+        channels.append(channel)
     return channels
 
 
@@ -249,11 +250,11 @@ def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
                 "resourceconfig": _resources(channels),
                 "hyperparameters": {},
             }
-            for name, values in files.items():
-                (config / f"{name}.json").write_text(json.dumps(values, indent=1) + "\n")
             _remove_pipes(data, channels)
             for channel in channels:
                 _make_pipe(_pipe(data, channel, 0))
+            for name, values in files.items():
+                (config / f"{name}.json").write_text(json.dumps(values, indent=1) + "\n")
             yield
         finally:
             _remove_pipes(data, channels)
@@ -287,24 +288,22 @@ def _resources(channels: Sequence[Channel]) -> dict[str, object]:
 
 def _environment(place: Path, channels: Sequence[Channel]) -> dict[str, str]:
     """Return the variables that SageMaker's training toolkit sets, as far as data decides them."""
-    config, resources = place / "input/config", _resources(channels)
-    return {
-        "SM_CHANNELS": json.dumps([channel.name for channel in channels]),
-        **{
-            f"SM_CHANNEL_{channel.name.upper()}": str(place / "input/data" / channel.name)
-            for channel in channels
-        },
-        "SM_INPUT_DATA_CONFIG": json.dumps({each.name: each.config for each in channels}),
-        "SM_INPUT_DIR": str(place / "input"),
-        "SM_INPUT_CONFIG_DIR": str(config),
-        "SM_RESOURCE_CONFIG": json.dumps(resources),
-        "SM_CURRENT_HOST": str(resources["current_host"]),
-        "SM_HOSTS": json.dumps(resources["hosts"]),
-        "SM_MODEL_DIR": str(place / "model"),
-        "SM_OUTPUT_DIR": str(place / "output"),
-        "SM_OUTPUT_DATA_DIR": str(place / "output/data"),
-        "SM_HPS": "{}",
+    data, resources = place / "input/data", _resources(channels)
+    values: dict[str, object] = {
+        **{f"CHANNEL_{each.name.upper()}": data / each.name for each in channels},
+        "CHANNELS": json.dumps([each.name for each in channels]),
+        "INPUT_DATA_CONFIG": json.dumps({each.name: each.config for each in channels}),
+        "INPUT_DIR": place / "input",
+        "INPUT_CONFIG_DIR": place / "input/config",
+        "RESOURCE_CONFIG": json.dumps(resources),
+        "CURRENT_HOST": resources["current_host"],
+        "HOSTS": json.dumps(resources["hosts"]),
+        "MODEL_DIR": place / "model",
+        "OUTPUT_DIR": place / "output",
+        "OUTPUT_DATA_DIR": place / "output/data",
+        "HPS": "{}",
     }
+    return {f"SM_{name}": str(value) for name, value in values.items()}
 
 
 def _send(channel: Channel, place: Path, epochs: int | None, served: _Served) -> None:
