@@ -16,6 +16,7 @@ from dsprep import keywords as of
 from dsprep.commands.facts import facts_of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
+from dsprep.options import require_effect
 from dsprep.storage.transfer import DEFAULT_PART
 from dsprep.text import read_text
 from dsprep.units import format_size, parse_size
@@ -126,14 +127,13 @@ def cost(options: of.CostOptions) -> CostReport:
     Returns:
         Prices for a month, for the upload, and for an epoch by the way in which it is read.
     """
+    require_effect("cost", options.given)
     prices = read_prices(None if options.prices is None else str(options.prices))
     found = [facts for data in options.data for facts in facts_of(str(data))]
     sizes = [size for facts in found for _, size in facts.files]
-    samples, size = options.samples, 0
-    if options.size is not None:
-        size = parse_size(options.size)
-    if (samples is None or not size) == (not found):
-        raise OptionError("give either DATA, or both --samples and --size")
+    samples, size = options.samples or 0, parse_size(options.size or 1)
+    if bool(found) == bool(samples):
+        raise OptionError("give either DATA, or --samples and --size")
     if found:
         counts = [facts.samples for facts in found]
         unknown = next((each.place for each in found if None in (each.samples, each.bytes)), None)
@@ -143,7 +143,6 @@ def cost(options: of.CostOptions) -> CostReport:
                 "index, or give --samples and --size"
             )
         samples, size = sum(filter(None, counts)), sum(each.bytes or 0 for each in found)
-    assert samples is not None
     layouts = [_layout("files", samples, size, samples, prices)]
     for text in options.shard_size or _SIZES:
         wanted = parse_size(text)
@@ -174,11 +173,8 @@ def _layout(name: str, samples: int, size: int, objects: int, prices: Prices) ->
 
 
 def _epoch(options: of.CostOptions) -> EpochCost | None:
-    given = options.gpu_hour, options.epoch_hours, options.utilization
-    if given == (None, None, None):
-        return None
     if options.gpu_hour is None or options.epoch_hours is None or options.utilization is None:
-        raise OptionError("--gpu-hour, --epoch-hours and --utilization go together; give all three")
+        return None
     if not 0 < options.utilization <= 1:
         raise OptionError(f"--utilization {options.utilization}: is a share, such as 0.6")
     full = options.gpu_hour * options.epoch_hours

@@ -76,8 +76,9 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     """
     notes = [f"replace {name} in the JSON, or give --{name}" for name in _missing(options)]
     if options.command:
-        if options.lists is not None or options.prefix is not None or options.mode is not None:
-            raise OptionError("--lists, --prefix and --mode are for training jobs; leave them out")
+        training = ("--lists", "--prefix", "--mode", "--seed", "--attributes")
+        if given := [name for name in training if name in options.given]:
+            raise OptionError(f"{given[0]} is for training jobs; leave it out")
         return SagemakerReport("CreateProcessingJob", _processing(options), (), {}, notes)
     channels = [each for data in options.data for each in _channels(str(data), options)]
     names = [channel.name for channel in channels]
@@ -93,6 +94,13 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
             replace(each, mode="File") if each.is_file(names) else each for each in channels
         ]
     lists = {each.uri: each.listed for each in channels if each.listed}
+    effects = {
+        "--prefix": any(each.data and not is_s3(each.data.place) for each in channels),
+        "--attributes": any(each.attributes for each in channels),
+        "--lists": lists,
+    }
+    if idle := [name for name, effect in effects.items() if name in options.given and not effect]:
+        raise OptionError(f"{idle[0]} has no effect: no channel needs it; leave it out")
     if options.lists is not None:
         _write_lists(str(options.lists), lists)
     elif lists:
@@ -139,7 +147,6 @@ class JobChannel:
     """A channel of a training job."""
 
     name: str
-    place: str
     uri: str  # on S3, or in a file system
     mode: str
     data: DataFacts | None = None  # None in a file system
@@ -221,7 +228,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
         if not _FILE_SYSTEM.fullmatch(place):
             raise OptionError(f"{place}: write it as efs://fs-0123456789abcdef0/path")
         default = place.rstrip("/").rpartition("/")[2]
-        yield JobChannel(name or default, place, place, "File")
+        yield JobChannel(name or default, place, "File")
         return
     for data in facts_of(place):
         own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
@@ -248,10 +255,10 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
         attributes = options.attributes or _attributes(place)
-        return JobChannel(name, place, uri, "Pipe", data, "AugmentedManifestFile", attributes)
+        return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
     is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
-    channel = JobChannel(name, place, prefix, options.mode or "FastFile", data)
+    channel = JobChannel(name, prefix, options.mode or "FastFile", data)
     if len(own) == 1 and last in own and not data.beside:
         return replace(channel, uri=uri)
     is_part = bool(data.side) or is_below and last != MANIFEST

@@ -25,6 +25,7 @@ from dsprep.declared import called_with
 from dsprep.errors import DestinationError, DsprepError, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE
+from dsprep.options import require_effect
 from dsprep.run.part import Part, parse_part
 from dsprep.storage.local import Lock, destination_errors
 from dsprep.units import format_count, format_duration, format_some
@@ -90,6 +91,7 @@ def serve(options: of.ServeOptions) -> ServeReport:
         RunStopped: If nobody reads for ``timeout`` seconds.
     """
     began = time.monotonic()
+    require_effect("serve", options.given)
     channels = _channels(options)
     served = _Served({channel.name: [0, 0, 0] for channel in channels})
     place, code = options.fifo, None

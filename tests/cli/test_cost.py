@@ -87,7 +87,7 @@ def test_a_data_set_is_what_verify_finds(photos: Path, tmp_path: Path) -> None:
 def test_machines() -> None:
     options = {"samples": 1, "size": 1, "gpu_hour": 3.0, "epoch_hours": 2.0}
     assert dsprep.cost(**options, utilization=0.5).epoch == (6.0, 12.0)
-    with pytest.raises(OptionError, match="go together"):
+    with pytest.raises(OptionError, match="give --utilization"):
         dsprep.cost(**options)
     with pytest.raises(OptionError, match="is a share"):
         dsprep.cost(**options, utilization=60.0)

@@ -53,7 +53,8 @@ def job(model: botocore.model.ServiceModel) -> Callable[..., dict[str, Any]]:
     """Call `dsprep.sagemaker`, and let botocore's model of the service judge the job."""
 
     def call(*data: object, **options: Any) -> dict[str, Any]:
-        report = dsprep.sagemaker(data, **{"prefix": PREFIX} | options)
+        on_disk = any(isinstance(each, Path) or "=/" in each for each in data)
+        report = dsprep.sagemaker(data, **{"prefix": PREFIX if on_disk else None} | options)
         shape = model.operation_model(report.request).input_shape
         job = json.loads(json.dumps(report.job))
         found = botocore.validate.ParamValidator().validate(job, shape)
@@ -270,12 +271,20 @@ def test_lists_are_written(made: Path, tmp_path: Path) -> None:
 
 def test_refused(made: Path) -> None:
     for data, told in (
-        ([f"c{n}=efs://fs-01/x" for n in range(21)], "21 channels: a training job has at most 20"),
+        (
+            [made / "tfrecord", *(f"c{n}=efs://fs-01/x" for n in range(20))],
+            "21 channels: a training job has at most 20",
+        ),
         ([made / "tfrecord", made / "tfrecord"], "channel tfrecord: is named twice"),
         ([f"val_lst={made / 'images.lst'}"], "channel val_lst: goes with a channel val"),
     ):
         with pytest.raises(OptionError, match=re.escape(told)):
             dsprep.sagemaker(data, prefix=PREFIX)
+    for options in ({"lists": "x"}, {"attributes": ["x"]}):
+        with pytest.raises(OptionError, match="no channel needs it"):
+            dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, **options)
+    with pytest.raises(OptionError, match="--seed is for training jobs"):
+        dsprep.sagemaker([PREFIX], seed=3, output=PREFIX, command=["pack"])
     with pytest.raises(OptionError, match="give --prefix"):
         dsprep.sagemaker([made / "tfrecord"])
 
@@ -295,7 +304,7 @@ def test_prints_json_and_says_what_is_missing(
 
 
 def test_a_processing_job_in_parts(job: Callable[..., dict[str, Any]]) -> None:
-    options = {"output": f"{PREFIX}/shards", "instances": 4, "prefix": None}
+    options = {"output": f"{PREFIX}/shards", "instances": 4}
     found = job(f"{PREFIX}/photos", command=("pack", "--to", "webdataset"), **options)
     assert found["AppSpecification"]["ContainerArguments"] == [
         *("pack", f"{PREFIX}/photos", f"{PREFIX}/shards", "--to", "webdataset", "--part", "auto")
@@ -307,7 +316,7 @@ def test_a_processing_job_whose_instances_see_different_files(
     job: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dsprep.commands.sagemaker.facts_of", lambda place: [])
-    options = {"output": f"{PREFIX}/shards", "instances": 4, "prefix": None, "sharded": True}
+    options = {"output": f"{PREFIX}/shards", "instances": 4, "sharded": True}
     found = job(f"{PREFIX}/photos", command=("pack", "--to", "webdataset"), **options)
     source = found["ProcessingInputs"][0]["S3Input"]
     assert source["S3DataDistributionType"] == "ShardedByS3Key"
