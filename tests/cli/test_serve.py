@@ -255,11 +255,23 @@ def test_two_gigabytes_in_constant_memory(command: Path, tmp_path: Path) -> None
     shard = tmp_path / "train.tar"
     with shard.open("wb") as file:
         file.truncate(2 << 30)  # of holes: it takes no room
-    line = [*no_memory_above(150 << 20), command, "serve", shard, "--stdout", "-q"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        size = sum(map(len, iter(lambda: process.stdout.read(1 << 22), b"")))  # type: ignore[union-attr]
-    assert (process.returncode, size) == (0, 2 << 30)
+    count = ("sh", "-c", "wc -c < ${SM_CHANNEL_TRAIN}_0")
+    line = [*no_memory_above(150 << 20), command, "serve", shard, "-q", "--", *count]
+    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True)
+    assert int(done.stdout) == 2 << 30
+
+
+def test_to_stdout(made: Path, command: Path) -> None:
+    line = [command, "serve", made / "tfrecord", "--stdout", "--epochs", "2", "-q"]
+    done = subprocess.run(line, stdout=subprocess.PIPE, check=True)
+    assert done.stdout == 2 * shards(made / "tfrecord")
+    script = (
+        f"'{command}' serve '{made / 'tfrecord'}' --stdout --epochs 999 -q | head -c 10 | wc -c"
+    )
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script], stdout=subprocess.PIPE, check=True
+    )
+    assert int(done.stdout) == 10
 
 
 @pytest.mark.parametrize("to", ["tfrecord", "recordio", "recordio-protobuf", "webdataset"])
