@@ -24,6 +24,7 @@ from dsprep.sample import Floats, Sample
 from tests.conftest import Finished, Running
 from tests.images import jpeg
 from tests.limits import no_memory_above
+from tests.servers.bucket import Bucket
 
 Start = Callable[..., Running]
 
@@ -455,3 +456,28 @@ def test_wrong_manifests(tmp_path: Path, line: str, told: str) -> None:
     (tmp_path / "a.jpg").write_bytes(jpeg())
     with pytest.raises(SourceError, match=told):
         dsprep.serve(tmp_path / "x.manifest", fifo=tmp_path / "ml", attributes=["source-ref"])
+
+
+def test_from_s3(made: Path, tmp_path: Path, ceph: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of a prefix, and files that a manifest there names, with the facts of the disk."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+    url = f"{ceph.url}/data"
+    dsprep.sync(made / "recordio", f"{url}/recordio")
+    blocks: list[bytes] = []
+    report = dsprep.serve(f"{url}/recordio", write=blocks.append)
+    assert b"".join(blocks) == shards(made / "recordio")
+    assert report.channels[0].files == 3
+    sage = tmp_path / "sage"
+    made_of = {"to": "augmented-manifest", "prefix": f"{url}/sage/", "workers": 1}
+    dsprep.convert(made / "val", sage, **made_of)
+    (sage / "sage.manifest").write_bytes((tmp_path / "sage.manifest").read_bytes())
+    dsprep.sync(sage, f"{url}/sage")
+    served = Served(tmp_path / "ml", f"{url}/sage/sage.manifest", attributes=["source-ref"])
+    found = list(PipeReader(tmp_path / "ml", "train", "RecordIO"))
+    refs = [json.loads(line)["source-ref"] for line in (sage / "sage.manifest").open()]
+    assert found == [(sage / ref.removeprefix(f"{url}/sage/")).read_bytes() for ref in refs]
+    served.end()
+    there = dsprep.sagemaker([f"train={url}/recordio"], mode="Pipe")
+    here = dsprep.sagemaker([f"train={made / 'recordio'}"], mode="Pipe", prefix=url)
+    assert there.job == here.job
+    assert dsprep.cost(f"{url}/recordio").layouts == dsprep.cost(made / "recordio").layouts
