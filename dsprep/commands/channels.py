@@ -16,11 +16,11 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
-from dsprep.commands.facts import facts_of
+from dsprep.commands.facts import facts_of, side_of
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.findings import Reject
@@ -34,7 +34,7 @@ from dsprep.sources.annotated import Names, plain_name
 from dsprep.storage.files import exists, is_dir, open_file
 from dsprep.storage.location import is_s3
 from dsprep.text import read_text
-from dsprep.units import quoted_names
+from dsprep.units import format_count, format_some
 
 _SENT_WHOLE = (
     "holds RecordIO's magic number: it is sent whole here, but SageMaker sends it in parts, of "
@@ -74,6 +74,7 @@ class Channel:
     part: Part = Part(0, 1)
     seed: int | None = None  # of the order in each epoch; None to keep the order of names
     source: str = ""  # the format that is converted; empty to send what is there
+    notes: Sequence[str] = ()  # for the report
     schema: Schema | None = None  # of the samples that are converted; None to look at some
 
     @property
@@ -170,18 +171,15 @@ def channels_of(data: str, name: str | None, attributes: Sequence[str] = ()) -> 
     if attributes:
         raise OptionError(f"--attributes: {data} is no augmented manifest; leave it out")
     found = []
-    sides = facts_of(data)
-    for each in sides:
-        if name is None or each.side in ("", name):
-            format = each.format if each.format in CONCATENATIVE else "files"
-            units = [(os.path.join(each.directory, file),) for file, _ in each.files]
-            channel = Channel(name or each.side or "train", format, units, schema=each.schema)
-            found.append(channel)
-    if not found:
-        raise OptionError(
-            f"{data}: has the sides {quoted_names([each.side for each in sides])}; leave out "
-            f"--channel {name}, or name the shards of one side"
-        )
+    for each in side_of(data, name):
+        format = each.format if each.format in CONCATENATIVE else "files"
+        units = [(os.path.join(each.directory, file),) for file, _ in each.files]
+        notes = []
+        if each.format == "files" and each.beside:
+            count = format_count(len(each.beside), "file")
+            notes = [f"{data}: {count} passed over, such as {format_some(each.beside)}"]
+        channel = Channel(name or each.side or "train", format, units, schema=each.schema)
+        found.append(replace(channel, notes=notes))
     return found
 
 
@@ -206,7 +204,9 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
                     text = value if isinstance(value, str) else json.dumps(value)
                     unit.append(text.encode())
                 elif is_s3(path):
-                    unit.append(str(value))
+                    if not is_s3(value):  # it may come from anywhere, and must not name files here
+                        raise ValueError
+                    unit.append(value)
                 else:
                     names = names or Names(file for file, _ in facts_of(root)[0].files)
                     (found,) = names.find(plain_name(value))

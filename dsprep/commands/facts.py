@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest
-from dsprep.errors import SourceError, source_errors
+from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
+from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
 from dsprep.formats.augmented import MANIFESTS, parse_augmented
+from dsprep.images.transform import Transform
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
 from dsprep.sources.scan import scan_below
@@ -19,6 +20,7 @@ from dsprep.sources.shardset import ShardSet, find_shards
 from dsprep.storage.files import entries, exists, facts, is_dir, is_file, read_bytes
 from dsprep.storage.location import is_s3
 from dsprep.text import read_text
+from dsprep.units import quoted_names
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class DataFacts:
     # the files that hold the samples, by their names below the directory, with their sizes
     files: Sequence[tuple[str, int]] = field(default=(), repr=False)
     beside: Sequence[str] = ()  # names of the other files at that place
-    shape: tuple[int, int] | None = None  # width and height of all images, if a crop made them so
+    shape: tuple[int, int] | None = (
+        None  # width and height of all images, if a transform made them so
+    )
     schema: Schema | None = None  # that every sample was checked against; None if none was
 
 
@@ -61,11 +65,22 @@ def facts_of(place: str) -> list[DataFacts]:
     return [DataFacts(place, directory, "files", None, classes, size, files=[(name, size)])]
 
 
+def side_of(place: str, name: str | None) -> list[DataFacts]:
+    """Return the facts of the side of this name, or of all sides without one."""
+    sides = facts_of(place)
+    found = [each for each in sides if name is None or each.side in ("", name)]
+    if not found:
+        raise OptionError(
+            f"{place}: has no side {name}, but {quoted_names([each.side for each in sides])}: "
+            "leave out the name of the channel, or name the shards of one side"
+        )
+    return found
+
+
 def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFacts]:
-    schema = manifest.schema
+    transform, schema = recorded_options(manifest, place).transform, manifest.schema
     classed = schema and (schema.objects or schema.label_field)
     classes = len(classed.names) if classed and classed.names else len(manifest.classes or ())
-    crop = (manifest.options.get("transform") or {}).get("crop")
     if FORMATS[manifest.format].is_tree:
         files = _of_files(place) if is_dir(place) else DataFacts(place, directory, "files")
         made = replace(files, samples=manifest.samples, bytes=manifest.bytes)
@@ -75,7 +90,7 @@ def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFac
         directory,
         manifest.format,
         classes=classes or None,
-        shape=(crop[0], crop[1]) if isinstance(crop, list) else None,
+        shape=_shape(transform),
         schema=schema if manifest.enforced else None,
     )
     found: list[DataFacts] = []
@@ -92,6 +107,16 @@ def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFac
             )
         )
     return found
+
+
+def _shape(transform: Transform | None) -> tuple[int, int] | None:
+    """Return the size that a transform gave all images; None if it may differ."""
+    if transform is None or not transform.enlarge:  # small images stayed small
+        return None
+    resize, crop = transform.resize, transform.crop
+    if isinstance(resize, tuple):
+        return resize if crop is None else (min(resize[0], crop[0]), min(resize[1], crop[1]))
+    return crop if crop and resize and max(crop) <= resize else None
 
 
 def _of_shards(place: str, shards: ShardSet) -> DataFacts:
@@ -132,6 +157,7 @@ def _of_files(place: str) -> DataFacts:
         classes=_annotated_classes(place, documents) if documents and not images else None,
         bytes=sum(size for _, size in files),
         files=files,
+        beside=[finding.path for scan in scans for finding in scan.findings],
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from dsprep import keywords as of
 from dsprep.commands.channels import CONTENT_TYPES
-from dsprep.commands.facts import DataFacts, facts_of
+from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
@@ -230,10 +230,8 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
         default = place.rstrip("/").rpartition("/")[2]
         yield JobChannel(name or default, place, "File")
         return
-    for data in facts_of(place):
+    for data in side_of(place, name or None):
         own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
-        if name and data.side not in ("", name):
-            continue
         if not of.CHANNEL.fullmatch(own):
             raise OptionError(f"{place}: {own!r} is no name of a channel; write CHANNEL={place}")
         yield _located(own, data, options)

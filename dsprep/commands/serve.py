@@ -94,6 +94,7 @@ def serve(options: of.ServeOptions) -> ServeReport:
     require_effect("serve", options.given)
     channels = _channels(options)
     served = _Served({channel.name: [0, 0, 0] for channel in channels})
+    served.notes.update({note: None for channel in channels for note in channel.notes})
     place, code = options.fifo, None
     if options.write is not None:
         if len(channels) > 1 or options.program or place:

@@ -109,13 +109,18 @@ def test_a_table_of_your_own(tmp_path: Path) -> None:
         dsprep.cost(samples=1, size=1, prices=tmp_path / "own.toml")
 
 
-def test_refused(tmp_path: Path) -> None:
+def test_refused(photos: Path, tmp_path: Path) -> None:
     for options in ({}, {"samples": 3}, {"size": "3GB"}, {"data": "x", "samples": 3, "size": 5}):
         with pytest.raises((OptionError, SourceError)):
             dsprep.cost(**options)
     (tmp_path / "train.tar").write_bytes(bytes(10240))
     with pytest.raises(SourceError, match="nothing tells its samples"):
         dsprep.cost(tmp_path / "train.tar")
+    dsprep.pack(photos, tmp_path / "wds", to="webdataset", workers=1)
+    path = tmp_path / "wds/manifest.json"
+    path.write_text(path.read_text().replace('"format": "webdataset"', '"format": "no such"'))
+    with pytest.raises(SourceError, match="is not one that dsprep knows"):
+        dsprep.cost(tmp_path / "wds")
 
 
 def test_a_planned_sync_ends_with_prices() -> None:

@@ -16,6 +16,7 @@ import botocore.validate
 import pytest
 
 import dsprep
+from dsprep.commands.facts import _shape
 from dsprep.commands.sagemaker import _PACK_SHARE
 from dsprep.errors import OptionError
 from tests.conftest import Finished
@@ -30,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
     root = tmp_path_factory.mktemp("made")
     for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf"):
         dsprep.pack(photos, root / name, to=name, shards=3, workers=1)
-    crop = dsprep.Transform(resize=40, crop=(32, 24), encode="jpeg")
+    crop = dsprep.Transform(resize=40, crop=(32, 24), enlarge=True)
     dsprep.pack(photos, root / "small", to="recordio", transform=crop, shards=2, workers=1)
     dsprep.pack(
         photos, root / "sides", to="tfrecord", split="train=0.5,val=0.5", shards=2, workers=1
@@ -154,8 +155,24 @@ def test_sides_are_channels(made: Path, job: Callable[..., dict[str, Any]]) -> N
     assert found["HyperParameters"]["num_training_samples"] == str(report.channels[0].data.samples)
 
 
-def test_a_crop_tells_the_shape_of_images(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+def test_a_transform_tells_the_shape_of_images(
+    made: Path, job: Callable[..., dict[str, Any]]
+) -> None:
     assert job(f"train={made / 'small'}")["HyperParameters"]["image_shape"] == "3,24,32"
+
+
+@pytest.mark.parametrize(
+    ("transform", "shape"),
+    [
+        ({"resize": 40, "crop": (32, 24)}, None),  # small images stay small
+        ({"resize": 40, "crop": (32, 41), "enlarge": True}, None),
+        ({"resize": (40, 30), "enlarge": True}, (40, 30)),
+        ({"resize": (40, 30), "crop": (20, 50), "enlarge": True}, (20, 30)),
+        ({"resize": 40, "enlarge": True}, None),
+    ],
+)
+def test_a_shape_is_that_of_all_images(transform: Any, shape: tuple[int, int] | None) -> None:
+    assert _shape(dsprep.Transform(**transform)) == shape
 
 
 def test_four_channels_of_image_classification(
@@ -285,6 +302,8 @@ def test_refused(made: Path) -> None:
             dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, **options)
     with pytest.raises(OptionError, match="--seed is for training jobs"):
         dsprep.sagemaker([PREFIX], seed=3, output=PREFIX, command=["pack"])
+    with pytest.raises(OptionError, match="has no side test, but 'train', 'val'"):
+        dsprep.sagemaker([f"test={made / 'sides'}"], prefix=PREFIX)
     with pytest.raises(OptionError, match="give --prefix"):
         dsprep.sagemaker([made / "tfrecord"])
 

@@ -357,10 +357,13 @@ def test_files_are_records(tmp_path: Path) -> None:
         path = tmp_path / "files" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    (tmp_path / "files/.hidden").write_text("")
     served = Served(tmp_path / "ml", tmp_path / "files")
     found = list(PipeReader(tmp_path / "ml", "train", "RecordIO"))
     assert found == [files[name] for name in sorted(files)]
-    assert served.end().channels[0].files == 4
+    report = served.end()
+    assert report.channels[0].files == 4
+    assert report.notes == [f"{tmp_path}/files: 1 file passed over, such as .hidden"]
 
 
 def test_lines_of_an_augmented_manifest(made: Path, tmp_path: Path) -> None:
@@ -477,6 +480,9 @@ def test_from_s3(made: Path, tmp_path: Path, ceph: Bucket, monkeypatch: pytest.M
     refs = [json.loads(line)["source-ref"] for line in (sage / "sage.manifest").open()]
     assert found == [(sage / ref.removeprefix(f"{url}/sage/")).read_bytes() for ref in refs]
     served.end()
+    ceph.put("data/local.manifest", b'{"source-ref": "/etc/passwd"}')
+    with pytest.raises(SourceError, match="is no JSON object whose references"):
+        dsprep.serve(f"{url}/local.manifest", write=blocks.append)
     there = dsprep.sagemaker([f"train={url}/recordio"], mode="Pipe")
     here = dsprep.sagemaker([f"train={made / 'recordio'}"], mode="Pipe", prefix=url)
     assert there.job == here.job
