@@ -27,7 +27,7 @@ from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE
 from dsprep.options import require_effect
 from dsprep.run.part import Part, parse_part
-from dsprep.storage.local import Lock, destination_errors
+from dsprep.storage.local import Lock, destination_errors, write_whole
 from dsprep.units import format_count, format_duration, format_some
 
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run
@@ -257,7 +257,8 @@ def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
             for channel in channels:
                 _make_pipe(_pipe(data, channel, 0))
             for name, values in files.items():
-                (config / f"{name}.json").write_text(json.dumps(values, indent=1) + "\n")
+                text = json.dumps(values, indent=1) + "\n"
+                write_whole(config / f"{name}.json", text.encode(), config)
             yield
         finally:
             _remove_pipes(data, channels)

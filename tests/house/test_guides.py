@@ -385,7 +385,8 @@ def test_guide(
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
     lacking: set[str] = set()
     text = guide.read_text("utf-8")
-    found = re.findall(r"^```(?:bash|python) (\S+)\n(.*?)^```", text, re.M | re.S)
+    named = r'^```(?:bash|python) (?:title=)?"?([\w.]+)"?\n(.*?)^```'
+    found = re.findall(named, text, re.M | re.S)
     scripts: dict[str, str] = dict(found)
     for name, script in scripts.items():
         (tmp_path / name).write_text(script)
