@@ -211,7 +211,7 @@ def _serve(
                     break
                 idle = time.monotonic() - served.touched
                 if timeout and served.waiting and idle > timeout:
-                    pipes = format_some([str(pipe) for pipe in served.waiting.values()])
+                    pipes = format_some(list(map(str, served.waiting.values())))
                     raise RunStopped(f"{pipes}: nobody read for {format_duration(timeout)}")
                 time.sleep(_LOOK)
         finally:
@@ -220,7 +220,7 @@ def _serve(
             served.stop.set()
             for thread in threads:
                 if thread.ident is not None:
-                    thread.join()
+                    thread.join(_GRACE)  # one that waits for S3 ends with this process
     for error in served.errors:
         raise error
     if process is None:

@@ -168,6 +168,11 @@ def test_a_reader_that_never_opens_ends_in_a_time_out(made: Path, tmp_path: Path
     assert not list(tmp_path.glob("input/data/*"))
 
 
+def test_a_program_that_never_opens_is_stopped(made: Path) -> None:
+    with pytest.raises(RunStopped, match="nobody read for"):
+        dsprep.serve(made / "val", program=["sleep", "99"], timeout=0.3)
+
+
 def test_a_killed_reader_ends_its_epoch(made: Path, tmp_path: Path) -> None:
     served = Served(tmp_path, made / "webdataset", epochs=2)
     code = "import sys, time; open(sys.argv[1], 'rb').read(9); time.sleep(99)"
