@@ -65,14 +65,15 @@ class Annotated(NamedTuple):
 
 
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema
-_ROWS_PER_HASH = 1 << 16
+AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
+_BUCKETS = 16  # a shuffle sorts a bucket of random numbers at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
     """The samples of a data set, in an order."""
 
-    # the samples, with the columns above and without nulls
+    # the samples, with the columns above and without nulls; whole numbers may have 32 bits
     table: pl.DataFrame
     root: str  # the directory that the paths start from, or what else the source is called
     classes: tuple[str, ...] | None  # the class names, by number; None if there are none
@@ -85,10 +86,11 @@ class Catalog:
     overridden: frozenset[str] = frozenset()
     sides: tuple[str, ...] = ()  # the names of the sides, by number; empty if there are none
     annotated: Annotated | None = None  # what there is to know of annotations; None without any
+    described: str = ""  # the digest of the files that describe samples; empty without any
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
-        columns, label = dict(self.table.schema), self.label_column
+        columns, label = dict(widened(self.table.head(0)).schema), self.label_column
         known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS | SIDE_COLUMNS
         known |= {label: LABEL_COLUMNS[label]} if label else {}
         wanted = {name: kind for name, kind in known.items() if name in (*COLUMNS, *columns)}
@@ -172,10 +174,15 @@ class Catalog:
         return replace(self, table=table, sides=tuple(names))
 
     def with_ids_from(self, first: int) -> Catalog:
-        return replace(self, table=self.table.with_columns(pl.col("index") + first))
+        ids = pl.col("index").cast(pl.Int64) + first
+        return replace(self, table=self.table.with_columns(ids))
 
     def shuffle(self, seed: int) -> Catalog:
         """Put the samples into a random order that depends on their order and the seed alone."""
+        return replace(self, table=self.table[self.shuffled_rows(seed)])
+
+    def shuffled_rows(self, seed: int, first: int | None = None) -> pl.Series:
+        """Return the rows in the order of a shuffle, or the first of them."""
         # The order is part of what makes shards reproducible, so it is defined here, not by a
         # library: the samples are sorted by the numbers of a SplitMix64 generator, the `i`-th of
         # which belongs to sample `i`. The generator's state starts as the number that `seed`
@@ -186,10 +193,21 @@ class Catalog:
             z = (z ^ (z // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
             return z ^ (z // _u64(1 << 31))
 
-        start = _u64(pl.select(mix(_u64(seed % 2**64))).item())
-        steps = pl.int_range(pl.len(), dtype=pl.UInt64) + _u64(1)
-        numbers = mix(start + steps * _u64(0x9E3779B97F4A7C15))
-        return replace(self, table=self.table[self.table.select(numbers.arg_sort()).to_series()])
+        # A sort of all at once would take three times the memory of the numbers.
+        start, step = _u64(pl.select(mix(_u64(seed % 2**64))).item()), 0x9E3779B97F4A7C15
+        parts = [
+            pl.select(mix(start + (rows + _u64(1)) * _u64(step))).to_series()
+            for low in range(0, len(self), AT_ONCE)
+            for rows in [pl.int_range(low, min(low + AT_ONCE, len(self)), dtype=pl.UInt64)]
+        ]
+        numbers = pl.concat([pl.Series(dtype=pl.UInt64), *parts], rechunk=True)
+        del parts
+        order = pl.Series(dtype=pl.UInt32)
+        for bucket in range(_BUCKETS):
+            if first is None or len(order) < first:
+                rows = (numbers // (2**64 // _BUCKETS) == bucket).arg_true()
+                order.append(rows.gather(numbers.gather(rows).arg_sort()))
+        return order.head(first) if first is not None else order.rechunk()
 
     def by_side(self) -> Iterator[tuple[str, Catalog]]:
         """Yield the samples of each side, in their order; all of them, if there are no sides."""
@@ -203,8 +221,9 @@ class Catalog:
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
         if self.label_column != "cls":
             return {}
-        counted = self.table.filter(~pl.col("path").is_in(list(without)))
-        counts = counted.group_by("cls").len().sort("cls")
+        left_out = pl.col("path").is_in(list(without))
+        counted = self.table.lazy().filter(~left_out).group_by("cls").len().sort("cls")
+        counts = counted.collect(engine="streaming")
         return dict.fromkeys(range(len(self.classes or ())), 0) | dict(counts.iter_rows())
 
     def keys(self) -> pl.Series:
@@ -230,7 +249,8 @@ class Catalog:
     def collisions(self) -> list[tuple[str, list[str]]]:
         """Find keys that several samples would have, with the names of these samples."""
         hashes = self._stream(key_expr().hash())  # equal keys have equal hashes
-        if hashes.n_unique() == len(hashes):
+        ordered = hashes.sort()
+        if not (ordered.slice(1) == ordered.head(-1)).any():
             return []
         groups = (
             self.table.with_columns(self.names().alias("name"))
@@ -255,6 +275,7 @@ class Catalog:
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         header += [self.annotated.digest] if self.annotated else []
         header += [self.sides] if self.sides else []
+        header += [self.described] if self.described else []
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
         columns = self.table.drop(
             "mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False
@@ -265,10 +286,35 @@ class Catalog:
 
     def mtimes_digest(self) -> str:
         """Identify the times at which the files were last changed: a SHA-256 in hexadecimal."""
-        return hashlib.sha256(b"".join(_content(self.table["mtime"]))).hexdigest()
+        sha = hashlib.sha256()
+        for content in _content(self.table["mtime"]):
+            sha.update(content)
+        return sha.hexdigest()
 
 
 Found: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source returns
+
+
+def widened(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table whose whole numbers have 64 bits, so that sums of them do."""
+    return table.cast({pl.Int32: pl.Int64})
+
+
+def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataFrame:
+    """Return columns with numbers of 32 bits where these fit, in an order of rows if one is given.
+
+    The list is emptied meanwhile, so that no more than one column is in memory twice.
+    """
+    done = []
+    while columns:
+        column = columns.pop(0)
+        if rows is not None:
+            column = column.rechunk().gather(rows)
+        if column.dtype == pl.Int64:
+            fits = column.cast(pl.Int32, strict=False)
+            column = column if fits.null_count() else fits.rechunk()
+        done.append(column)
+    return pl.DataFrame(done)
 
 
 def _u64(number: int) -> pl.Expr:
@@ -281,12 +327,12 @@ def _content(column: pl.Series) -> Iterator[bytes]:
         yield from _content(column.list.len().cast(pl.Int64))
         yield from _content(column.explode())
         return
-    for start in range(0, len(column), _ROWS_PER_HASH):
-        part = column.slice(start, _ROWS_PER_HASH)
+    for start in range(0, len(column), AT_ONCE):
+        part = column.slice(start, AT_ONCE)
         if column.dtype == pl.String:
             yield part.str.join("\0").item().encode() + b"\0"
         else:
-            numbers = array("q" if column.dtype == pl.Int64 else "d", part.to_list())
+            numbers = array("q" if column.dtype.is_integer() else "d", part.to_list())
             if sys.byteorder == "big":
                 numbers.byteswap()
             yield numbers.tobytes()

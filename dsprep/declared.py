@@ -10,7 +10,7 @@ Importing this must stay cheap: ``dsprep pack --help`` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Parameter, Signature
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar, dataclass_transform, get_type_hints
@@ -117,6 +117,28 @@ class Options:
     def values_of(self, *kinds: type) -> dict[str, Any]:
         """Return the options that these classes declare, by name."""
         return {name: getattr(self, name) for kind in kinds for name in options_in(kind)}
+
+
+def words_of(kinds: Sequence[type], given: Mapping[str, Any]) -> list[str]:
+    """Return the options of these classes as the command line takes them, without defaults."""
+    words: list[str] = []
+    for declared in (each for kind in kinds for each in options_in(kind).values() if each.group):
+        name = option_name(declared.name)
+        value = given.get(name, declared.default)
+        values = [value]
+        if value == declared.default:
+            continue
+        if isinstance(value, bool):
+            words.append(name if value else f"--no-{name[2:]}")
+            continue
+        if isinstance(value, Mapping):
+            values = [f"{key}={each}" for key, each in value.items()]
+        elif declared.hint.startswith("int | tuple") and isinstance(value, tuple):
+            values = ["x".join(map(str, value))]
+        elif isinstance(value, tuple | list):
+            values = [",".join(map(str, value))] if "," in declared.metavar else [*value]
+        words += (word for each in values for word in (name, str(each)))
+    return words
 
 
 _RAISED = """    Raises:

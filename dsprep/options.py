@@ -26,6 +26,7 @@ FACTS = {
     "stream": "Whether one shard is read, or written, as a stream.",
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
+    "samples": "Whether the source is samples with fields, which a table may tell.",
     "images": "Whether samples of the source have, or may have, an image.",
     "table": "Whether the source is a table whose rows are samples.",
     "parquet": "Whether the source is Parquet.",
@@ -84,6 +85,7 @@ class Rule(NamedTuple):
     why_not: str  # what is wrong if they do not, and what to do; may name facts
     holds: Callable[[Given], bool]  # whether they do, by the options that were given, and the facts
     facts: Sequence[str]  # the facts that it needs
+    verdict: str = "has no effect"
 
 
 _LOSSLESS = ("png", "raw", "raw-chw")  # values of `--encode`
@@ -145,7 +147,7 @@ _GROUPS = {
 """Options that rules name together."""
 
 # [COMMAND, COMMAND:] OPTIONS needs one of these options, facts or conditions | excludes all of them
-#     what is wrong if they do not take effect, and what to do
+#     what is wrong if they do not take effect, and what to do; `refuses` is for what could be asked
 _RULES = """
 --path-column needs --labels --annotations --assign
     it names a column of a table; give the table with --labels
@@ -191,7 +193,9 @@ split: --root needs is_list
     the samples of SOURCE are rows of numbers and text, not images; leave it out
 --extensions needs image_files
     SOURCE is not a directory or an archive of image files; leave it out
---image-field --label-field --schema --look --raw-image excludes image_files
+--image-field --label-field --look --raw-image excludes image_files
+    SOURCE is image files, which have no fields of their own; leave it out
+--schema needs samples
     SOURCE is image files, which have no fields of their own; leave it out
 --pixel-columns needs table
     SOURCE is not a CSV file whose rows are samples; leave it out
@@ -277,27 +281,29 @@ shard append: --keep-fields needs made
 
 convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
-pack, convert, shard: --part excludes --overwrite
+pack, convert, shard: --part refuses --overwrite
     parts add to what other parts write; remove what is there first, or leave one of them out
-pack, convert, shard: --part excludes tree
+pack, convert, shard: --part refuses tree
     a folder gets its name when it is whole; write shards, or leave it out
-convert: --part excludes stream
+convert: --part refuses stream
     a stream has no parts; leave it out
 --ray-address needs --engine
     it says which cluster runs the work: give --engine ray
-pack, convert, shard: --engine excludes --part
-    both divide the work among machines; leave one of them out
-pack, convert, shard: --engine excludes tree
+pack, convert, shard: --engine refuses --part
+    --part divides the work among machines, too; leave one of them out
+pack, convert, shard: --engine refuses tree
     a folder is written on one machine; write shards, or leave it out
-convert: --engine excludes stream
+convert: --engine refuses stream
     a stream is written by one process; leave it out
 convert: --overwrite excludes stdout
     stdout is not replaced; leave it out
 
 verify: --download needs remote
     it goes with s3://, and files on a disk are always read; leave it out
-verify: --decode --against --loader --max-pixels --workers --engine excludes remote
+verify: --decode --against --loader --max-pixels --workers excludes remote
     it looks into shards on a disk: fetch them with dsprep sync, and verify them there
+verify: --engine refuses remote
+    the checksums of files on S3 are compared by this machine; leave it out
 verify: --max-pixels needs decoding
     images are not decoded; give --decode
 
@@ -372,12 +378,13 @@ def rules() -> Sequence[Rule]:
     found, lines = [], filter(None, _RULES.splitlines())
     for line, why_not in zip(lines, lines, strict=True):
         commands, _, what = line.rpartition(": ")
-        options, verb, others = re.split(r" (needs|excludes) ", what)
+        options, verb, others = re.split(r" (needs|excludes|refuses) ", what)
         for name, names in _GROUPS.items():
             options = options.replace(name, names)
         condition = _CONDITIONS.get(others) or _condition(verb == "needs", others.split())
         for_commands = commands.split(", ") if commands else []
-        found.append(Rule(for_commands, options.split(), why_not.strip(), *condition))
+        rule = Rule(for_commands, options.split(), why_not.strip(), *condition)
+        found.append(rule._replace(verdict="is refused") if verb == "refuses" else rule)
     return found
 
 
@@ -415,7 +422,7 @@ def require_effect(command: str, given: Given, **facts: Any) -> None:
         for option in rule.options:
             if given.get(option) is not None and not rule.holds({**given, **facts}):
                 why_not = rule.why_not.format_map(facts)
-                raise OptionError(f"{shown(option, given[option])} has no effect: {why_not}")
+                raise OptionError(f"{shown(option, given[option])} {rule.verdict}: {why_not}")
 
 
 def shown(option: str, value: Any) -> str:

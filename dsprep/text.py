@@ -12,6 +12,8 @@ from dsprep.errors import SourceError
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, read_stream
 
+# what files of gzip, bzip2, xz and zstd begin with
+_COMPRESSED = b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"
 _SHOWN = 2  # further lines that a message names
 Problem = Callable[[dict[str, Any]], str]  # returns what is wrong with a row, given its columns
 
@@ -39,11 +41,18 @@ def read_stdin() -> bytes:
 
 def decode_text(data: bytes, path: str) -> str:
     """Decode UTF-8, without its byte order mark if it has one."""
+    refuse_compressed(data, path)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise SourceError(f"{path}:{line}: not UTF-8 text: save the file as UTF-8") from None
+
+
+def refuse_compressed(data: bytes, path: str) -> None:
+    """Refuse the content of a compressed file."""
+    if data.startswith(_COMPRESSED):
+        raise SourceError(f"{path}: is compressed: decompress it first")
 
 
 def refuse(source: str, rows: pl.DataFrame, wrong: pl.Expr, problem: Problem) -> None:

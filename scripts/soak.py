@@ -2,16 +2,17 @@
 
 python -m scripts.soak [--rounds 20] [--seed 0] [--data FOLDER] [--only TROUBLE]
 
-Each round takes the next source and format, and the next trouble: parts that are killed, that are
-stopped until others have done their work, that cannot read their source, that run twice, or the
-plain command in between; or runs on a Ray cluster whose nodes, or whose driver, die or stop. FOLDER
-has images in a directory for each class; without it, some are drawn. It exits with 1 if a round has
-failed; what that round wrote stays there to look at.
+Each round takes the next source and format, and the next trouble: parts that are killed, also on
+S3, that are stopped until others have done their work, that cannot read their source, that run
+twice, or the plain command in between; or runs on a Ray cluster whose nodes, or whose driver, die
+or stop. FOLDER has images in a directory for each class; without it, some are drawn. It exits with
+1 if a round has failed; what that round wrote stays there to look at.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import random
@@ -29,6 +30,9 @@ from typing import Any
 from zipfile import ZipFile
 
 from tests import images
+from tests.servers.bucket import Bucket
+from tests.servers.fixtures import ENVIRONMENT
+from tests.servers.start import start_ceph, stop
 
 PARTS, KILLED = 6, 2
 SAMPLES = 400  # enough for a part to take longer than its start
@@ -43,15 +47,28 @@ class Round:
 
     def __init__(self, dest: Path, words: Sequence[str], chance: random.Random) -> None:
         self.dest, self.words, self.chance = dest, words, chance
-        self.source = Path(words[1])
+        self.source, self.place = Path(words[1]), str(dest)
+        self.env: dict[str, str] = {}
         self.failures: list[str] = []
 
     def start(self, *more: str, dsprep: Sequence[str] = _DSPREP) -> subprocess.Popen[str]:
-        words = [*dsprep, *self.words[:2], str(self.dest), *self.words[2:], "-j", "1", *more]
-        pipe = subprocess.PIPE
+        words = [*dsprep, *self.words[:2], self.place, *self.words[2:], "-j", "1", *more]
         return subprocess.Popen(
-            words, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env=os.environ | self.env,
         )
+
+    def on_machine(self, name: str) -> Round:
+        """Let what is started next run on a machine of its own, which reaches the bucket."""
+        own = self.dest.with_name(f"{self.dest.name}-{name}")
+        own.mkdir()
+        endpoint = self.bucket().endpoint
+        self.env = {**ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint, "TMPDIR": str(own)}
+        return self
 
     def part(self, number: int, dsprep: Sequence[str] = _DSPREP) -> subprocess.Popen[str]:
         return self.start("--part", f"{number}/{PARTS}", dsprep=dsprep)
@@ -64,6 +81,16 @@ class Round:
     @cache
     def nodes() -> Nodes:
         return Nodes()
+
+    @staticmethod
+    @cache
+    def bucket() -> Bucket:
+        """A bucket on a server that ends with this program."""
+        directory = Path(tempfile.mkdtemp(prefix="dsprep-soak-ceph-")) / "server"
+        atexit.register(stop, directory)
+        bucket = Bucket("ceph", start_ceph(directory)["http"], "soak", ENVIRONMENT)
+        bucket.s3.create_bucket(Bucket=bucket.name)
+        return bucket
 
     def end(self, what: str, process: subprocess.Popen[str], *codes: int) -> None:
         """Wait for a process, which exits with one of these codes, by default 0."""
@@ -81,7 +108,10 @@ class Round:
 
     def expect_status(self, *codes: int) -> None:
         done = subprocess.run(
-            [*_DSPREP, "status", str(self.dest), "--json"], capture_output=True, check=False
+            [*_DSPREP, "status", self.place, "--json"],
+            capture_output=True,
+            check=False,
+            env=os.environ | self.env,
         )
         if done.returncode not in codes:
             self.failures.append(f"status exits with {done.returncode}: {done.stdout.decode()}")
@@ -111,6 +141,32 @@ def killed(round: Round) -> None:
         round.end(f"part {number}", process, 0, *((-9,) if number in victims else ()))
     for number in victims:
         round.end(f"part {number} again", round.part(number))
+
+
+def killed_on_s3(round: Round) -> None:
+    """Kill a third of the parts at any moment; each of these is given again on another machine."""
+    bucket = round.bucket()
+    prefix = f"{round.dest.name}-{round.chance.random()}/"
+    round.place = f"{bucket.url}/{prefix}"
+    live = [round.on_machine(f"machine-{number}").part(number) for number in range(PARTS)]
+    victims = round.chance.sample(range(PARTS), KILLED)
+    for number in victims:
+        time.sleep(3 * round.chance.random())
+        with suppress(ProcessLookupError):
+            os.killpg(live[number].pid, signal.SIGKILL)
+    again = [round.on_machine(f"another-{number}").part(number) for number in victims]
+    for number, process in enumerate(live):
+        round.end(f"part {number}", process, 0, *((-9,) if number in victims else ()))
+    for number, process in zip(victims, again, strict=True):
+        round.end(f"part {number} again", process)
+    round.expect_status(0)
+    round.dest.mkdir()
+    for key, data in bucket.contents(prefix).items():
+        path = round.dest / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    if left := [upload for upload in bucket.uploads() if upload[0].startswith(prefix)]:
+        round.failures.append(f"unfinished uploads: {left}")
 
 
 def failing(round: Round) -> None:
@@ -222,7 +278,7 @@ def node_stops(round: Round) -> None:
 
 
 TROUBLES: tuple[Callable[[Round], None], ...] = (
-    *(killed, failing, twice, node_dies, stopped, killed, driver_dies, plain, node_stops),
+    *(killed, failing, twice, node_dies, stopped, killed_on_s3, driver_dies, plain, node_stops),
 )
 
 

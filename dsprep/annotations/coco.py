@@ -107,6 +107,10 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
     if number is None:
         raise ValueError(f"the category {values.get('category_id')!r:.60} is not in categories")
     shape, crowd = values.get("segmentation"), values.get("iscrowd")
+    if crowd not in (None, 0, 1):
+        raise ValueError(f"iscrowd is {crowd!r:.40}, not 0 or 1")
+    if shape and type(shape) not in (list, dict):
+        raise ValueError(f"segmentation is {shape!r:.40}: neither polygons nor runs")
     runs = rle(shape) if type(shape) is dict else None
     polygons = tuple(map(polygon, shape)) if shape and type(shape) is list else ()
     found = values.get("bbox")
@@ -128,7 +132,7 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         runs,
         keypoints(points) if points else (),
         values["id"] if is_id(values.get("id")) else None,
-        numbers([area])[0] if type(area) in (int, float) else None,
+        None if area is None else numbers([area])[0],
         {}
         if values.keys() <= _KNOWN
         else plain({name: value for name, value in values.items() if name not in _KNOWN}),

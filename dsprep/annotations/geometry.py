@@ -15,8 +15,12 @@ from dsprep.annotations.objects import (
     Objects,
     Polygon,
     Rle,
+    area_of,
     box_of,
+    corners_of,
     extent_of,
+    pixels_of,
+    visible_area,
 )
 
 # what it costs, as reports say it
@@ -100,7 +104,7 @@ def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]
             whole = whole._replace(rle=_resampled(each.rle, own))
         if crops:
             cut = _clipped(whole, float(width), float(height), move)
-            before, after = _visible(whole), _visible(cut) if cut else 0.0
+            before, after = visible_area(whole), visible_area(cut) if cut else 0.0
             if cut is None or after < min_visible * before:
                 counts[_DROPPED] += 1
                 continue
@@ -140,10 +144,6 @@ def _mapped(
     return Object(points(box), number, flags, polygons, rle, keypoints, id, area, more)
 
 
-def _corners(polygon: Polygon) -> list[tuple[float, float]]:
-    return list(zip(polygon[::2], polygon[1::2], strict=True))
-
-
 def _points(each: Object) -> Iterator[tuple[float, float, float]]:
     """Return x, y and visibility of each keypoint."""
     return zip(*(each.keypoints[at::3] for at in range(3)), strict=True)
@@ -161,7 +161,7 @@ def _clipped(each: Object, width: float, height: float, move: Move) -> Object | 
         box = box_of(polygons)
     if runs is not None:
         runs, edges = _cropped(runs, move)
-        if not polygons and _pixels(runs) < _pixels(each.rle):
+        if not polygons and pixels_of(runs) < pixels_of(each.rle):
             if edges is None:
                 return None
             x0, y0, x1, y1 = edges
@@ -182,7 +182,7 @@ def clip(polygon: Polygon, width: float, height: float) -> Polygon:
 
     Sutherland and Hodgman's algorithm: each edge of the image cuts off what lies beyond it.
     """
-    corners = _corners(polygon)
+    corners = corners_of(polygon)
     for axis, edge, keeps_below in (
         (0, 0.0, False),
         (1, 0.0, False),
@@ -204,30 +204,6 @@ def clip(polygon: Polygon, width: float, height: float) -> Polygon:
         corners = found
     flat = tuple(chain.from_iterable(corners))
     return flat if len(corners) > 2 and area_of(flat) > 0 else ()
-
-
-def area_of(polygon: Polygon) -> float:
-    """Return the area of a polygon."""
-    corners = _corners(polygon)
-    crosses = (corners[at - 1][0] * y - x * corners[at - 1][1] for at, (x, y) in enumerate(corners))
-    return abs(sum(crosses)) / 2
-
-
-def area_of_object(each: Object) -> float:
-    """Return the area that an object is said to have; else that of its polygons, or of its box."""
-    return _visible(each) if each.area is None else each.area
-
-
-def _visible(each: Object) -> float:
-    """Return the area by which an object is judged: of its polygons, its mask, or its box."""
-    x0, y0, x1, y1 = each.box
-    area = sum(map(area_of, each.polygons)) or _pixels(each.rle)
-    return area or max(x1 - x0, 0.0) * max(y1 - y0, 0.0)
-
-
-def _pixels(runs: Rle | None) -> int:
-    """Return how many pixels are inside."""
-    return sum(runs.counts[1::2]) if runs else 0
 
 
 def _cropped(runs: Rle, move: Move) -> tuple[Rle, tuple[int, int, int, int] | None]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsprep.annotations.geometry import area_of_object
 from dsprep.annotations.objects import (
     FLAGS,
     Object,
     Objects,
+    area_of_object,
     box_of_sides,
     extent_of_pixels,
     to_object,
@@ -23,7 +23,7 @@ BOX = "bbox"
 CATEGORIES = ("category", "categories", "category_id", "label", "labels")
 _FLAGS = {"iscrowd": "crowd", **{flag: flag for flag in FLAGS if flag != "crowd"}}
 APART = frozenset(name for name, flag in _FLAGS.items() if flag != "truncated")
-_KNOWN = {BOX, *CATEGORIES, *_FLAGS, "id", "area", "segmentation", "rle", "keypoints", "more"}
+_KNOWN = {BOX, *_FLAGS, "id", "area", "segmentation", "rle", "keypoints", "more"}
 
 
 def category_in(names: Any) -> str | None:
@@ -54,10 +54,12 @@ def parse(value: Any) -> Objects:
 def _object(values: dict[str, Any]) -> Object:
     segmentation = values.get("segmentation") or ()
     is_runs = isinstance(segmentation, dict)
-    others = {name: each for name, each in values.items() if name not in _KNOWN}
+    category = category_in(values)
+    known = _KNOWN | {category}
+    others = {name: each for name, each in values.items() if name not in known}
     own = {
         "box": box_of_sides(values[BOX]),
-        "class": values[category_in(values) or BOX],
+        "class": values[category or BOX],
         "polygons": () if is_runs else segmentation,
         "rle": segmentation if is_runs else values.get("rle"),
         "more": {**json.loads(values.get("more") or "{}"), **others},

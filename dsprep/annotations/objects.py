@@ -44,6 +44,9 @@ class _Shares(tuple[float, float]):
 SHARES: Extent = _Shares((1.0, 1.0))
 """The extent of boxes whose coordinates are shares of the image's width and height."""
 
+MOST_CLASSES = 1 << 20
+"""How many classes there may be if nothing names them."""
+
 _DIGITS = 6  # behind the point, by which boxes are compared
 _LARGEST = 2.0**31  # pixels; what is further out is damage
 _MOST_PIXELS = 1 << 28  # of the mask of an object
@@ -148,13 +151,17 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def content_of_objects(objects: Objects, exact: bool) -> bytes:
-    """Return bytes that only equal objects have; or, if not exact, equal boxes and classes."""
+    """Return bytes that only equal objects have; or, if not exact, equal boxes and classes.
+
+    An area that is not told equals that of the shape.
+    """
     if exact:
-        # A box of x, y, width and height may have another last digit than one of its edges.
-        boxes = [[round(edge, _DIGITS) for edge in each.box] for each in objects.items]
-        values = [
-            _values(each) | {"box": box} for each, box in zip(objects.items, boxes, strict=True)
-        ]
+        # A box of x, y, width and height may have another last digit than one of its edges, and
+        # Parquet and COCO tell the area of each object, also where its source does not.
+        values = [_values(each) for each in objects.items]
+        for own, each in zip(values, objects.items, strict=True):
+            own["box"] = [round(edge, _DIGITS) for edge in each.box]
+            own["area"] = round(area_of_object(each), _DIGITS)
         return json.dumps(values, sort_keys=True).encode()
     # Formats that keep less have shares of the image as 32-bit floats.
     width, height = objects.extent or SHARES
@@ -345,6 +352,35 @@ def box_of(polygons: Iterable[Polygon]) -> Box:
     corners = [each for polygon in polygons for each in polygon]
     across, down = corners[::2], corners[1::2]
     return min(across), min(down), max(across), max(down)
+
+
+def corners_of(polygon: Polygon) -> list[tuple[float, float]]:
+    """Return x and y of each corner."""
+    return list(zip(polygon[::2], polygon[1::2], strict=True))
+
+
+def area_of(polygon: Polygon) -> float:
+    """Return the area of a polygon."""
+    corners = corners_of(polygon)
+    crosses = (corners[at - 1][0] * y - x * corners[at - 1][1] for at, (x, y) in enumerate(corners))
+    return abs(sum(crosses)) / 2
+
+
+def area_of_object(each: Object) -> float:
+    """Return the area that an object is said to have; else that of its polygons, or of its box."""
+    return visible_area(each) if each.area is None else each.area
+
+
+def visible_area(each: Object) -> float:
+    """Return the area by which an object is judged: of its polygons, its mask, or its box."""
+    x0, y0, x1, y1 = each.box
+    area = sum(map(area_of, each.polygons)) or float(pixels_of(each.rle))
+    return area or max(x1 - x0, 0.0) * max(y1 - y0, 0.0)
+
+
+def pixels_of(runs: Rle | None) -> int:
+    """Return how many pixels are inside."""
+    return sum(runs.counts[1::2]) if runs else 0
 
 
 def box_of_sides(values: Any) -> Box:

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dsprep.annotations.geometry import area_of_object
-from dsprep.annotations.objects import SHARES, Object, Objects, extent_of, numbers, plain
+from dsprep.annotations.objects import (
+    SHARES,
+    Object,
+    Objects,
+    area_of_object,
+    extent_of,
+    numbers,
+    plain,
+)
 from dsprep.sample import Blobs, Floats, Ints
 
 PREFIX = "image/object/"

@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from dsprep.annotations.objects import SHARES, Object, Objects, box_of
+from dsprep.annotations.objects import MOST_CLASSES, SHARES, Object, Objects, box_of
 
 Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each: 2, or 3 with v
 
 _LOW, _HIGH = -0.01, 1.01  # shares that ultralytics accepts
 _BOX = 5  # columns
 _QUAD = 9
-_MOST_CLASSES = 1 << 20  # if nothing names them
 
 
 def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> Objects:
@@ -69,7 +68,7 @@ def _rows(data: str) -> Iterator[tuple[int, tuple[float, ...]]]:
 
 def _object(row: Sequence[float], classes: int | None, pose: Pose | None) -> Object:
     number, width = row[0], len(row)
-    if not 0 <= number < (_MOST_CLASSES if classes is None else classes) or number != int(number):
+    if not 0 <= number < (MOST_CLASSES if classes is None else classes) or number != int(number):
         most = "" if classes is None else f" 0 to {classes - 1}"
         raise ValueError(f"the class {number:g} is none of the classes{most}")
     shares: Sequence[float] = row[1:]
@@ -119,6 +118,7 @@ class DataYaml(NamedTuple):
     sides: Mapping[str, Sequence[str]]  # directories of images, or lists of them, by side
     names: tuple[str, ...] | None  # class names, by number
     pose: Pose | None
+    nc: int | None = None  # how many classes there are, if it tells that alone
     task: str = ""  # what models are trained for, if it tells: detect, segment, pose, obb
 
 
@@ -133,14 +133,15 @@ def parse_data_yaml(text: str) -> DataYaml:
     path = values.get("path") or ""
     if not isinstance(path, str):
         raise ValueError("path is no text")
-    names = _names(values.get("names"), values.get("nc"))
+    names, count = _names(values.get("names"), values.get("nc"))
     task = values.get("task") or ""
     if not isinstance(task, str):
         raise ValueError("task is no text")
-    return DataYaml(path, sides, names, _pose(values.get("kpt_shape")), task)
+    return DataYaml(path, sides, names, _pose(values.get("kpt_shape")), count, task)
 
 
-def _names(found: Value | None, count: Value | None) -> tuple[str, ...] | None:
+def _names(found: Value | None, count: Value | None) -> tuple[tuple[str, ...] | None, int | None]:
+    """Return the names of classes, or else how many there are."""
     if isinstance(found, dict):
         by_number = {int(number): name for number, name in found.items() if number.isdecimal()}
         if sorted(by_number) != list(range(len(found))):
@@ -148,17 +149,16 @@ def _names(found: Value | None, count: Value | None) -> tuple[str, ...] | None:
         found = [by_number[number] for number in range(len(found))]
     elif found and not isinstance(found, list):
         raise ValueError("names is no list and no map of class names")
-    names = tuple(found) if isinstance(found, list) else None
+    names = tuple(found) if found and isinstance(found, list) else None
     if count is not None:
-        if not isinstance(count, str) or not count.isdecimal() or int(count) > _MOST_CLASSES:
+        if not isinstance(count, str) or not count.isdecimal() or int(count) > MOST_CLASSES:
             raise ValueError(f"nc is {count!r:.40}, not a number of classes")
         if names and int(count) != len(names):
             raise ValueError(f"nc is {count}, but names has {len(names)} classes")
-        names = tuple(f"class_{at}" for at in range(int(count))) if names is None else names
     if names and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"names has {twice!r:.60} twice")
-    return names
+    return names, int(count) if names is None and isinstance(count, str) else None
 
 
 def _pose(shape: Value | None) -> Pose | None:

@@ -29,11 +29,17 @@ def _write(
 ) -> int:
     """Call a function that writes, and print its report; return the exit code."""
     from dsprep.cli.report import show, write_lines
+    from dsprep.cli.streams import say
     from dsprep.formats import FORMATS
 
     options["progress"] = progress_for(sys.stderr, quiet)
     report = getattr(dsprep, function)(source, dest, **options)
-    show(report, write_lines, as_json, quiet)
+    try:
+        show(report, write_lines, as_json, quiet)
+    except KeyboardInterrupt:
+        if report.state == "planned":
+            raise
+        say(f"{report.destination}: {report.state}; only this report was interrupted")
     if report.collisions and FORMATS[report.format].distinct == "key":
         raise SourceError(
             f"{source[0]}: would be refused, as several samples have one key; rename files, or "
@@ -134,7 +140,8 @@ def append(dataset: str, **options: Any) -> int:
 
     DATASET is a directory that pack, convert or shard wrote. Its shards stay as they are. The new
     ones have its format, its classes and the transform that it was made with; a class that it does
-    not have is an error. The manifest and the indexes are replaced last.
+    not have is an error. The manifest and the indexes are replaced last. A cluster can do the work
+    (--engine ray), but there is no --part: pack parts to a directory of their own, and join it.
 
     \b
     Examples:

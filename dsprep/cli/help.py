@@ -83,17 +83,17 @@ class GroupedCommand(click.Command):
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
         """The arguments and options."""
         params = self._declared()
-        if any(getattr(parameter, "rare", False) for parameter in params):
-            params.append(
-                option_group(_LAST)(
-                    "--help-all",
-                    is_flag=True,
-                    is_eager=True,
-                    expose_value=False,
-                    callback=_show_all,
-                    help="Show this message with all options, and exit.",
-                )
+        params.append(
+            option_group(_LAST)(
+                "--help-all",
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_all,
+                hidden=not any(getattr(parameter, "rare", False) for parameter in params),
+                help="Show this message with all options, and exit.",
             )
+        )
         for parameter in params:
             named = (parameter.metavar or "").removesuffix("...")
             if named in _DIRECTORIES or named in _FILES:

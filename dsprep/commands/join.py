@@ -22,7 +22,7 @@ from dsprep.dataset.manifest import (
     read_manifest,
     single_of,
 )
-from dsprep.declared import called_with
+from dsprep.declared import called_with, words_of
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.findings import lost
 from dsprep.formats.base import Format, ShardFacts
@@ -58,7 +58,7 @@ def join(options: of.JoinOptions) -> WriteReport:
     Returns:
         What was done. Samples are not counted by class.
     """
-    began, progress, dest = time.monotonic(), options.progress or Progress(), str(options.dest)
+    began, dest = time.monotonic(), str(options.dest)
     root, others = take_sources(options.sources, dest)
     found = [one for source in (root, *others) for one in _data_sets(source)]
     sets = sorted(found, key=lambda each: [shard.name for shard in each.manifest.shards])
@@ -83,7 +83,7 @@ def join(options: of.JoinOptions) -> WriteReport:
             with open_executor(options.workers) as pool:
                 _require_distinct_keys(whole, urls, layout, pool)
         if not options.dry_run:
-            state = _carry_out(destination, whole, beside, urls, options.overwrite, progress)
+            state = _carry_out(destination, whole, beside, urls, options)
     else:
         state = "already joined"
     seconds = 0.0 if options.dry_run else time.monotonic() - began
@@ -183,14 +183,16 @@ def _carry_out(
     whole: Manifest,
     beside: Mapping[str, bytes],
     urls: Mapping[str, str],
-    overwrite: bool,
-    progress: Progress,
+    options: of.JoinOptions,
 ) -> str:
     """Bring what is missing to the destination; return what was done."""
     target, names = target_of(destination), [*urls, *beside]
+    progress = options.progress or Progress()
+    first, others = take_sources(options.sources, options.dest)
+    words = ["join", first, *others, str(options.dest), *words_of([of.JoinOptions], options.given)]
     state = RunState(target, _identity_of(whole), names, progress)
     try:
-        begin_join(state, names, overwrite=overwrite)
+        begin_join(state, names, words, overwrite=options.overwrite)
         missing = [shard for shard in whole.shards if shard.name not in state.done]
         calls = (
             (0, partial(target.leave, shard.name, Written(shard.samples, files), urls))

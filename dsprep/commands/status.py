@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,15 +51,24 @@ def status(options: of.StatusOptions) -> StatusReport:
     done = dict(target.receipts())
     samples = sum(each.samples for each in done.values())
     if (data := target.find(target.notes + PLAN)) is None:
-        if target.noted_run() is None:
+        if (run := target.noted_run()) is None:
             raise DestinationError(f"{path}: holds no data set of dsprep, and no unfinished run")
-        return StatusReport(path, "unfinished", None, len(done), samples, (), ())
-    names, parts, command = plan_facts(data, destination.url(target.notes + PLAN))
+        commands = _command_lines(run.get("command"))
+        return StatusReport(path, "unfinished", None, len(done), samples, (), commands)
+    names, parts, words = plan_facts(data, destination.url(target.notes + PLAN))
     missing = [
         f"{number}/{parts}"
         for number in range(parts)
         if not done.keys() >= {*Part(number, parts).share(names)}
     ]
     # Without missing parts, any of them finds that all shards are there, and writes the manifest.
-    commands = [f"{command} --part {part}" for part in missing or [f"0/{parts}"]]
+    commands = _command_lines(words, missing or [f"0/{parts}"])
     return StatusReport(path, "unfinished", len(names), len(done), samples, missing, commands)
+
+
+def _command_lines(words: object, parts: Sequence[str] = ()) -> Sequence[str]:
+    """Return the command that a run has noted, for each part; nothing if it has noted none."""
+    if not words or not isinstance(words, list):
+        return ()
+    line = shlex.join(["dsprep", *map(str, words)])
+    return [f"{line} --part {part}" for part in parts] or [line]

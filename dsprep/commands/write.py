@@ -35,6 +35,7 @@ from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.progress import Progress
+from dsprep.run.nodes import require_nodes
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
 from dsprep.run.state import (
@@ -351,6 +352,10 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
     outcome = Written.merged([each for _, each in done], plan.catalog.root)
     rejects = outcome.rejects
     left = f"{missing:,} of {format_count(len(plan.shards), 'shard')} are left to other parts"
+    notes = [*effect_notes(outcome.effects), left]
+    file = plan.job.destination.companion("rejects.jsonl").name
+    if rejects:
+        notes.append(f"the last part to end writes {file}, with the rejects of all parts")
     return replace(
         report_of(
             plan,
@@ -361,7 +366,8 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
         samples=outcome.samples,
         bytes=sum(each.bytes for each in shards),
         estimated=False,
-        notes=[*effect_notes(outcome.effects), left],
+        rejects_file=plan.job.destination.url(file) if rejects else None,
+        notes=notes,
     )
 
 
@@ -399,6 +405,8 @@ def carry_out(
     target, progress = target_of(plan.job.destination), options.progress or Progress()
     state = RunState(target, identity, list(plan.files()), progress)
     try:
+        if pool.is_cluster:
+            require_nodes(plan, target, pool)
         begin(plan, state, overwrite=overwrite, base=base)
         run = Run(plan, state, 0 if options.on_error == "fail" else options.max_errors)
         outcome = run.carry_out(pool, progress)

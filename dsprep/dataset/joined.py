@@ -164,6 +164,10 @@ def _joined_schema(
 
 def _require_apart(sets: Sequence[DataSet]) -> None:
     """Refuse files of one name, and samples that are in two data sets."""
+    paths = Counter(each.path for each in sets)
+    for path, count in paths.items():
+        if count > 1:
+            raise OptionError(f"{path}: its data set is given {count} times; name it once")
     of_files: dict[str, DataSet] = {}
     of_sources: dict[str, DataSet] = {}
     for each in sets:

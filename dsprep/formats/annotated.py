@@ -10,19 +10,28 @@ import json
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from xml.sax.saxutils import escape
 
-from dsprep.annotations.geometry import area_of
-from dsprep.annotations.objects import FLAGS, PARTS, Object, Objects, extent_of, numbers, to_objects
-from dsprep.errors import OptionError
-from dsprep.formats.folder import File, Folder, Listed, side_directory
+from dsprep.annotations.objects import (
+    FLAGS,
+    MOST_CLASSES,
+    PARTS,
+    Object,
+    Objects,
+    area_of_object,
+    extent_of,
+    numbers,
+    to_objects,
+)
+from dsprep.errors import BadSample, OptionError
+from dsprep.formats.folder import File, Folder, Listed, Samples, side_directory
 from dsprep.formats.values import quote
 from dsprep.images.header import read_header
 from dsprep.sample import Sample
-from dsprep.schema import FACTS, Field, Schema
+from dsprep.schema import FACTS, IMAGE_ID, Field, Schema
 from dsprep.storage.store import crc32c
 from dsprep.units import format_some
 
@@ -53,7 +62,10 @@ class AnnotatedFolder(Folder):
         kept += [each for each in schema.fields if (each.name, each.type) == (self.image_id, "int")]
         lost = [each.name for each in schema.fields if each not in kept and each.name not in FACTS]
         note = f"left out, because {self.name} has no place for it: {format_some(lost)}"
-        return self.laid_out(schema, kept), [note] if lost else []
+        notes = [note] if lost else []
+        if objects is not None and not objects.names:
+            notes.append("classes are called by their numbers: give --classes FILE to name them")
+        return self.laid_out(schema, kept), notes
 
     def _mask_of(self, schema: Schema) -> Field | None:
         masks = (each for each in schema.fields if each.type == "mask")
@@ -63,6 +75,9 @@ class AnnotatedFolder(Folder):
         listed, parts = super().lay_out(sample)
         column = self.written.objects
         objects: Objects = sample.fields.get(column.name, Objects()) if column else _none(sample)
+        most = max((each.number for each in objects.items), default=0)
+        if most >= MOST_CLASSES:
+            raise BadSample(f"has the class {most}; give --classes FILE with the names of classes")
         directory = side_directory(listed.stem)
         side, below = _last(directory), listed.stem[len(directory) :]
         if self.side and _usual(self.side) != _usual(side):
@@ -98,6 +113,15 @@ class AnnotatedFolder(Folder):
     def _names(self) -> tuple[str, ...]:
         field = self.written.objects
         return field.names if field else ()
+
+    def _class_names(self, samples: Samples) -> Sequence[str]:
+        """Return the names of the classes: their numbers, if the source tells no names."""
+        field = self.written.objects
+        if field is None or field.names:
+            return self._names
+        told = (json.loads(f"{{{each.fields}}}").get(field.name) or () for each in samples())
+        most = max((item["class"] for items in told for item in items), default=-1)
+        return [*map(str, range(most + 1))]
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         field, told = self.written.objects, json.loads(f"{{{listed.fields}}}")
@@ -147,15 +171,16 @@ class Coco(AnnotatedFolder):
 
     name: ClassVar[str] = "coco"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
-    image_id: ClassVar[str] = "image_id"
+    image_id: ClassVar[str] = IMAGE_ID
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         return (f"{side or 'images'}/{below}",)
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         field = self.written.objects
         assert field is not None
-        ids = field.ids or tuple(range(1, len(field.names) + 1))
+        names = self._class_names(samples)
+        ids = field.ids or range(1, len(names) + 1)
         tops = dict.fromkeys(each.stem.split("/")[0] for each in samples())
         for top in tops:
             path = f"annotations/instances{'' if top == 'images' else '_' + top}.json"
@@ -167,31 +192,49 @@ class Coco(AnnotatedFolder):
                 images.append(told.get(self.image_id))
                 sizes.append((int(told["width"]), int(told["height"])))
                 own += (item.get("id") for item in told.get(field.name) or ())
-            numbers = images if _are_ids(images, 0) else range(1, len(images) + 1)
+            numbers = _numbered("image", images, 0, counts)
             yield path, '{"info": {},\n"images": [\n'
             for at, each in enumerate(_of(samples(), top)):
                 values = {"id": numbers[at], "file_name": each.files[0].path[len(top) + 1 :]}
                 values |= zip(("width", "height"), sizes[at], strict=True)
                 yield path, _item(values, at == 0)
             yield path, '\n],\n"annotations": [\n'
-            keeps = _are_ids(own, 1)  # COCO's evaluation takes the id 0 for none
-            used = 0
+            # COCO's evaluation takes the id 0 for none.
+            used = iter(_numbered("annotation", own, 1, counts))
+            is_first = True
             for number, each in zip(numbers, _of(samples(), top), strict=True):
                 told = json.loads(f"{{{each.fields}}}")
                 for item in (to_objects(told.get(field.name)) or Objects()).items:
-                    used += 1
-                    id = item.id if keeps else used
-                    values = {"id": id, "image_id": number, "category_id": ids[item.number]}
-                    yield path, _item(values | coco_values(item), used == 1)
+                    head = {"id": next(used), IMAGE_ID: number, "category_id": ids[item.number]}
+                    values = head | coco_values(item)
+                    both = sorted(item.more.keys() & values.keys())
+                    if hidden := [name for name in both if item.more[name] != values[name]]:
+                        said = f"other attributes called {' and '.join(hidden)}"
+                        counts[f"annotation without {said}, as these are COCO's own"] += 1
+                    yield path, _item({**head, **item.more, **values}, is_first)
+                    is_first = False
             yield path, '\n],\n"categories": [\n'
-            for number, name in enumerate(field.names):
+            for number, name in enumerate(names):
                 yield path, _item({"id": ids[number], "name": name}, number == 0)
             yield path, "\n]}\n"
 
 
-def _are_ids(ids: Sequence[int | None], least: int) -> bool:
-    """Return whether ids are all there and differ; those of several sources may be the same."""
-    return all(id is not None and id >= least for id in ids) and len({*ids}) == len(ids)
+def _numbered(
+    what: str, ids: Sequence[int | None], least: int, counts: Counter[str]
+) -> Sequence[int]:
+    """Return ids if all are there and differ; otherwise numbers from 1, and count these."""
+    known = [id for id in ids if id is not None]
+    # Ids of several sources may be the same.
+    twice = sorted(id for id, count in Counter(known).items() if count > 1)
+    small = sorted(id for id in known if id < least)
+    if not (twice or small or len(known) < len(ids)):
+        return known
+    if known:
+        examples = format_some([*map(str, twice or small)])
+        why = f"ids are below {least}: {examples}" if small else "some have no id"
+        why = f"several have the same id: {examples}" if twice else why
+        counts[f"{what} renumbered from 1, as {why}"] += len(ids)
+    return range(1, len(ids) + 1)
 
 
 def _of(samples: Iterable[Listed], top: str) -> Iterator[Listed]:
@@ -203,15 +246,11 @@ def _item(values: Mapping[str, Any], is_first: bool) -> str:
 
 
 def coco_values(item: Object) -> dict[str, Any]:
-    """Return what COCO's annotation says of an object, its ids aside."""
+    """Return what COCO's annotation says of an object, its ids and what else it tells aside."""
     x0, y0, x1, y1 = item.box
-    width, height = round(x1 - x0, _DIGITS), round(y1 - y0, _DIGITS)
-    area = item.area
-    if area is None:
-        area = sum(map(area_of, item.polygons)) or width * height
     values: dict[str, Any] = {
-        "bbox": [round(x0, _DIGITS), round(y0, _DIGITS), width, height],
-        "area": area,
+        "bbox": [round(each, _DIGITS) for each in (x0, y0, x1 - x0, y1 - y0)],
+        "area": round(area_of_object(item), _DIGITS) if item.area is None else item.area,
         "iscrowd": int("crowd" in item.flags),
         "segmentation": [list(polygon) for polygon in item.polygons],
     }
@@ -221,7 +260,7 @@ def coco_values(item: Object) -> dict[str, Any]:
         values["keypoints"] = list(item.keypoints)
         values["num_keypoints"] = sum(seen > 0 for seen in item.keypoints[2::3])
     values |= {flag: 1 for flag in FLAGS if flag in item.flags and flag != "crowd"}
-    return {**item.more, **values}
+    return values
 
 
 @dataclass(frozen=True)
@@ -281,7 +320,7 @@ class Yolo(AnnotatedFolder):
                 "lies in a directory of this name"
             )
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         sides: dict[str, dict[str, None]] = {}
         for each in samples():
             side = each.stem.split("/")[1]
@@ -291,7 +330,7 @@ class Yolo(AnnotatedFolder):
             texts = [*map(_yaml, paths)]
             value = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
             lines.append(f"{_yaml(side)}: {value}\n")
-        names = enumerate(self._names)
+        names = enumerate(self._class_names(samples))
         lines += ["names:\n", *(f"  {at}: {_yaml(name, plain=False)}\n" for at, name in names)]
         yield from (("data.yaml", line) for line in lines)
 
@@ -346,7 +385,7 @@ class Voc(AnnotatedFolder):
             )
         return "\n".join([*lines, "</annotation>", ""]).encode()
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         directory = "Segmentation" if self.written.objects is None else "Main"
         for each in samples():
             side = _usual(each.own_side or "train")

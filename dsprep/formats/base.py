@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -26,7 +26,7 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.formats.folder import Listed
+    from dsprep.formats.folder import Listed, Samples
     from dsprep.formats.stream import ShardStream
     from dsprep.formats.tar import Member
 
@@ -329,8 +329,11 @@ class Format(ABC):
         """Return the files that index a whole data set, by file name."""
         return {}
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        """Return the metadata of a tree of files: the path of each metadata file, and a line."""
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
+        """Return the metadata of a tree of files: the path of each metadata file, and a line.
+
+        What happens to samples on the way is counted.
+        """
         return iter(())
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:

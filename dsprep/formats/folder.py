@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 import google_crc32c
 
@@ -128,6 +129,10 @@ class Listed(NamedTuple):
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no line of a listing: {error}") from None
+
+
+Samples: TypeAlias = Callable[[], Iterable[Listed]]
+"""Reads the samples of a tree, again and again."""
 
 
 def read_listing(listing: Path) -> Iterator[Listed]:
@@ -297,7 +302,7 @@ class Folder(Format):
                 fields.setdefault(name, data)
         return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
 
-    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         label = self.written.label_field
         is_class = label is not None and label.kind.is_integer
         is_named = is_needed = False

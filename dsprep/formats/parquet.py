@@ -41,6 +41,7 @@ from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.schema import (
     IMAGE,
+    IMAGE_ID,
     LABEL,
     Choice,
     Field,
@@ -65,7 +66,6 @@ ROWS_OF_GROUP = 100
 BYTES_OF_GROUP = 16 << 20
 ROWS_OF_BATCH = 16  # that are read at once: all that a dictionary of one large value can multiply
 _ROW = 96  # bytes that a row takes besides its values, its share of its group's head included
-_IMAGE_ID = "image_id"  # the column with the id of a sample, where it has objects
 _LARGEST_BYTES = (1 << 31) - (1 << 20)  # a page has a size of 31 bits, and a value lies in a page
 
 # Arrow's types that hold any value of a Python type
@@ -120,11 +120,11 @@ class Parquet(Format):
             missing = schema.by_name[schema.image].missing
             fields += (
                 Field(name, "int", missing, places=((name,),))
-                for name in (_IMAGE_ID, "width", "height")
+                for name in (IMAGE_ID, "width", "height")
                 if name not in schema.by_name
             )
             # the order of transformers' examples
-            order = {name: at for at, name in enumerate((_IMAGE_ID, IMAGE, "width", "height"))}
+            order = {name: at for at, name in enumerate((IMAGE_ID, IMAGE, "width", "height"))}
             fields.sort(key=lambda each: order.get(each.places[0][0], len(order)))
         return self.laid_out(schema, fields), []
 
@@ -159,7 +159,7 @@ class Parquet(Format):
         cells: list[Cell] = []
         for name, kind, column, held in plan:
             value: Any = fields.get(name)
-            if value is None and name == _IMAGE_ID and schema is not None and schema.objects:
+            if value is None and name == IMAGE_ID and schema is not None and schema.objects:
                 value = sample.id
             if value is None:
                 cells.append(None)

@@ -21,7 +21,7 @@ from dsprep.formats.base import Entry, Format, Limits, Span, rounding_notes
 from dsprep.formats.values import as_floats, fits_lst, format_lst
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample, Value
-from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_FLOATS, Meaning, Schema
+from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, LABEL_FLOATS, Meaning, Schema
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class RecordIO(Format):
                 f"give --drop {label.name}, or --drop {objects.name}"
             )
         others = [each.name for each in schema.others if each is not objects]
-        known = FACTS | {"image_id", "source_id"} if objects else FACTS
+        known = FACTS | {IMAGE_ID, "source_id"} if objects else FACTS
         if refused := [name for name in others if name not in known]:
             role = ",label" if label else f",{objects.name}" if objects else ""
             raise OptionError(

@@ -47,7 +47,7 @@ from dsprep.formats.base import (
 )
 from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats
-from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
+from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_size_expr
 from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Place, Schema, Type
 from dsprep.units import format_some
 
@@ -164,7 +164,7 @@ class RecordIOProtobuf(Format):
         )
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
+        key = rows.select(key_size_expr()).to_series()
         total = protobuf.framed_sizes(key)
         counts: list[protobuf.Sizes]
         if self._parts:  # of 32 bits each, and so is the label

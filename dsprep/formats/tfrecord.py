@@ -58,7 +58,7 @@ from dsprep.sample import (
     image_kind_of,
     key_of,
 )
-from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Schema, Table
+from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, LABEL_TEXT, Field, Meaning, Schema, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -177,7 +177,7 @@ class TFRecord(Format):
         if objects is None:
             return fields
         kept = {k: v for k, v in fields.items() if not k.startswith(tensorflow.PREFIX)}
-        numbers = map(str, fields.get("image_id") or ())
+        numbers = map(str, fields.get(IMAGE_ID) or ())
         if _text_of(fields, SOURCE_ID) in ("", source_id(_path_of(fields)[1]), *numbers):
             kept.pop(SOURCE_ID, None)  # which says nothing new
         return kept | {ANY_OBJECT: objects}
@@ -503,7 +503,7 @@ def _png_entry(mask: bytes) -> bytes:
 
 
 def _source_entry(image: str, sample: Sample) -> bytes:
-    told = sample.fields.get("source_id", sample.fields.get("image_id"))
+    told = sample.fields.get("source_id", sample.fields.get(IMAGE_ID))
     path = _path_for(sample, sample.fields.get(image))
     return _text_entry(SOURCE_ID, source_id(path) if told is None else str(told))
 

@@ -29,6 +29,7 @@ from dsprep.sample import (
     Value,
     key_expr,
     key_of,
+    key_size_expr,
 )
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, OBJECTS, Field, Meaning, Place, Schema
 from dsprep.units import extension_in, format_count, format_some
@@ -251,9 +252,7 @@ class WebDataset(Format):
         return target // tar.RECORD * tar.RECORD - len(tar.END)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        # Some thousand rows at a time: all at once would be the most memory that a plan takes.
-        sizes = rows.lazy().select(key_expr().str.len_bytes().cast(int))
-        key = sizes.collect(engine="streaming").to_series()
+        key = rows.select(key_size_expr()).to_series()
         image = self.written.image_field
         extension = image.places[0][0] if image else _PLAIN_IMAGE
         total = _member_weights(key, extension.replace("*", "webp"), rows["image"])
@@ -283,8 +282,8 @@ class WebDataset(Format):
         return total
 
     def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
-        names = rows.select(key_expr()).to_series()
-        long = names.filter(names.str.len_bytes() > tar.MAX_NAME - len(".jpeg"))
+        most = tar.MAX_NAME - len(".jpeg")
+        long = rows.filter(key_size_expr() > most).select(key_expr()).to_series()
         if len(long):
             yield (
                 f"{format_count(len(long), 'name')} of about {tar.MAX_NAME} bytes or more, which "

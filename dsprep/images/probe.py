@@ -10,6 +10,7 @@ from base64 import b64decode
 from dataclasses import replace
 from hashlib import sha256
 
+from dsprep.errors import BadImage, DsprepError
 from dsprep.images import bilinear
 from dsprep.images.transform import Transform
 
@@ -22,7 +23,13 @@ def probe(transform: Transform) -> str:
     resize = transform.resize if transform.resize is None else _SIZE
     crop = transform.crop if transform.crop is None else _CROP
     smaller = replace(transform, resize=resize, crop=crop)
-    return sha256(smaller.apply(b64decode(_IMAGE), _MAX_PIXELS).data).hexdigest()
+    try:
+        return sha256(smaller.apply(b64decode(_IMAGE), _MAX_PIXELS).data).hexdigest()
+    except BadImage as error:
+        raise DsprepError(
+            f"{platform.node()}: its libraries do not make a built-in image ({error}): install "
+            f"Pillow again there; it has {versions(transform)}"
+        ) from None
 
 
 def versions(transform: Transform) -> str:
@@ -37,6 +44,13 @@ def versions(transform: Transform) -> str:
         known = features.check(feature) and features.version(feature)
         found |= {name: str(known)} if known else {}
     return ", ".join([platform.machine(), *(f"{name} {text}" for name, text in found.items())])
+
+
+def differing(here: str, theirs: str, other: str) -> str:
+    """Say how the versions here differ from those of another machine, which makes other images."""
+    if here == theirs:
+        return f"has the same versions as {other} ({here}), but other builds of them: install the "
+    return f"has {here}; {other} has {theirs}: use the "
 
 
 _IMAGE = """

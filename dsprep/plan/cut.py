@@ -18,7 +18,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -148,7 +148,9 @@ def cut_into(weights: pl.Series, count: int) -> list[int]:
 
 def _sums(weights: pl.Series) -> pl.Series:
     """Return the weight of the first n samples, for each n from 0."""
-    return weights.extend_constant(0, 1).cum_sum().shift(1, fill_value=0)
+    import polars as pl
+
+    return pl.Series([0], dtype=pl.Int64).append(weights.cast(pl.Int64).cum_sum())
 
 
 def _cut_evenly(
@@ -171,7 +173,7 @@ def _cut_evenly(
 
 def cut_pieces(sizes: pl.Series, start: int, stop: int, piece_bytes: int) -> list[tuple[int, int]]:
     """Cut one shard's samples into pieces that several workers can write at once."""
-    weights = sizes[start:stop] + 1
+    weights = sizes[start:stop].cast(int) + 1
     count = min(max(1, int(weights.sum()) // piece_bytes), len(weights))
     return [(start + low, start + high) for low, high in pairwise(cut_into(weights, count))]
 
@@ -211,14 +213,13 @@ def fit(source: Sequence[int], encoded: Sequence[int]) -> SizeModel:
 
 
 def weigh(
-    job: Job, catalog: Catalog, indexed: Catalog, pool: Executor, progress: Progress
+    job: Job, catalog: Catalog, sample: Catalog, pool: Executor, progress: Progress
 ) -> tuple[pl.Series, int | None, bool]:
     """Return the bytes of each encoded sample, how full to plan a shard, and if both are estimates.
 
-    ``indexed`` is the catalog in the order of the source: what is tried does not depend on a
-    shuffle.
+    ``sample`` is what is tried, which does not depend on a shuffle (:func:`some_of`).
     """
-    sizes = catalog.table["size"]
+    sizes = catalog.table["size"].cast(int)
     layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
     if job.copies or job.size.by_file:
         return sizes, None, not job.copies
@@ -226,7 +227,6 @@ def weigh(
     if job.images.transform is not None or encodes:
         capacity = None
         if by_bytes:
-            sample = indexed.shuffle(_SAMPLE_SEED).slice(0, SAMPLE)
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
         return sizes if whole else encoded_sizes(job, catalog, sizes), capacity, True
     is_fixed = layout.is_fixed and catalog.schema_known  # which tables declare, and their paths
@@ -239,12 +239,17 @@ def weigh(
     return _weights(size or 0 for size in tried.sizes), None, False
 
 
+def some_of(catalog: Catalog, count: int = SAMPLE) -> Catalog:
+    """Return samples to try, from all over a catalog."""
+    return replace(catalog, table=catalog.table[catalog.shuffled_rows(_SAMPLE_SEED, count)])
+
+
 def try_some(
     job: Job, catalog: Catalog, pool: Executor, progress: Progress
 ) -> tuple[float, Measured]:
     """Try some samples; return how long a run will take, and what they showed."""
     count = _TIMED if catalog.annotated is None else _CHECKED
-    tried = _try_samples(job, catalog.shuffle(_SAMPLE_SEED).slice(0, count), pool, progress)
+    tried = _try_samples(job, some_of(catalog, count), pool, progress)
     return tried.seconds / len(tried.sizes) * len(catalog) / pool.size, tried
 
 
@@ -266,7 +271,19 @@ def encoded_sizes(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.Seri
     """Return the bytes of each encoded sample, or a little more, given those of its image."""
     import polars as pl
 
-    table = catalog.table.with_columns(image_sizes.alias("image"))
+    from dsprep.catalog import AT_ONCE
+
+    starts = range(0, max(1, len(catalog)), AT_ONCE)
+    parts = ((catalog.slice(at, AT_ONCE), image_sizes.slice(at, AT_ONCE)) for at in starts)
+    return pl.concat([_encoded_sizes(job, *part).cast(pl.Int64) for part in parts])
+
+
+def _encoded_sizes(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.Series:
+    import polars as pl
+
+    from dsprep.catalog import widened
+
+    table = widened(catalog.table.with_columns(image_sizes.alias("image")))
     if (sizes := object_sizes(catalog)) is not None:
         table = table.drop("label", strict=False).with_columns(sizes)
     if job.key == "index":

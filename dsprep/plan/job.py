@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import APART
+from dsprep.declared import words_of
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
@@ -15,7 +17,15 @@ from dsprep.formats.parquet import Parquet
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
-from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
+from dsprep.keywords import (
+    AppendOptions,
+    ConvertOptions,
+    FormatOptions,
+    ImageOptions,
+    PackOptions,
+    ShardOptions,
+    TransformOptions,
+)
 from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
@@ -30,6 +40,14 @@ from dsprep.units import format_count, format_some
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.workers.executor import Executor
+
+# The options of the commands that write, as the command line has them.
+_KINDS: Mapping[str, Sequence[type]] = {
+    "pack": (PackOptions, TransformOptions),
+    "convert": (ConvertOptions, TransformOptions),
+    "shard": (ShardOptions,),
+    "shard append": (AppendOptions,),
+}
 
 # Bytes of files that a worker writes of a folder before they are recorded as done.
 _UNIT = 64_000_000
@@ -90,6 +108,18 @@ class Job:
             "copies": self.copies,
         }
         return options | {name: value for name, value in rare.items() if value}
+
+    def words(self) -> list[str]:
+        """Return the words after ``dsprep`` of this command; none if no command line says it."""
+        given = {"--to": self.given.get("--format"), **self.given}
+        if self.command not in _KINDS or isinstance(given.get("--schema"), Schema):
+            return []
+        sources: Any = given["--sources"]
+        paths = [sources] if isinstance(sources, str | Path) else sources
+        for name in ("--part", "--workers"):  # which do not say what is written
+            given.pop(name, None)
+        places = map(str, (*paths, given["--dest"]))
+        return [*self.command.split(), *places, *words_of(_KINDS[self.command], given)]
 
     def set_name(self, side: str) -> str:
         """Return what the names of the shards of a side begin with; of all, if it is empty."""
@@ -186,6 +216,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         marked=job.layout.kept_parts() >= APART,
         copied=job.raw,
         image_files=not reader.reads_samples or annotated is not None,
+        samples=reader.reads_samples,
         format=job.layout.name,
         images=reader.has_images or settled.schema.image is not None,
         parquet=reader.reads_samples and reader.table.name == Parquet.name,

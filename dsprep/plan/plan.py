@@ -13,7 +13,7 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
-from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, weigh
+from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, some_of, weigh
 from dsprep.plan.destination import require_name
 from dsprep.plan.job import Job, resolve_defaults
 from dsprep.progress import Progress
@@ -56,6 +56,10 @@ class Plan:
             for shard in self.shards
             if files is not None
         )
+
+    def unpacked(self) -> Sequence[int]:
+        """Return the bytes of the files to unpack first, because they are not read in order."""
+        return () if self.in_order and not self.job.copies else self.catalog.reader.spools()
 
     @property
     def lost(self) -> list[Reject]:
@@ -106,7 +110,9 @@ class Plan:
 def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
-    catalog, findings = read_source(job.source.replace(own_state=own_state), pool.map)
+    source = job.source.replace(own_state=own_state)
+    is_plain = job.filter is None and job.divide is None  # which expect numbers of 64 bits
+    catalog, findings = read_source(source, pool.map, compact=is_plain)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
@@ -116,8 +122,10 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if settled.schema.label is None:
         # Numbers in a list or in headers may tell objects.
         tells = settled.schema.objects is not None and catalog.label_column == "label"
-        rows = catalog.table if tells else catalog.table.drop(_LABELS, strict=False)
-        catalog = replace(catalog, table=rows, classes=None)
+        labels = () if tells else _LABELS
+        table = catalog.table.drop(labels, strict=False)
+        catalog = replace(catalog, table=table, classes=None)
+        del table  # which would keep what the catalog gives up below
     job = resolve_defaults(job, catalog)
     if job.first_id:
         catalog = catalog.with_ids_from(job.first_id)
@@ -131,15 +139,23 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if job.divide is not None:
         catalog, notes = job.divide(catalog, pool)
         job = replace(job, notes=(*job.notes, *notes))
+    from dsprep.catalog import compact  # not before polars is there
+
+    # From here on, what the plan takes for each sample is all that limits how many there may be.
+    columns = catalog.table.get_columns()
+    catalog = replace(catalog, table=catalog.table.clear())
+    catalog = replace(catalog, table=compact(columns))
     collisions = catalog.collisions() if job.key == "path" else []
-    indexed = catalog
+    sample = some_of(catalog)
     if job.seed is not None:
-        catalog = catalog.shuffle(job.seed)
+        order, columns = catalog.shuffled_rows(job.seed), catalog.table.get_columns()
+        catalog = replace(catalog, table=catalog.table.clear())
+        catalog = replace(catalog, table=compact(columns, order))
+        del order
     if catalog.sides:
         catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
         _require_directories(job, catalog)
-    weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
-    del indexed  # after a shuffle, a table as large as the catalog's
+    weights, capacity, estimated = weigh(job, catalog, sample, pool, progress)
     shards: list[PlannedShard] = []
     sets: list[tuple[str, int]] = []
     start = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shlex
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +17,6 @@ from functools import partial
 from importlib import import_module
 from io import BytesIO
 from os.path import join
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -26,12 +24,9 @@ from zipfile import BadZipFile, ZipFile
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.declared import options_in
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.formats.base import Format
-from dsprep.images.probe import probe, versions
-from dsprep.keywords import PackOptions
-from dsprep.options import option_name, shown
+from dsprep.images.probe import differing, probe, versions
 from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
@@ -65,7 +60,7 @@ def save_plan(plan: Plan, parts: int) -> bytes:
     with ZipFile(file, "w") as saved:
         plain = _plain([replace(plan, job=job), _asked(plan.job)], tables)
         saved.writestr(_JSON, json.dumps(plain))
-        facts = [shard.name for shard in plan.shards], parts, _command(plan.job)
+        facts = [shard.name for shard in plan.shards], parts, plan.job.words()
         saved.writestr(_FACTS, json.dumps(facts))
         saved.writestr(_PROBE, json.dumps(probe_of(plan.job)))
         for number, table in enumerate(tables):
@@ -106,8 +101,8 @@ def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
     if here != there:
         raise DestinationError(
             f"{job.destination}: images would not be the same here as on the machine that made the "
-            f"plan: {platform.node()} has {own_versions}; the other has {told}: use the same "
-            "libraries for all parts"
+            f"plan: {platform.node()} {differing(own_versions, told, 'the other')}same libraries "
+            "for all parts"
         )
     kept: dict[str, Any] = {name: getattr(job, name) for name in _OWN}
     whole: Plan = replace(plan, job=replace(plan.job, **kept))
@@ -180,13 +175,13 @@ def probe_of(job: Job) -> tuple[str, str]:
     return ("", "") if transform is None else (probe(transform), versions(transform))
 
 
-def plan_facts(data: bytes, place: str) -> tuple[list[str], int, str]:
-    """Return the names of the shards, the number of parts, and the command of a saved plan."""
+def plan_facts(data: bytes, place: str) -> tuple[list[str], int, list[str]]:
+    """Return the names of the shards, the number of parts, and the words of the command."""
     with _opened(data, place) as saved:
         names, parts, words = json.loads(saved.read(_FACTS))
         if not 0 < parts < _MOST_PARTS:
             raise ValueError(f"{parts} parts")
-        return list(map(str, names)), int(parts), shlex.join(["dsprep", *map(str, words)])
+        return list(map(str, names)), int(parts), list(map(str, words))
 
 
 @contextmanager
@@ -207,21 +202,8 @@ def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
 def _asked(job: Job) -> dict[str, str]:
     """Return what all parts of a run must be given."""
     given = {name: str(value) for name, value in job.given.items() if name not in _FREE}
-    return {"command": job.command, **given}
-
-
-def _command(job: Job) -> list[str]:
-    """Return the words after ``dsprep`` of the command of a run in parts, without its part."""
-    sources, places = job.given["--sources"], (job.given["--dest"],)
-    paths = (sources,) if isinstance(sources, str | Path) else sources
-    words = [job.command, *map(str, (*paths, *places))]
-    declared = options_in(PackOptions).values()
-    defaults = {option_name(each.name): each.default for each in declared}
-    for option, value in job.given.items():
-        if option not in ("--sources", *_FREE) and value != defaults.get(option):
-            name, _, text = shown(option, value).partition(" ")
-            words += [name, text] if text else [name]
-    return words
+    own = import_module("dsprep").__version__  # each room is below it
+    return {"command": job.command, "version of dsprep": own, **given}
 
 
 def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, groupby, pairwise
@@ -81,8 +82,11 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     return found
 
 
-def finish_folder(plan: Plan, state: RunState) -> int:
-    """Give the tree its name, and write the listing beside it; returns the bytes of its files."""
+def finish_folder(plan: Plan, state: RunState, counts: Counter[str]) -> int:
+    """Give the tree its name, and write the listing beside it; returns the bytes of its files.
+
+    What happens to samples on the way is counted.
+    """
     destination, tree = plan.job.destination, state.pieces.tree
     layout, listing = plan.job.layout, destination.companion(LISTING)
     units = [state.pieces.path(unit.name) for unit in plan.shards]
@@ -93,7 +97,7 @@ def finish_folder(plan: Plan, state: RunState) -> int:
         def samples() -> Iterator[Listed]:
             return chain.from_iterable(map(read_listing, units))
 
-        metadata = _write_metadata(layout.metadata_lines(samples), tree)
+        metadata = _write_metadata(layout.metadata_lines(samples, counts), tree)
         partial = state.target.partial(listing.name)
         with destination_errors(partial), partial.open("wb") as file:
             for sample, following in pairwise(chain(samples(), [None])):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from platform import node
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.errors import DestinationError, SourceError
-from dsprep.images.probe import probe, versions
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.images.probe import differing, probe, versions
 from dsprep.images.transform import Transform
 from dsprep.run.target import Target
 from dsprep.storage.files import facts
+from dsprep.storage.local import destination_errors
 from dsprep.storage.location import is_s3
 from dsprep.workers.executor import Executor
+from dsprep.workers.worker import machine_name
 
 if TYPE_CHECKING:
     from dsprep.plan.plan import Plan
@@ -35,6 +36,13 @@ def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
     from dsprep.plan.saved import files_read, probe_of, require_shared  # it loads polars
 
     require_shared(plan)
+    if plan.job.destination.remote is not None and plan.unpacked():
+        raise OptionError(
+            f"{plan.catalog.root}: is compressed, and has to be unpacked on a disk that all nodes "
+            "see: write to such a disk, or unpack it first"
+        )
+    with destination_errors(target.temporary):
+        target.temporary.mkdir(exist_ok=True)  # what nodes must see; the run has not begun yet
     ends = plan.shards[:1] if is_s3(plan.catalog.root) else [plan.shards[0], plan.shards[-1]]
     files = list(dict.fromkeys(path for path, *_ in files_read(plan, ends)))
     seen = files[:: math.ceil(len(files) / _LOOKS)]
@@ -44,17 +52,18 @@ def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
 def check_node(task: NodeTask) -> None:
     """Raise an error if this node cannot do the work of a run."""
     task.target.require_seen()
+    node = machine_name()
     for path in task.source:
         try:
             facts(path)
         except OSError as error:
             raise SourceError(
-                f"{path}: {node()} does not see it ({error.strerror}): let all nodes see the "
-                "source under this name"
+                f"{path}: {node} does not see it ({error.strerror}): let all nodes see the source "
+                "under this name"
             ) from None
     if task.transform is not None and probe(task.transform) != task.image:
         raise DestinationError(
-            f"{task.target.destination}: images would not be the same on all machines: {node()} "
-            f"has {versions(task.transform)}; the driver has {task.versions}: use the same "
-            "libraries on all nodes"
+            f"{task.target.destination}: images would not be the same on all machines: {node} "
+            f"{differing(versions(task.transform), task.versions, 'the driver')}same libraries on "
+            "all nodes"
         )

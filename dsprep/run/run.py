@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from dsprep.errors import DestinationError, OptionError, RunStopped
+from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
 from dsprep.plan.cut import PlannedShard, cut_pieces, encoded_sizes
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
 from dsprep.rows import Reader
-from dsprep.run.nodes import require_nodes
 from dsprep.run.part import Part
 from dsprep.run.shard import ShardTask, write_shard
 from dsprep.run.state import RunState
@@ -51,7 +50,7 @@ class Run:
         if part is not None:
             self._shards = part.share(plan.shards)
         self._sizes = plan.catalog.table["size"]
-        self._bytes = int(self._sizes.sum())
+        self._bytes = int(self._sizes.cast(int).sum())
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
         self._max_misfits = most_misfits(sum(each.stop - each.start for each in self._shards))
@@ -63,7 +62,6 @@ class Run:
         self._progress, done = progress, self._state.done
         if pool.is_cluster:
             self._is_whole = True
-            require_nodes(self._plan, self._state.target, pool)
         self._unpack(pool)
         # What workers write: shards or, if too few of these are left, pieces of them.
         cuts = self._writes_pieces(pool.size)
@@ -89,7 +87,7 @@ class Run:
             kept = "" if self._pipeline.layout.is_tree else kept
             left = f"{kept}{format_count(rows, 'sample')} left to write"
             progress.note(f"{self._plan.job.destination}: continues; {left}")
-        where = f" ({pool})" if pool.is_cluster else ""
+        where = f" on {pool}" if pool.is_cluster else ""
         with progress.running(f"writing{where}", rows, self._bytes):
             self._write(pool, missing, {})
             self._write(pool, [each for each in self._shards if each.name not in done], units)
@@ -159,15 +157,9 @@ class Run:
     def _unpack(self, pool: Executor) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
         reader = self._pipeline.reader
-        sizes = reader.spools()
-        if not sizes or (self._plan.in_order and not self._pipeline.copies):
+        if not (sizes := self._plan.unpacked()):
             return
         directory = self._state.pieces.destination.directory / "unpacked"
-        if pool.is_cluster and self._plan.job.destination.remote is not None:
-            raise OptionError(
-                f"{self._plan.catalog.root}: is compressed, and has to be unpacked on a disk that "
-                "all nodes see: write to such a disk, or unpack it first"
-            )
         with destination_errors(directory):
             directory.mkdir(exist_ok=True)
             there = sum(path.stat().st_size for path in directory.iterdir())
@@ -220,7 +212,7 @@ class Run:
         last, found = shards[len(shards) - len(shards) % workers :], {}
         size = sum(shard.bytes for shard in last) // (_SHARED * workers)
         for shard in last:
-            sizes = self._sizes[shard.start : shard.stop]
+            sizes = self._sizes[shard.start : shard.stop].cast(int)
             if not job.copies:
                 rows = catalog.slice(shard.start, len(sizes))
                 sizes = encoded_sizes(job, rows, sizes)

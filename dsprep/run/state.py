@@ -93,8 +93,8 @@ class RunState:
         other = "" if known is None else differences(known.get("identity"), self.identity)
         return known is not None and not other, other
 
-    def begin(self, files: Iterable[str]) -> None:
-        """Begin to write, or go on; from now on, these files are known as those of this run."""
+    def begin(self, files: Iterable[str], words: Sequence[str]) -> None:
+        """Begin to write, or go on: note the files of this run, and the words of its command."""
         with destination_errors(self.target.work):
             for leftover in self.target.work.glob("partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -102,7 +102,8 @@ class RunState:
                 shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
             self.pieces.temporary.mkdir(parents=True)
             self.target.temporary.mkdir()
-        run = json.dumps({"identity": self.identity, "files": sorted(files)}).encode()
+        noted = {"identity": self.identity, "files": sorted(files), "command": words}
+        run = json.dumps(noted).encode()
         if not self._goes_on_here:
             self.pieces.write(self.pieces.notes + RUN, run)
         if not self.resumed:
@@ -221,16 +222,18 @@ def begin(
         names = [name for name in names if name not in there]
     if is_tree and not state.resumed:
         require_free(destination)
-    state.begin(names)
+    state.begin(names, plan.job.words())
 
 
-def begin_join(state: RunState, names: Sequence[str], *, overwrite: bool) -> None:
+def begin_join(
+    state: RunState, names: Sequence[str], words: Sequence[str], *, overwrite: bool
+) -> None:
     """Begin to write these files, which are in other data sets already, or go on with it."""
     make_way(state, overwrite, require_vacant(state, overwrite=overwrite))
     there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
     for name in there[:1]:
         raise _file_of_others(state.target, name)
-    state.begin(names)
+    state.begin(names, words)
 
 
 def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) -> bool:
@@ -333,7 +336,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     files: list[FileReceipt] = []
     if job.layout.is_tree:
-        shards, size = [], finish_folder(plan, state)
+        shards, size = [], finish_folder(plan, state, outcome.effects)
         files.append(FileReceipt.of(job.destination.companion(LISTING)))
     else:
         shards = [*(base.shards if base else ())]

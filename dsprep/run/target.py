@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from platform import node
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -53,7 +52,7 @@ from dsprep.storage.local import (
 from dsprep.storage.location import LONGEST_KEY, is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_size
-from dsprep.workers.worker import yield_core
+from dsprep.workers.worker import machine_name, yield_core
 
 if TYPE_CHECKING:
     from dsprep.run.lease import Lease
@@ -205,8 +204,8 @@ class Target:
         """Refuse a machine that does not see what the driver of this run has made there."""
         if not self.temporary.is_dir():
             raise DestinationError(
-                f"{self.destination}: {node()} does not see this directory as the machine that "
-                "runs dsprep does: let all nodes mount it under this name, or write to s3://"
+                f"{self.destination}: {machine_name()} does not see this directory as the machine "
+                "that runs dsprep does: let all nodes mount it under this name, or write to s3://"
             )
 
     def partial(self, name: str) -> Path:
@@ -416,7 +415,6 @@ class PrefixTarget(Target):
     def publish(
         self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
     ) -> dict[str, str]:
-        from dsprep.run.lease import find_lease, lost_lease
         from dsprep.storage.s3.upload import copy, upload
         from dsprep.storage.transfer import TransferOptions
 
@@ -424,22 +422,35 @@ class PrefixTarget(Target):
         # Tries at once must not send parts of one upload.
         is_own = self.spread is not None
         way = TransferOptions(_pace(), keep=not is_own, resume=not is_own)
-        lease = find_lease(store, self._key(self._lease))
-        if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
-            raise lost_lease(str(self.destination))
-        for file in files:
+        # A try that goes on when the run has ended must replace nothing that is there by then.
+        before = [store.stat(self._key(file.name)) if is_own else None for file in files]
+        self._require_lease()
+        for file, seen in zip(files, before, strict=True):
             path, key, url = self.partial(file.name), self._key(file.name), urls.get(file.name)
+            if is_own:
+                way = way._replace(replaces=seen.etag if seen else "")
             try:
                 if url is not None and is_s3(url):
                     sent = copy(*_found(url, file), store, key, way)
                 else:
                     sent = upload(Path(url or path), store, key, way, file.crc32c)
+                stored = sent.stored
             except StoreError as error:
-                raise DestinationError(str(error)) from None
-            etags[file.name] = sent.stored.etag
+                there = store.stat(key) if is_own and error.kind == "exists" else None
+                if there is None or (there.size, there.any_crc32c) != (file.bytes, file.crc32c):
+                    raise DestinationError(str(error)) from None
+                stored = there  # another try was first
+            etags[file.name] = stored.etag
             if url is None:
                 path.unlink()
         return etags
+
+    def _require_lease(self) -> None:
+        from dsprep.run.lease import find_lease, lost_lease
+
+        lease = find_lease(self._store, self._key(self._lease))
+        if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
+            raise lost_lease(str(self.destination))
 
     def for_machines(self) -> Target:
         holder = read_whole(self.destination.scratch / _HOLDER)
@@ -452,7 +463,6 @@ class PrefixTarget(Target):
             return
         stage = stage_for(str(self.destination))
         stage = stage.with_name(f"{stage.name}-tries")
-        make_stage(stage)
         with try_directory(stage) as directory:
             own = replace(self, destination=replace(self.destination, directory=directory))
             with destination_errors(directory):
@@ -476,6 +486,8 @@ class PrefixTarget(Target):
             raise error
 
     def write(self, name: str, data: bytes) -> None:
+        if self.spread is not None:
+            self._require_lease()
         self._store.put(self._key(name), data)
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:

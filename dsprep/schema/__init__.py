@@ -12,6 +12,7 @@ Workers import this on every sample's way, and so it imports neither polars nor 
 from dsprep.schema.fields import FACTS, IMAGE, LABEL, TYPES, Field, Place, Schema, Type, join
 from dsprep.schema.reading import Reading
 from dsprep.schema.settle import (
+    IMAGE_ID,
     IMAGE_NAMES,
     LABEL_FLOATS,
     LABEL_NAMES,
@@ -35,8 +36,8 @@ from dsprep.schema.settle import (
 
 # fmt: off
 __all__ = [
-    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES",
-    "LABEL_TEXT", "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema", "Seen", "Settled",
-    "TYPES", "Table", "Type", "idle_names", "impose", "is_image", "join", "observe", "select",
-    "settle", "shown", "type_of",
+    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_ID", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS",
+    "LABEL_NAMES", "LABEL_TEXT", "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema",
+    "Seen", "Settled", "TYPES", "Table", "Type", "idle_names", "impose", "is_image", "join",
+    "observe", "select", "settle", "shown", "type_of",
 ]

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, Misfit
 from dsprep.sample import Floats, Ints, Sample, Value
-from dsprep.schema.fields import TYPES, Field, Place, Schema, single, to_int, to_text
+from dsprep.schema.fields import FACTS, TYPES, Field, Place, Schema, single, to_int, to_text
 from dsprep.schema.settle import LABEL_TEXT, Table, below, parsed, shown, type_of
 from dsprep.units import format_count
 
@@ -66,6 +66,13 @@ class Reading:
         return frozenset(path[0] for path, *_ in self._nested)
 
     @cached_property
+    def _keys(self) -> dict[str, frozenset[str]]:
+        """All keys of JSON that a look found, where nothing of it is left out or a field whole."""
+        looked = [path for path, column, _ in self._nested if column.told == "a look"]
+        raws = {path[0] for path in looked if not self._plain[path[0]]} - self.ignored
+        return {raw: FACTS | {path[1] for path in looked if path[0] == raw} for raw in raws}
+
+    @cached_property
     def _objects(self) -> str | None:
         """The field of objects that all samples have, even if nothing is said of them."""
         objects = self.schema.objects
@@ -114,6 +121,9 @@ class Reading:
             return sample
         # JSON may have hundreds of parts: it is parsed once, and not for each of them.
         wholes = {raw: parsed(sample.fields.get(raw)) for raw in self._wholes}
+        for raw, keys in self._keys.items():
+            if raw in sample.fields:
+                _require_keys(raw, wholes[raw], keys)
         for path, column, convert in self._nested:
             if (value := below(wholes[path[0]], path)) is not None:
                 try:
@@ -252,6 +262,16 @@ def _converter(
         return known(value) if is_short else to_class(value)
 
     return to_known
+
+
+def _require_keys(raw: str, whole: Value | None, keys: frozenset[str]) -> None:
+    """Refuse JSON that cannot be read, or whose keys no field would hold."""
+    if not isinstance(whole, dict):
+        raise Misfit(f"the field {raw!r} is not an object of JSON, as it is in other samples")
+    if others := sorted(whole.keys() - keys):
+        raise Misfit(
+            f"has {others[0]!r} in {raw!r}, which the samples looked at lack: give --look all"
+        )
 
 
 def _misfit(column: Field, value: Value, error: Exception) -> Misfit:

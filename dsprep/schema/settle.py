@@ -28,6 +28,7 @@ LABEL_NAMES = (
     *("target", "category", "category_id", "y"),
 )
 OBJECTS = "objects"  # the field of the objects of images
+IMAGE_ID = "image_id"  # the field that is the number of an image in COCO's files
 # what `--cast` takes
 _CASTS = [each.name for each in TYPES.values() if each.is_number or each.name == "json"]
 _CASTS.remove("class")
@@ -144,9 +145,13 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
             if (value := below(wholes[path[0]], path)) is not None:
                 _see(found, path, value, LABEL_TEXT, sample.key)
         for path in table.parts:
-            if type_of(value := part_of(sample.fields, path)) == OBJECTS:
+            if not isinstance(whole := parsed(sample.fields.get(path[0])), dict):
+                continue
+            found.places[path[:1]].keys |= dict.fromkeys(whole)
+            if type_of(value := below(whole, path)) == OBJECTS:
                 _see(found, path, value, OBJECTS, sample.key)
-                found.places[path[:1]].keys |= dict.fromkeys(part_of(sample.fields, path[:1]) or ())
+            if type(number := whole.get(IMAGE_ID)) is int and (path[0], IMAGE_ID) not in parts:
+                _see(found, (path[0], IMAGE_ID), number, None, sample.key)
         for (name, *_), seen in found.places.items() if choice.label else ():
             if "json" in seen.kinds and isinstance(keys := part_of(sample.fields, (name,)), dict):
                 seen.keys |= dict.fromkeys(islice(keys, 100))
@@ -341,11 +346,17 @@ def settle(
     ignored: set[str] = set()
     roles: dict[str, str] = {}
     parted = {place[0] for place in told.by_place if len(place) > 1}
+    apart = set[str]()  # JSON that is nothing but fields of their own, as a look shows
     for place in table.parts:
-        if place in seen and not parted and not told.objects:
-            # What else the JSON says is a field of its own, unless the image tells that.
-            kept = {place[-1], *FACTS} < {place[-1], *FACTS} | seen[place[:1]].keys.keys()
-            parted |= set() if kept else {place[0]}
+        if place in seen and not (parted or told.objects or is_given):
+            keys, beside = {place[-1], *FACTS}, (place[0], IMAGE_ID)
+            is_all = beside in seen and seen[beside].count == observed.samples
+            if is_all and IMAGE_ID not in {table.meaning(raw).field for raw, *_ in seen}:
+                keys.add(IMAGE_ID)
+                numbered = Field(IMAGE_ID, "int", places=(beside,), told="a look")
+                told = replace(told, fields=(*told.fields, numbered))
+            if seen[place[:1]].keys.keys() <= keys:
+                apart.add(place[0])
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
@@ -367,8 +378,8 @@ def settle(
         elif OBJECTS in had.kinds and len(had.kinds) == 1 and not is_given:
             name = OBJECTS if OBJECTS not in taken else raw
             taken[name] = Field(name, OBJECTS, places=(place,), told="a look", flags=had.flags)
-        elif is_given or not meaning.field or (raw in parted and not is_part):
-            ignored.update(() if is_part else (raw,))
+        elif is_given or not meaning.field or (raw in parted | apart and not is_part):
+            ignored.update(() if is_part or raw in apart else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
             if name in taken:  # by convention; a raw name of its own goes first
@@ -543,8 +554,7 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     )
     image, label = still.get(schema.image), still.get(schema.label)
     chosen = replace(schema, fields=fields, image=image, label=label)
-    used = {place[0] for each in kept for place in each.places}
-    gone = {place[0] for place in schema.by_place} - used
+    gone = {place[0] for each in schema.fields if each not in kept for place in each.places}
     counts = {still[name]: count for name, count in settled.counts.items() if name in still}
     # What the look has not seen may be left out as well: it may come later.
     ignored = settled.ignored | gone | {name for name in choice.drop if not schema.named(name)}

@@ -26,7 +26,7 @@ from dsprep.formats.folder import Folder
 from dsprep.options import require_effect
 from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
-from dsprep.schema import IMAGE, Field, Schema
+from dsprep.schema import IMAGE, IMAGE_ID, Field, Schema
 from dsprep.sources.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some, quoted, quoted_names
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
 
-OBJECTS, MASK, IMAGE_ID = "objects", "mask", "image_id"  # the names of the fields
+OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|^[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 _NONE = -1  # the number of an image without annotations
@@ -213,6 +213,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     import polars as pl
 
     from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
+    from dsprep.sources.classes import require_lines
     from dsprep.sources.files import FILES
     from dsprep.sources.readers import FileReader
 
@@ -233,11 +234,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
     if told.annotations is not None:
-        if wrong := next((name for name in told.classes if "\n" in name or "\r" in name), None):
-            raise SourceError(
-                f"{source.root}: the class name {wrong!r} does not fit on a line of "
-                "objects.classes.txt: rename"
-            )
+        require_lines(told.classes, source.root, "objects.classes.txt")
         objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
         fields.append(replace(objects, flags=told.flags))
     has_image_ids = told.has_image_ids

@@ -16,11 +16,11 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.masks import IGNORED
-from dsprep.annotations.objects import APART, SHARES, Extent, Object, Objects
+from dsprep.annotations.objects import APART, MOST_CLASSES, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan, by_rows, some_lines
-from dsprep.sources.masks import TableMasks
+from dsprep.sources.masks import WRONG, TableMasks
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "i
 _ONE = "object"  # the name of the class of a table without classes
 _BACKGROUND = "background"
 _SHOWN = 3
-_MOST_CLASSES = 1 << 20  # if nothing names them
+_LONGEST = 60  # characters of a cell in a message
 
 _IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
 _WRONG = "what is wrong with the class"  # likewise
@@ -305,8 +305,12 @@ def _scan_boxes(
     import polars as pl
 
     if len(spelling.columns) == 1:
-        parts = cells[spelling.columns[0]].str.extract_all(_NUMBER)
-        is_empty, is_box = parts.list.len() == 0, parts.list.len() == len(_EDGES)
+        texts = cells[spelling.columns[0]]
+        parts = texts.str.extract_all(_NUMBER)
+        is_empty = (
+            texts.str.strip_chars(" []()").str.to_lowercase().is_in(["", "nan", "none", "null"])
+        )
+        is_box = parts.list.len() == len(_EDGES)
         own = pl.DataFrame(
             {edge: parts.list.get(at, null_on_oob=True) for at, edge in enumerate(_EDGES)}
         )
@@ -338,7 +342,7 @@ def _scan_boxes(
     rows = rows.with_columns(problem.alias(_WRONG)).with_columns(
         each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True)
     )
-    wrong, notes = _wrong_rows(rows, spelling.columns, path)
+    wrong, notes = _wrong_rows(rows, "box", spelling.columns, path)
     rows = rows.filter(pl.col(_WRONG).is_null())
     inside = pl.all_horizontal(pl.col(_EDGES).is_between(0, 1))
     if not spelling.shares and rows.height and rows.select(inside.all()).item():
@@ -375,18 +379,20 @@ def _scan_boxes(
 
 
 def _wrong_rows(
-    rows: pl.DataFrame, columns: Sequence[str], path: str
+    rows: pl.DataFrame, what: str, columns: Sequence[str], path: str
 ) -> tuple[dict[int, str], list[str]]:
     """Return why images with a wrong row are rejects, and notes; refuse if most rows are wrong."""
     import polars as pl
 
-    box = pl.concat_str(columns, separator=", ")
+    cells = pl.concat_str(columns, separator=", ").str.slice(0, _LONGEST)
     place = pl.format("{}:{}", pl.lit(posixpath.basename(path)), "line")
-    reason = pl.format("{}: the box {} {}", place, box, _WRONG).alias("reason")
+    reason = pl.format("{}: the {} {} {}", place, pl.lit(what), cells, _WRONG).alias("reason")
     wrong = rows.filter(rows[_WRONG].is_not_null()).select(_IMAGE, reason)
     examples = wrong["reason"].head(_SHOWN).to_list()
     if 2 * wrong.height > rows.height:
-        said = f"{wrong.height:,} of {format_count(rows.height, 'row')} with a box cannot be read"
+        said = (
+            f"{wrong.height:,} of {format_count(rows.height, 'row')} with a {what} cannot be read"
+        )
         raise SourceError(f"{path}: {said}: {some_lines(examples, wrong.height)}")
     said = f"{format_count(wrong.height, 'row')} that cannot be read, whose images are rejected"
     notes = [f"{said}: {'; '.join(examples)}"] if examples else []
@@ -418,22 +424,21 @@ def _scan_runs(
     """Take the rows of each image for the runs of its mask."""
     import polars as pl
 
-    from dsprep.text import refuse
-
-    is_wrong = pl.col(_WRONG).is_not_null() & ~pl.col(column).is_in(_NO_RUNS)
-    refuse(path, cells, is_wrong, lambda row: f"the mask {row[column]!r:.40} {row[_WRONG]}")
+    rows = cells.filter(~pl.col(column).is_in(_NO_RUNS))
+    wrong, notes = _wrong_rows(rows, "mask", [column], path)
     runs: list[list[tuple[int, str]]] = [[] for _ in images]
-    for image, number, text in cells.select(_IMAGE, _CLASS, column).iter_rows():
-        if text not in _NO_RUNS:
-            runs[image] += [] if number is None else [(number + 1, text)]
+    for image, number, text in rows.select(_IMAGE, _CLASS, column).iter_rows():
+        runs[image] += [] if number is None else [(number + 1, text)]
+    for image, reason in wrong.items():
+        runs[image] = [(WRONG, reason)]
     names = (_BACKGROUND, *classes.names)
     if len(names) > IGNORED:
         raise SourceError(f"{path}: has {len(classes.names):,} classes; masks have 254 at most")
     masks = TableMasks(tuple(map(tuple, runs)), names)
     nothing = [0] * len(images)
-    return Scan(
-        *(None, images, nothing, nothing, (), (), digest, path), keeps_unlisted=True, masks=masks
-    )
+    findings = [Finding("note", "", note) for note in notes]
+    named = None, images, nothing, nothing, (), (), digest, path, findings
+    return Scan(*named, keeps_unlisted=True, masks=masks)
 
 
 def scan_lst(source: Source, path: str) -> Scan:
@@ -455,7 +460,7 @@ def scan_lst(source: Source, path: str) -> Scan:
     starts, boxes, numbers = array("q", [0]), array("d"), array("i")
     flags = list[frozenset[str]]()
     given = source.class_names()
-    most = len(given) if given else _MOST_CLASSES
+    most = len(given) if given else MOST_CLASSES
     for line, texts in rows.select("line", "label").iter_rows():
         label = [float(each) for each in texts.split("\t")]
         width = int(label[1])

@@ -13,6 +13,7 @@ import polars as pl
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotation_files import CVAT_ADVICE
+from dsprep.text import refuse_compressed
 from dsprep.units import format_count, quoted, quoted_names
 
 # How files of annotation tools begin, and what to do with them.
@@ -110,6 +111,7 @@ def _filled(
 
 def _decode(data: bytes, source: str, guesses: bool) -> tuple[str, str]:
     """Return the text of a table, and what its encoding is called."""
+    refuse_compressed(data, source)
     for mark, name in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"", "utf-8-sig")):
         if data.startswith(mark):
             # without a mark, half of the bytes of ASCII in UTF-16 are 0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Catalog
+from dsprep.catalog import AT_ONCE, Catalog
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.sources.names import SPLITS
@@ -51,12 +51,21 @@ def label_lists(labels: Iterable[Any]) -> pl.Series | None:
 
 
 def class_numbers(lists: pl.Series) -> pl.Series | None:
-    """Return class numbers if every sample has one label and all are whole; else None."""
-    if not (lists.list.len() == 1).all():
-        return None
-    first = lists.list.first()
-    is_class = (first % 1 == 0) & (first.abs() < LARGEST_EXACT)
-    return first.cast(pl.Int64).alias("cls") if is_class.all() else None
+    """Return class numbers if every sample has one label and all are whole; else None.
+
+    If each has one, these may be numbers instead of lists.
+    """
+    found = pl.Series("cls", dtype=pl.Int64)
+    for start in range(0, len(lists), AT_ONCE):  # all at once would take six times the memory
+        first = part = lists.slice(start, AT_ONCE)
+        if isinstance(part.dtype, pl.List):
+            first = part.list.first()
+            if not (part.list.len() == 1).all():
+                return None
+        if not ((first % 1 == 0) & (first.abs() < LARGEST_EXACT)).all():
+            return None
+        found.append(first.cast(pl.Int64))
+    return found
 
 
 def labels_from_numbers(rows: pl.DataFrame, known: Known, source: str) -> pl.Series:
@@ -81,12 +90,17 @@ def among(classes: Sequence[object], owner: str | None) -> str:
 def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:
     """Put class names into the order that numbers them: by code point, which is UTF-8's by byte."""
     classes = natural_order(names) if order == "natural" else tuple(sorted(names))
-    for name in classes:
-        if not name.strip() or "\n" in name or "\r" in name:
-            raise SourceError(
-                f"{source}: the class name {name!r} does not fit on a line of classes.txt: rename"
-            )
+    require_lines(classes, source)
     return classes
+
+
+def require_lines(classes: Iterable[str], source: str, file: str = "classes.txt") -> None:
+    """Refuse a class name that cannot be a line of a file."""
+    for name in classes:
+        if not name.strip() or not {*"\n\r\0"}.isdisjoint(name):
+            raise SourceError(
+                f"{source}: the class name {name!r} does not fit on a line of {file}: rename"
+            )
 
 
 def classes_for(names: Iterable[str], known: Known, place: str) -> tuple[str, ...]:

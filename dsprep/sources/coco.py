@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.coco import parse, parse_boxes
-from dsprep.annotations.objects import Extent, Objects, Spelled
+from dsprep.annotations.objects import Extent, Objects, Spelled, is_id
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated import Annotations, Scan, by_rows
@@ -213,6 +213,7 @@ class _Read:
         self.spans = {name: array("q") for name in _SPANS}
         self._codes: dict[object, int] = {}  # numbers instead of ids that are none
         self.left_out = {of: set[str]() for of in ("", "images", "categories")}
+        self.odd_ids = 0  # annotations whose id no object can have
 
     def code(self, id: object) -> int:
         """Return an id as a number."""
@@ -241,7 +242,7 @@ class _Read:
             raise SourceError(
                 f"{file.path}: several images have the id {item['id']!r:.60}: number each"
             )
-        name = str(item.get("file_name") or item["coco_url"])
+        name = str(item.get("file_name") or item.get("coco_url") or item["file_name"])
         below = posixpath.join(file.below, name) if file.below else name
         self.names.append(below if below in self.known else name)
         width, height = item.get("width") or 0, item.get("height") or 0
@@ -252,6 +253,8 @@ class _Read:
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
         self.left_out["categories"].update(item.keys() - _OF_CATEGORIES)
         id, name = item["id"], str(item["name"])
+        if item["name"] is None:
+            raise TypeError("its name is null")
         self.code(id)
         if self.categories.setdefault(id, name) != name:
             raise SourceError(
@@ -278,6 +281,7 @@ class _Read:
             raise SourceError(f"{path}: has captions, which have no boxes: they are not read")
         id, category = item.get("id"), item["category_id"]
         known = id if type(id) is int and abs(id) < 2**61 else -1
+        self.odd_ids += id is not None and not is_id(id)
         place = (at, self.code(item["image_id"]), self.code(category), known, offset, size)
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
@@ -288,6 +292,13 @@ class _Read:
             if names:
                 said = quoted_names(sorted(names), 10) + (f" of {of}" if of else "")
                 yield Finding("note", "", f"{where}: not kept: {said}")
+        odd = [self.uncode(id) for id in self.places[::4] if not 0 <= id < 2**61]
+        said = f"ids of images not kept, as some are not whole numbers from 0: {format_some(odd)}"
+        notes = [said] if odd else []
+        if self.odd_ids:
+            count = format_count(self.odd_ids, "id")
+            notes.append(f"{count} of annotations not kept, not being whole numbers of 64 bits")
+        yield from (Finding("note", "", f"{where}: {note}") for note in notes)
 
 
 _OF_IMAGES = frozenset(("id", "file_name", "width", "height"))
@@ -310,6 +321,8 @@ def scan_coco(
         updates = digest.update, *(each.add for each in copies[at : at + 1])
         for section, offset, size, item in _items(file, updates, partial(_fast, read.spans, at)):
             try:
+                if section in _LISTS and not isinstance(item, dict):
+                    raise TypeError(f"{item!r:.40} is not an object")
                 if section == "annotations":
                     read.annotation(at, file.path, offset, size, item)
                 elif section == "images":

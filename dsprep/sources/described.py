@@ -11,6 +11,7 @@ A row's offset is that of its line, so that a reader is small however many sampl
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -197,8 +198,10 @@ def read_described(
     paths: list[list[str]] = []
     places = {name: array("q") for name in ("file", "line", "offset", "stored")}
     columns: list[tuple[tuple[str, str], ...] | None] = []
+    digest = hashlib.sha256()
     for number, name in enumerate(files):
         data = read_bytes(os.path.join(root, name), LARGEST_TABLE)
+        digest.update(data)
         columns.append(_columns(data, name) if name.endswith(".csv") else None)
         for line, offset, size, values in _lines(data, name, columns[-1]):
             try:
@@ -248,7 +251,8 @@ def read_described(
         raise SourceError(f"{root}: {files[0]} names no file that is there, such as {some}")
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
     reader = DescribedReader(root, tuple(files), tuple(columns))
-    return Catalog(table, root, classes, reader), sorted(findings, key=attrgetter("path"))
+    catalog = Catalog(table, root, classes, reader, described=digest.hexdigest())
+    return catalog, sorted(findings, key=attrgetter("path"))
 
 
 def _lines(
@@ -368,4 +372,5 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     findings = [*(Finding("not-an-image", path) for path in sorted(left)), *there.findings]
     known = manifest.enforced
     told = (table, root, manifest.classes, reader, schema)
-    return Catalog(*told, schema_known=known, sides=sides), findings
+    digest = hashlib.sha256(data).hexdigest()
+    return Catalog(*told, schema_known=known, sides=sides, described=digest), findings

@@ -69,7 +69,12 @@ def with_schema(
 
     is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
     if is_whole:
-        catalog, settled = _looked_at(catalog, choice, run_all)
+        given = choice.schema
+        if given and (own := given.label_field) and not own.places and catalog.label_column:
+            # Rows tell the label, not samples.
+            others = tuple(each for each in given.fields if each is not own)
+            given = replace(given, fields=others, label=None)
+        catalog, settled = _looked_at(catalog, replace(choice, schema=given), run_all)
     else:
         settled = Settled(Schema((Field("image", "image", told="the files"),), "image"))
     label, classes = settled.schema.label_field, catalog.classes
@@ -168,15 +173,26 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
     """Look at samples: at some of each shard, or at all."""
     import polars as pl
 
+    from dsprep.catalog import AT_ONCE
+
     table = catalog.table
     if not choice.look_all:
-        row = pl.int_range(pl.len())
-        of_shard = row.over("file") if "file" in table.columns else row
+        row, of_shard = pl.col("row"), pl.int_range(pl.len())
+        if "file" in table.columns:
+            of_shard = of_shard.over("file")
+        # Those of all shards are among those of each part of the table.
+        candidates = (
+            table.slice(at, AT_ONCE)
+            .with_columns(row=at + pl.int_range(pl.len()))
+            .filter((row < _FIRST) | (of_shard < _OF_SHARD))
+            for at in range(0, table.height, AT_ONCE)
+        )
+        first = pl.concat([table.clear().with_columns(row=pl.lit(0, pl.Int64)), *candidates])
         rank = pl.when(row < _FIRST).then(0).otherwise(1 + of_shard)
-        ranked = table.select(rank=rank, row=row, size="size").sort("rank", "row")
-        fits = (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
-        fits &= pl.col("rank") <= _OF_SHARD
-        table = table.filter(ranked.with_columns(fits=fits).sort("row")["fits"])
+        first = first.with_columns(rank=rank).sort("rank", "row")
+        fits = (pl.col("size").cast(pl.Int64).cum_sum() <= _MOST_BYTES) | (row == 0)
+        first = first.filter(fits & (pl.col("rank") <= _OF_SHARD)).sort("row")
+        table = first.drop("row", "rank")
     share = max(_LEAST, -(-table.height // _TASKS))
     parts = (replace(catalog, table=part) for part in table.iter_slices(share))
     found = Observed()

@@ -26,6 +26,7 @@ _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others cha
 _LOOKED_AT = 64
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
 _LARGEST = 1 << 28  # pixels
+WRONG = -1  # instead of the number of a class
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Masks:
 class TableMasks:
     """Masks that a table has as runs of pixels: from 1, down the columns."""
 
-    runs: tuple[tuple[tuple[int, str], ...], ...]  # of each image: class and runs of its rows
+    # of each image: class and runs of its rows; or, if a row is wrong, `WRONG` and the reason
+    runs: tuple[tuple[tuple[int, str], ...], ...]
     names: tuple[str, ...]  # of the classes, by number; the first is what no run has
     stored: bool = False  # whether runs are of images before their EXIF orientation turns them
 
@@ -98,6 +100,8 @@ class TableMasks:
         size = (header.width, header.height) if self.stored else upright_size(image)
         mask = Image.new("L", size)
         for value, text in self.runs[number]:
+            if value == WRONG:
+                raise BadSample(text)
             inside = mask_of(_runs(text, *size))
             mask.paste(value, mask=inside.point([0, *[255] * 255]))
         return png_of(mask)

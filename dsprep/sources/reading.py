@@ -44,7 +44,7 @@ from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import Catalog, Found
 
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
@@ -181,8 +181,8 @@ def source_of(given: Source | str) -> Source:
     return make_source(given, needs_names=True) if isinstance(given, str) else given
 
 
-def read_source(source: Source, run_all: RunAll = map) -> Found:
-    """Make the catalog of a source."""
+def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False) -> Found:
+    """Make the catalog of a source; its whole numbers may have 32 bits if it is compact."""
     try:
         with asked_once():
             found = detect(source, run_all)
@@ -201,7 +201,7 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
             if source.keep_classes is not None:
                 from dsprep.sources.subset import keep_classes
 
-                catalog, notes = keep_classes(catalog, source)
+                catalog, notes = keep_classes(_widened(catalog), source)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
         advice = (
@@ -225,7 +225,13 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
         require_effect("", given, image_files=not (reader.reads_samples or reader.encodes))
-    return catalog, findings
+    return catalog if compact else _widened(catalog), findings
+
+
+def _widened(catalog: Catalog) -> Catalog:
+    from dsprep.catalog import widened
+
+    return replace(catalog, table=widened(catalog.table))
 
 
 # What a source is
@@ -265,7 +271,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
 
-    catalog, notes = with_schema(found[0], source.choice, True, run_all)
+    catalog, notes = with_schema(_widened(found[0]), source.choice, True, run_all)
     if catalog.annotated is None:  # a list makes one set of what it names
         catalog = replace(catalog, table=catalog.table.drop("side", strict=False), sides=())
     files = Files.of(catalog, [*found[1], *notes])

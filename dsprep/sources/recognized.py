@@ -361,6 +361,8 @@ def _kind_of(path: str, inside: Collection[str] = ()) -> str:
         names = sorted(_names_below(path))
         kinds = {kind for kind, is_own in _TELLS.items() if any(is_own(name) for name in names)}
         kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None and path.lower().endswith((".gz", ".bz2", ".xz", ".zst")):
+        raise OptionError(f"--annotations {path}: is compressed: decompress it first")
     if kind is None:
         raise OptionError(
             f"--annotations {path}: its format is unclear: give --annotation-format "

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Found
 
-_LARGEST_ID = 2**63 - 1
+_AT_ONCE = 128  # shards that are indexed before their samples become rows
 _MOST_MISSING = 1_000_000  # samples that a shard may lack: its manifest may come from anywhere
 _BLOCK = 1 << 18  # few system calls, and it still fits a core's own cache for the checksum
 
@@ -204,7 +204,9 @@ class IndexedShard:
     ids: array[int] = field(default_factory=lambda: array("Q"))
     numbers: array[int] = field(default_factory=lambda: array("q"))
     keys: str = ""  # the key of each, joined by NUL; empty where headers do not tell it
-    labels: list[tuple[float, ...]] = field(default_factory=list)  # none if headers tell none
+    # the numbers of all labels, and how many each has; none if headers tell none
+    labels: array[float] = field(default_factory=lambda: array("d"))
+    lengths: array[int] = field(default_factory=lambda: array("q"))
     members: int = 0  # parts of samples that headers name
     # members that belong to no sample, as their names tell no key, by extension
     passed_over: Counter[str] = field(default_factory=Counter)
@@ -230,7 +232,8 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
                     if not has_image(names):
                         found.without_image += 1
                         continue
-                    found.labels.append(span.label)
+                    found.labels.extend(span.label)
+                    found.lengths.append(len(span.label))
                 found.members += len(names)
                 found.offsets.append(span.offset)
                 found.sizes.append(span.size)
@@ -253,16 +256,28 @@ def read_shards(
     # neither exists, `STEM-0000012`: the stem of the shard and the number of the sample in it.
     import polars as pl
 
-    from dsprep.catalog import Catalog
+    from dsprep.catalog import Catalog, compact
     from dsprep.sources.files import with_sides_of_files
 
-    indexed = list(run_all(index_shard, [(path, shards.layout) for path in shards.files]))
     findings: list[Finding] = []
-    for path, shard in zip(shards.files, indexed, strict=True):
-        why = why_no_shard(shard.passed_over, shard.members)
-        if why and not shards.known:
-            raise SourceError(f"{path}: {why}")
-        findings += _findings(path, shard, shards.samples.get(path, 0))
+    states: list[Facts] = []
+    unpacked: list[tuple[int, int]] = []
+    keyed, is_labeled, rows = True, True, list[pl.DataFrame]()
+    names = short_names(shards.files)
+    for first in range(0, len(names), _AT_ONCE):
+        tasks = [(path, shards.layout) for path in shards.files[first : first + _AT_ONCE]]
+        for at, shard in enumerate(run_all(index_shard, tasks), first):
+            path, count = shards.files[at], len(shard.offsets)
+            why = why_no_shard(shard.passed_over, shard.members)
+            if why and not shards.known:
+                raise SourceError(f"{path}: {why}")
+            findings += _findings(path, shard, shards.samples.get(path, 0))
+            states.append(shard.state)
+            if shard.compressed and count:
+                unpacked.append((at, shard.offsets[-1] + shard.sizes[-1]))
+            keyed = keyed and bool(shard.keys.strip("\x00") or not count)
+            is_labeled = is_labeled and len(shard.lengths) == count
+            rows.append(_rows(at, names[at], shard, is_labeled))
     if classes is None and shards.unused_classes:
         detail = (
             f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
@@ -270,8 +285,12 @@ def read_shards(
         )
         findings.append(Finding("note", "", detail))
     findings += [Finding("note", "", note) for note in shards.notes]
-    names = enumerate(short_names(shards.files))
-    table = pl.concat([_rows(at, name, indexed[at]) for at, name in names])
+    if not is_labeled:
+        rows = [part.drop("label", strict=False) for part in rows]
+    elif any(isinstance(part.schema["label"], pl.List) for part in rows):
+        rows = [part.with_columns(pl.concat_list("label")) for part in rows]
+    table = pl.concat(rows, how="vertical_relaxed")
+    del rows
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
         raise SourceError(f"{shards.name}: holds no samples{why}")
@@ -279,43 +298,37 @@ def read_shards(
     if listed is not None:
         table = table.with_columns(path=listed)
     # Samples keep their ids if all are different, and get numbers otherwise.
-    ids = table["id"]
-    own = ids.is_unique().all() and (ids.max() or 0) <= _LARGEST_ID  # type: ignore[operator]
-    index = ids.cast(pl.Int64) if own else pl.int_range(table.height, eager=True)
+    ids = table["id"].sort()
+    own = ids[0] >= 0 and not (ids.slice(1) == ids.head(-1)).any()
+    index = pl.col("id").cast(pl.Int64) if own else pl.int_range(pl.len())
     table = table.select(index.alias("index"), pl.exclude("id"))
     classes = shards.classes if classes is None else classes
-    if shards.schema is None or not shards.layout.placeholders(shards.schema):
-        labels = [label for shard in indexed for label in shard.labels]
-        table = _with_labels(table, labels, classes)
-    unpacked = tuple(
-        (number, shard.offsets[-1] + shard.sizes[-1])
-        for number, shard in enumerate(indexed)
-        if shard.compressed and shard.offsets
-    )
-    states = tuple(shard.state for shard in indexed)
+    if is_labeled:
+        is_told = shards.schema is None or not shards.layout.placeholders(shards.schema)
+        table = _with_labels(table, classes) if is_told else table.drop("label")
+    columns = table.get_columns()
+    del table, ids
+    table = compact(columns)
     is_named = listed is not None
-    reader = ShardReader(shards.files, shards.layout, is_named, unpacked, states)
-    keyed = is_named or all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
+    reader = ShardReader(shards.files, shards.layout, is_named, tuple(unpacked), tuple(states))
+    keyed = keyed or is_named
     schema, enforced = shards.schema, shards.enforced
     catalog = Catalog(table, shards.name, classes, reader, schema, enforced, keys_known=keyed)
     return with_sides_of_files(catalog, shards.sides), findings
 
 
-def _with_labels(
-    table: pl.DataFrame, labels: list[tuple[float, ...]], classes: tuple[str, ...] | None
-) -> pl.DataFrame:
-    """Add the labels of headers: class numbers, if every label is one integer."""
+def _with_labels(table: pl.DataFrame, classes: tuple[str, ...] | None) -> pl.DataFrame:
+    """Make the labels of headers class numbers, if every label is one integer."""
     import polars as pl
 
     from dsprep.sources.classes import class_numbers
 
-    if len(labels) < table.height:
-        return table
-    lists = pl.Series("label", labels, dtype=pl.List(pl.Float64))
-    numbers = class_numbers(lists)
+    numbers = class_numbers(table["label"])
     if numbers is not None and classes is not None:
         numbers = numbers if numbers.is_between(0, len(classes) - 1).all() else None
-    return table.with_columns(lists if numbers is None else numbers)
+    if numbers is None:
+        return table.with_columns(pl.concat_list("label"))
+    return table.drop("label").with_columns(numbers)
 
 
 def _findings(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
@@ -339,9 +352,11 @@ def _findings(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding
         yield Finding("keyless", name, detail)
 
 
-def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
-    """Return the samples of a shard, with their ids and without labels."""
+def _rows(number: int, name: str, shard: IndexedShard, is_labeled: bool) -> pl.DataFrame:
+    """Return the samples of a shard, with their ids and, if they have such, their labels."""
     import polars as pl
+
+    from dsprep.catalog import compact
 
     count = len(shard.offsets)
     keys = pl.Series("path", [shard.keys] if count else [], dtype=pl.String)
@@ -351,11 +366,21 @@ def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
         directory, slash, base = name.rpartition("/")
         stem = directory + slash + shard_stem(base).replace(".", "_")
         keys = f"{stem}-" + pl.Series(shard.numbers).cast(pl.String).str.zfill(7)
-    columns = {"id": shard.ids, "path": keys, "size": shard.sizes, "offset": shard.offsets}
-    schema = {"id": pl.UInt64(), "path": pl.String(), "size": pl.Int64(), "offset": pl.Int64()}
+    # An id that no catalog can hold becomes negative.
+    ids = pl.Series(shard.ids, dtype=pl.UInt64).reinterpret(signed=True)
+    columns = {"id": ids, "path": keys, "size": shard.sizes, "offset": shard.offsets}
+    schema = {"id": pl.Int64(), "path": pl.String(), "size": pl.Int64(), "offset": pl.Int64()}
     mtime, file = (pl.lit(value, pl.Int64) for value in (shard.state.mtime_ns, number))
-    table = pl.DataFrame(columns, schema).with_columns(mtime=mtime, file=file, stored="size")
-    return table.select("id", "path", "size", "mtime", "file", "offset", "stored")
+    table = pl.DataFrame(columns, schema).with_columns(mtime=mtime, file=file)
+    table = table.select("id", "path", "size", "mtime", "file", "offset")
+    if is_labeled:
+        labels = pl.Series("label", shard.labels, dtype=pl.Float64)
+        if len(labels) != count or any(own != 1 for own in shard.lengths):
+            ends = zip(accumulate(shard.lengths), shard.lengths, strict=True)
+            lists = [shard.labels[end - own : end].tolist() for end, own in ends]
+            labels = pl.Series("label", lists, dtype=pl.List(pl.Float64))
+        table = table.with_columns(labels)
+    return compact(table.get_columns())
 
 
 def _listed_names(table: pl.DataFrame, shards: ShardSet) -> pl.Series | None:
@@ -368,17 +393,19 @@ def _listed_names(table: pl.DataFrame, shards: ShardSet) -> pl.Series | None:
     if shards.layout.known_by != "id" or not all(map(is_file, beside)):
         return None
     line = pl.col("line")
+    id = line.str.extract(r"^\s*(\d+)\s*\t")
     lists = [
         pl.DataFrame([pl.Series("line", read_text(path).split("\n"), pl.String)])
         .select(
             pl.lit(number, dtype=pl.Int64).alias("file"),
-            line.str.extract(r"^\s*(\d+)\s*\t").cast(pl.UInt64, strict=False).alias("id"),
+            id.cast(pl.UInt64, strict=False).reinterpret(signed=True).alias("id"),
             line.str.extract(r"\t\s*([^\t]*[^\t\s])\s*$").alias("name"),
         )
         .drop_nulls()
         for number, path in enumerate(beside)
     ]
-    joined = table.join(pl.concat(lists), on=["file", "id"], how="left", maintain_order="left")
+    samples = table.select("file", "id").cast(pl.Int64)
+    joined = samples.join(pl.concat(lists), on=["file", "id"], how="left", maintain_order="left")
     names = joined["name"]
     if joined.height != table.height or names.null_count():
         return None

@@ -66,14 +66,19 @@ def scan_yolo(
         sides = _sides(source.root, images, files, config, told, notes)
     texts = dict(files.listed(below, "txt", run_all))
     given = source.class_names()
-    if given and told.names and len(given) != len(told.names):
+    count = len(told.names) if told.names else told.nc
+    if given and count and len(given) != count:
         raise SourceError(
-            f"{config}: names {format_count(len(told.names), 'class')}, and {source.classes} "
+            f"{config}: names {format_count(count, 'class')}, and {source.classes} "
             f"{len(given)}: the texts have numbers of the former, so leave --classes out"
         )
     names, names_file = given or told.names, ""
     if names is None:
         names, names_file = _listed_names(below, texts, files)
+    if names is None and told.nc:
+        names = tuple(f"class_{at}" for at in range(told.nc))  # as ultralytics calls them
+        said = f"{config} tells nc and no names, so classes are called {names[0]} and so on"
+        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
     of_image = _texts_of(images, source.root, below, texts, names_file)
     if not of_image:
         raise SourceError(

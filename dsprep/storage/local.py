@@ -188,8 +188,10 @@ def make_stage(stage: Path) -> None:
 
 @contextmanager
 def try_directory(stage: Path) -> Iterator[Path]:
-    """Make a directory in a stage and remove it after use, and those of processes that are dead."""
-    own = stage / uuid4().hex
+    """Make a directory in a stage and remove it after use, and those of processes that are dead.
+
+    The stage is made for it, and removed when it is empty.
+    """
     with ExitStack() as stack:
 
         def locked(path: Path, how: int) -> int:
@@ -198,17 +200,35 @@ def try_directory(stage: Path) -> Iterator[Path]:
             fcntl.flock(descriptor, how)
             return descriptor
 
-        with destination_errors(stage):
+        def make() -> Path:
+            make_stage(stage)
             making = locked(stage, fcntl.LOCK_EX)
             for path in stage.iterdir():
                 with suppress(OSError):
                     locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(path, ignore_errors=True)
+            own = stage / uuid4().hex
             own.mkdir()
-            locked(own, fcntl.LOCK_EX)
+            locked(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            own.stat()
             fcntl.flock(making, fcntl.LOCK_UN)
-        stack.callback(shutil.rmtree, own, ignore_errors=True)
+            return own
+
+        own = None
+        with destination_errors(stage):
+            for _ in range(_ATTEMPTS):
+                with suppress(FileNotFoundError, BlockingIOError):  # others removed the stage
+                    own = make()
+                    break
+            own = own or make()
+        stack.callback(_remove, own)
         yield own
+
+
+def _remove(own: Path) -> None:
+    shutil.rmtree(own, ignore_errors=True)
+    with suppress(OSError):  # others use the directory above
+        own.parent.rmdir()
 
 
 def free_bytes(directory: Path) -> int:

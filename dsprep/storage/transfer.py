@@ -78,6 +78,8 @@ class TransferOptions(NamedTuple):
     part_size: int = 0  # in bytes; 0 for a good size
     keep: bool = True  # whether unfinished transfers are kept for the next run
     resume: bool = True  # whether to go on with those that other runs have left
+    # the ETag of the object that may be replaced, empty if there must be none; None for any
+    replaces: str | None = None
 
 
 class Transferred(NamedTuple):

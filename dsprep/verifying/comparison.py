@@ -19,7 +19,7 @@ from dsprep.images.transform import Geometry
 from dsprep.moving import Frame, further_images
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
-from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
+from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
 from dsprep.storage.files import read_bytes, short_names
@@ -182,7 +182,7 @@ def _match_fields(
         if name is not None and name != field.name:
             names[field.name] = name
     matched = {names.get(field.name, field.name) for field in base.fields} | FACTS
-    matched.add("image_id")  # which few formats have a place for
+    matched.add(IMAGE_ID)  # which few formats have a place for
     matched |= {own[role] or "" for name, role in roles.items() if name}
     lacking = [
         field.name

@@ -8,7 +8,6 @@ far; what earlier tries have told already is not reported again.
 from __future__ import annotations
 
 import os
-import platform
 import threading
 import time
 from collections import Counter
@@ -20,12 +19,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.progress import WAITS
 from dsprep.workers.executor import Executor, WorkerLost
-from dsprep.workers.worker import Report
+from dsprep.workers.worker import Report, name_machine
 
 R = TypeVar("R")
 
 BEAT = 1.0  # seconds between two signs of life of a try
 SILENT_AFTER = 30.0  # seconds without one after which a call is tried elsewhere, too
+BEGINS_WITHIN = 60.0  # the same before the first sign: a try may also wait for a free core
 _MOST_TRIES = 4
 _LOOK_EVERY = 0.5  # seconds
 
@@ -69,7 +69,7 @@ class Machines(Protocol):
         """Begin a try, if possible not on these machines; returns its handle."""
 
     def everywhere(self, call: Call) -> list[Answer]:
-        """Make a call on each machine that is there now."""
+        """Make a call on each machine that answers now."""
 
     def wait(self, handles: Sequence[Any], seconds: float) -> Sequence[Any]:
         """Wait until one of them has ended, at most so long; returns those that have."""
@@ -77,8 +77,11 @@ class Machines(Protocol):
     def answer(self, handle: Any) -> Answer:
         """Return how a try has ended."""
 
-    def signs(self) -> Mapping[int, Sign]:
-        """Return the last sign of each try that has given one since this was asked last."""
+    def signs(self, needless: Collection[int]) -> Mapping[int, Sign]:
+        """Return the last sign of each try that has given one since this was asked last.
+
+        Tries with ``needless`` numbers end at once if they have not begun.
+        """
 
     def close(self) -> None:
         """End all tries."""
@@ -87,7 +90,8 @@ class Machines(Protocol):
 class _Try:
     def __init__(self, position: int, number: int) -> None:
         self.position, self.number = position, number
-        self.machine, self.seen, self.is_replaced = "", 0.0, False
+        self.machine = ""  # where it runs, once it has given a sign
+        self.seen, self.is_silent = time.monotonic(), False
 
 
 class Cluster(Executor):
@@ -148,19 +152,44 @@ class Cluster(Executor):
                     told[position] = _added(before, new)
                     report(*new)
 
+        def hopeful(position: int) -> bool:
+            """Whether a try at a call is alive, or has just been submitted."""
+            same = (each for each in tries.values() if each.position == position)
+            return any(not each.is_silent for each in same)
+
+        def replace(this: _Try, why: str) -> None:
+            """Try a call again, unless it has been tried often enough."""
+            position = this.position
+            if begun[position] < _MOST_TRIES:
+                silent = {each.machine for each in tries.values() if each.is_silent}
+                attempt(position, {this.machine, *silent} - {""})
+                return
+            # A try that has not begun may wait for a core, for which there is no limit.
+            left = [each for each in tries.values() if each.position == position]
+            if all(each.is_silent and each.machine for each in left):
+                raise WorkerLost(
+                    f"{why}, {begun[position]} times; give the same command again to continue",
+                    position,
+                )
+
         def look() -> None:
             """Hear the signs of tries, and try again what has fallen silent."""
-            signs, now = self._machines.signs(), time.monotonic()
+            alive = {it.position for it in tries.values() if it.machine and not it.is_silent}
+            wanted = calls.keys() - alive
+            unbegun = (each for each in tries.values() if not each.machine)
+            needless = [each.number for each in unbegun if each.position not in wanted]
+            signs, now = self._machines.signs(needless), time.monotonic()
             for each in list(tries.values()):
                 if (sign := signs.get(each.number)) is not None:
-                    each.machine, each.seen = sign.machine, now
+                    each.machine, each.seen, each.is_silent = sign.machine, now, False
                     tell(each.position, sign.done)
                     if sign.waits:
                         WAITS.tell(sign.waits)
-                elif each.seen and now - each.seen > SILENT_AFTER and not each.is_replaced:
-                    each.is_replaced = True
-                    if each.position in calls and begun[each.position] < _MOST_TRIES:
-                        attempt(each.position, {each.machine})
+                elif each.position in calls and not each.is_silent:
+                    patience = SILENT_AFTER if each.machine else BEGINS_WITHIN
+                    each.is_silent = now - each.seen > patience
+                    if each.is_silent:
+                        replace(each, "a worker gave no sign of life")
 
         looked = time.monotonic()
         while True:
@@ -180,21 +209,14 @@ class Cluster(Executor):
                 position = this.position
                 if position not in calls:
                     continue  # another try was first
-                others = any(each.position == position for each in tries.values())
                 if answer.kind == "done":
                     tell(position, answer.done)
                     del calls[position]
                     yield position, answer.value
-                elif others:
+                elif hopeful(position):
                     continue  # what one finds wrong may be that another has done the work
-                elif answer.kind == "lost" and begun[position] < _MOST_TRIES:
-                    attempt(position, {this.machine})
                 elif answer.kind == "lost":
-                    raise WorkerLost(
-                        f"{answer.value}, {begun[position]} times; give the same command again to "
-                        "continue",
-                        position,
-                    )
+                    replace(this, answer.value)
                 else:
                     _value(answer)
 
@@ -226,28 +248,33 @@ def _beyond(done: Sequence[Any], told: Sequence[Any]) -> Sequence[Any]:
 _prepared = set[int]()  # what this process, which serves one run, has called before all else
 
 
-def answer(call: Call, machine: str, tell: Callable[[int, Sign], None]) -> Answer:
-    """Make a call in a worker process, and give signs of life until it has ended."""
+def answer(call: Call, machine: str, name: str, tell: Callable[[int, Sign], None]) -> Answer:
+    """Make a call in a worker process, and give signs of life until it has ended.
+
+    ``machine`` identifies the machine; ``name`` is what messages call it.
+    """
+    name_machine(name)
     with suppress(OSError):  # then what is read and written must have absolute paths
         os.chdir(call.directory)
     try:
-        if call.first is not None and call.first.number not in _prepared:
-            _invoke(call.first)
-            _prepared.add(call.first.number)
         with _signs(call.number, machine, tell) as report:
+            if call.first is not None and call.first.number not in _prepared:
+                _invoke(call.first)
+                _prepared.add(call.first.number)
             value = _invoke(call, *([report] if call.reports else []))
             return Answer("done", value, report.done)
     except DsprepError as error:
-        if isinstance(error, SourceError | DestinationError):  # it may be wrong on one machine only
-            error.args = (f"{error} (on {platform.node()})", *error.args[1:])
+        # It may be wrong on one machine only.
+        if isinstance(error, SourceError | DestinationError) and name not in str(error):
+            error.args = (f"{error} (on {name})", *error.args[1:])
         return Answer("error", error)
     except MemoryError:
-        full = f"a worker on {platform.node()} ran out of memory; try fewer --workers"
+        full = f"a worker on {name} ran out of memory; try fewer --workers"
         return Answer("error", DsprepError(full))
     except BaseException:
         import traceback  # slow to load
 
-        return Answer("crash", f"on {platform.node()}:\n{traceback.format_exc()}")
+        return Answer("crash", f"on {name}:\n{traceback.format_exc()}")
 
 
 def _invoke(call: Call, *more: Any) -> Any:

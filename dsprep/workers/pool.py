@@ -99,6 +99,7 @@ class Pool(Executor):
         calls: dict[int, Worker] = {}  # the workers of the calls that are not done
         yielding: set[int] = set()  # the calls that only wait, and use no core
         name = (function.__module__, function.__qualname__)
+        failed: Exception | None = None
 
         def free_worker() -> Worker | None:
             has: dict[Worker, list[int]] = {worker: [] for worker in self._workers}
@@ -108,7 +109,7 @@ class Pool(Executor):
             return min(free, key=lambda worker: len(has[worker]), default=None)
 
         def hand_out() -> None:
-            while len(calls) - len(yielding) < self.size:
+            while failed is None and len(calls) - len(yielding) < self.size:
                 worker = free_worker()
                 if worker is None and len(self._workers) == self.size:
                     return
@@ -135,7 +136,8 @@ class Pool(Executor):
             for worker in self._workers:
                 listen(worker)
             hand_out()
-            while calls:
+            # After an error, calls that only wait are nearly done: their shards are kept.
+            while calls if failed is None else yielding:
                 ready = selector.select(None if beat is None else _BEAT)
                 if beat is not None:
                     beat()
@@ -152,7 +154,8 @@ class Pool(Executor):
                         yielding.add(position)
                         hand_out()
                     elif kind == "error":
-                        raise answer
+                        failed = failed or answer
+                        yielding.discard(position)
                     elif kind == "crash":
                         raise RuntimeError(f"a worker failed:\n{answer}")
                     elif kind == "done":
@@ -160,6 +163,8 @@ class Pool(Executor):
                         yielding.discard(position)
                         hand_out()
                         yield position, answer
+        if failed is not None:
+            raise failed
 
     def close(self) -> None:
         for worker in self._workers:

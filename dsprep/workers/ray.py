@@ -5,20 +5,27 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import platform
 import signal
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from dsprep.errors import OptionError, RunStopped
+from dsprep.progress import WAITS
 from dsprep.units import format_count
 from dsprep.workers.cluster import Answer, Call, Cluster, Sign, answer
 
 _CONNECTS_WITHIN = 5.0  # seconds; Ray itself would try for minutes
+# Ray speaks gRPC over HTTP/2, where each end begins with a frame of settings (RFC 9113, 3.4): its
+# length, 3 bytes; its kind; flags, a byte; the number of a stream, 4 bytes.
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
+_OTHER = "something else does"
 _RETRIES = "5"  # a second each, where something answers that is no cluster
 _ANSWERS_WITHIN = 60.0  # seconds for a node's first process to start, and for any small call
-_ENDS_WITHIN = 5.0  # seconds for tasks that are canceled
 
 
 class Mailbox:
@@ -26,12 +33,16 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._signs: dict[int, Sign] = {}
+        self._needless: Collection[int] = ()
+
+    def is_needless(self, number: int) -> bool:
+        return number in self._needless
 
     def tell(self, number: int, sign: Sign) -> None:
         self._signs[number] = sign
 
-    def take(self) -> Mapping[int, Sign]:
-        signs, self._signs = self._signs, {}
+    def take(self, needless: Collection[int]) -> Mapping[int, Sign]:
+        signs, self._signs, self._needless = self._signs, {}, needless
         return signs
 
 
@@ -39,7 +50,15 @@ def run_task(call: Call, mailbox: Any) -> Answer:
     """Make a call on a node."""
     import ray
 
-    return answer(call, ray.get_runtime_context().get_node_id(), mailbox.tell.remote)
+    util: Any = ray.util  # which has no types
+    # While the main thread of a task waits, Ray lends its core to another task.
+    with ThreadPoolExecutor(1) as aside:
+        if aside.submit(ray.get, mailbox.is_needless.remote(call.number)).result():
+            return Answer("lost", "another try was first")
+    # Containers may share a host name.
+    name = f"{platform.node()} ({util.get_node_ip_address()})"
+    node: str = ray.get_runtime_context().get_node_id()
+    return answer(call, node, name, mailbox.tell.remote)
 
 
 class RayMachines:
@@ -59,10 +78,14 @@ class RayMachines:
         handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             with _quiet():
+                if address != "auto":  # there may be another server of gRPC, as that of Ray Client
+                    self._ray._raylet.GcsClient(address=address, cluster_id=None)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
             # It prints the logs of nodes that have died, to stdout, and has no option for that.
             worker: Any = ray._private.worker
             worker.print_to_stdstream = lambda *_, **__: None
+        except ray.exceptions.RpcError:
+            raise _silence(address, _OTHER) from None
         except (ConnectionError, RuntimeError, ValueError) as error:
             if address == "auto":
                 raise OptionError(
@@ -79,7 +102,6 @@ class RayMachines:
         mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
         self._mailbox = mailbox.options(scheduling_strategy=here).remote()
         self._task = ray.remote(num_cpus=1, max_retries=0)(run_task)
-        self._running = set[Any]()
         self._others = itertools.count()
 
     @classmethod
@@ -94,9 +116,9 @@ class RayMachines:
         return f"{format_count(len(self._nodes()), 'node')}, {format_count(self.cores(), 'core')}"
 
     def _nodes(self) -> dict[str, str]:
-        """Return the host names of the nodes that can work, by id."""
+        """Return the names of the nodes that can work, by id."""
         return {
-            each["NodeID"]: each["NodeManagerHostname"]
+            each["NodeID"]: f"{each['NodeManagerHostname']} ({each['NodeManagerAddress']})"
             for each in self._ray.nodes()
             if each["Alive"] and each["Resources"].get("CPU")
         }
@@ -106,9 +128,7 @@ class RayMachines:
         if avoid and (others := sorted(self._nodes().keys() - {*avoid})):
             node = others[next(self._others) % len(others)]
             task = task.options(scheduling_strategy=self._on(node, soft=True))
-        handle = task.remote(call, self._mailbox)
-        self._running.add(handle)
-        return handle
+        return task.remote(call, self._mailbox)
 
     def everywhere(self, call: Call) -> list[Answer]:
         asked = {
@@ -117,15 +137,17 @@ class RayMachines:
             ): name
             for node, name in self._nodes().items()
         }
-        self._running |= asked.keys()
-        ready, silent = self._ray.wait(
-            [*asked], num_returns=len(asked), timeout=_ANSWERS_WITHIN, fetch_local=True
-        )
-        if silent:
+        if not asked:  # they will come
+            return []
+        ready, silent = self._ray.wait([*asked], num_returns=len(asked), timeout=_ANSWERS_WITHIN)
+        names = ", ".join(sorted(asked[each] for each in silent))
+        if not ready:
             raise RunStopped(
-                f"the node {asked[silent[0]]} does not answer; give the same command again when it "
-                "does, or is no part of the cluster any more"
+                f"no node of the Ray cluster answers: {names}; give the same command again when "
+                "one does"
             )
+        if silent:
+            WAITS.tell(f"{names}: does not answer; the run goes on with the other nodes")
         return [self.answer(each) for each in ready]
 
     def wait(self, handles: Sequence[Any], seconds: float) -> Sequence[Any]:
@@ -133,7 +155,6 @@ class RayMachines:
         return ready  # type: ignore[no-any-return]
 
     def answer(self, handle: Any) -> Answer:
-        self._running.discard(handle)
         errors = self._ray.exceptions
         try:
             return self._ray.get(handle)  # type: ignore[no-any-return]
@@ -146,9 +167,9 @@ class RayMachines:
         except errors.RayError:
             return Answer("lost", "a worker died, or its node")
 
-    def signs(self) -> Mapping[int, Sign]:
+    def signs(self, needless: Collection[int]) -> Mapping[int, Sign]:
         try:
-            asked = self._mailbox.take.remote()
+            asked = self._mailbox.take.remote(needless)
             return self._ray.get(asked, timeout=_ANSWERS_WITHIN)  # type: ignore[no-any-return]
         except self._ray.exceptions.RayError:
             raise RunStopped(
@@ -156,16 +177,7 @@ class RayMachines:
             ) from None
 
     def close(self) -> None:
-        if not self._ray.is_initialized():
-            return
-        with suppress(self._ray.exceptions.RayError):
-            for each in self._running:
-                self._ray.cancel(each, force=True)
-            left = list(self._running)
-            if left:
-                self._ray.wait(left, num_returns=len(left), timeout=_ENDS_WITHIN)
-        self._running.clear()
-        self._ray.shutdown()
+        self._ray.shutdown()  # the nodes end what still runs
 
 
 @contextmanager
@@ -189,10 +201,19 @@ def _reachable(address: str) -> str:
     host, _, port = found.rpartition(":")
     if not host or not port.isdecimal():
         raise OptionError(f"--ray-address {found}: give HOST:PORT, such as 10.0.0.7:6379, or auto")
+    place = host.strip("[]"), int(port)
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECTS_WITHIN).close()
+        with socket.create_connection(place, _CONNECTS_WITHIN) as connection:
+            connection.sendall(_GREETING)
+            with connection.makefile("rb") as stream:
+                is_ray = stream.read(4)[3:] == _SETTINGS
+        why = "" if is_ray or os.environ.get("RAY_USE_TLS") == "1" else _OTHER
     except (OSError, OverflowError) as error:
-        raise OptionError(
-            f"--ray-address {found}: no Ray cluster answers there ({error})"
-        ) from None
+        why = str(error)
+    if why:
+        raise _silence(found, why)
     return found
+
+
+def _silence(address: str, why: str) -> OptionError:
+    return OptionError(f"--ray-address {address}: no Ray cluster answers there ({why})")

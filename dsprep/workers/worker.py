@@ -67,6 +67,19 @@ def yield_core() -> None:
 
 
 _call = threading.local()  # how the call of this thread yields
+_machine = [""]  # the name that the engine knows this machine by
+
+
+def name_machine(name: str) -> None:
+    """Set what messages of this process call its machine."""
+    _machine[0] = name
+
+
+def machine_name() -> str:
+    """Return what messages call this machine: its host name, with its address in a cluster."""
+    import platform  # few calls need it
+
+    return _machine[0] or platform.node()
 
 
 def counted(

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from .commands import OUT, dsprep, peer
 from .data import DataSet
@@ -85,6 +86,7 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
         *(Contest("resize", _resize(d), d, psnr_images=n, seconds=25) for d, n in resized),
         Contest("ray", _on_ray(photos), photos, seconds=200, on_ray=True),
         Contest("dry-run", (_dry_run(data["listed"]),), data["listed"], seconds=0),
+        Contest("plan", (_plan(),), seconds=0),
         Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
         Contest("help", _help(), rounds=4),
         Contest("start", _start(data["few"]), data["few"], rounds=4),
@@ -178,6 +180,12 @@ def _dry_run(data: DataSet) -> Contender:
     """For WebDataset, whose plan is the most work: it must also see that keys do not collide."""
     planning = dsprep("pack", str(data.root), f"{OUT}/train", "--to", "webdataset")
     return Contender("dsprep", ((*planning, "--list", str(data.lst), "--dry-run"),))
+
+
+def _plan() -> Contender:
+    """Plan as many samples as a folder on this disk would take too long to make."""
+    simulate = str(Path(__file__).parents[1] / "simulate.py")
+    return Contender("dsprep", ((sys.executable, simulate, "10000000", "--one"),))
 
 
 def _annotated(data: DataSet) -> tuple[Contender, ...]:

@@ -224,6 +224,8 @@ _FIDELITY = (
 )
 LIMITS = (
     Limit("plan of a `.lst` (dry run)", "listed", ("dry-run/",), 500 * MB),
+    # what dsprep takes for any plan, and 60 bytes a sample
+    Limit("plan of 10,000,000 synthetic samples", "–", ("plan",), 675 * MB),
     Limit("whatever is done to lists", "listed", ("lst-", "split/"), 1000 * MB),
     Limit("stream of one shard, webdataset → tfrecord", "photos", ("stream-convert/",), 150 * MB),
     *(

@@ -63,6 +63,8 @@ _METHOD = """\
   over the images of a seeded sample, each against its original, decoded in full and resized by
   Lanczos to the output's size.
 - The plan of a `.lst`: `dsprep pack --dry-run` with the 1,281,167 lines of `listed`.
+- The plan of 10,000,000 samples: `scripts/simulate.py`, which makes up the catalog of a folder, in
+  one process that writes nothing.
 - Lists: made of the folder `small`; everything else is done to the list of `listed` and two edits
   of it, in each of which one line in a thousand is removed, one is relabeled and 1,000 are new. The
   pandas programs do the least that gives the same answer, and check nothing.

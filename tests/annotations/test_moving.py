@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from dsprep.annotations.geometry import area_of, clip
+from dsprep.annotations.geometry import clip
 from dsprep.annotations.masks import mask_of, png_of, runs_of
-from dsprep.annotations.objects import SHARES, Object, Objects
+from dsprep.annotations.objects import SHARES, Object, Objects, area_of
 from dsprep.errors import BadSample
 from dsprep.images.transform import FILTERS, Encoded, Transform
 from dsprep.moving import make_mover

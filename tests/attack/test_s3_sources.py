@@ -271,7 +271,7 @@ def test_shards_are_cut_and_streamed(
     ceph: Bucket, shards: Path, run_here: RunCli, tmp_path: Path
 ) -> None:
     places = {"local": shards, "remote": f"{ceph.url}/set"}
-    with Lasting(1) as pool, patch.object(dsprep.commands.write, "Pool", lambda *_: pool):
+    with Lasting(1) as pool, patch.object(dsprep.commands.write, "open_executor", lambda *_: pool):
         for name, place in places.items():
             dsprep.shard(str(place), str(tmp_path / f"{name}-2"), shards=2)
             dsprep.shard(str(place), str(tmp_path / f"{name}-mixed"), shuffle=True)

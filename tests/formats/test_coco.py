@@ -145,6 +145,46 @@ def test_images_are_numbered_from_1_if_some_have_no_id_or_ids_are_equal(tmp_path
         assert [each["id"] for each in json.loads(found.read_text())["images"]] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("crowd", [0, 1])
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "tfrecord", "coco"])
+def test_an_area_that_is_not_told_is_that_of_the_shape(tmp_path: Path, to: str, crowd: int) -> None:
+    masks = framework("pycocotools.mask")
+    mine = [
+        annotation(1, 1, 0, **CROWD | {"iscrowd": crowd}),
+        annotation(2, 1, 1, segmentation=[[1, 1, 9, 1, 9, 9]]),
+        annotation(3, 1, 2, segmentation=[]),
+    ]
+    for each in mine:
+        del each["area"]
+    images, listed = coco(tmp_path, mine, images=1)
+    shape = masks.frPyObjects(CROWD["segmentation"], SIZE[1], SIZE[0])
+    source = make_source(str(images), annotations=[str(listed)])
+    options: dict[str, Any] = {"to": to, "annotations": [listed], "workers": 1}
+    dsprep.convert(images, tmp_path / "out", **options)
+    assert not dsprep.verify(tmp_path / "out", against=source, workers=1).problems
+    dsprep.convert(tmp_path / "out", tmp_path / "coco", to="coco", workers=1)
+    told = json.loads((tmp_path / "coco" / "annotations" / "instances.json").read_text())
+    areas = [each["area"] for each in told["annotations"]]
+    assert areas == pytest.approx([int(masks.area(shape)), 32, 250])
+
+
+def test_images_and_annotations_that_are_renumbered_are_counted(tmp_path: Path) -> None:
+    mine = [annotation(4, 1, 0), annotation(5, 2, 1)]
+    images, listed = coco(tmp_path, mine)
+    Image.new("RGB", SIZE).save(images / "4.png")
+    told = json.loads(listed.read_text())
+    told["images"] = [{"id": 2, "file_name": "4.png"}]
+    told["annotations"] = [annotation(5, 2, 1)]
+    (tmp_path / "b.json").write_text(json.dumps(told))
+    annotations = [listed, tmp_path / "b.json"]
+    dsprep.pack(
+        images, tmp_path / "shards", to="webdataset", annotations=annotations, unlisted="drop"
+    )
+    report = dsprep.convert(tmp_path / "shards", tmp_path / "out", to="coco", workers=1)
+    assert "4 images renumbered from 1, as several have the same id: 2" in report.notes
+    assert "3 annotations renumbered from 1, as several have the same id: 5" in report.notes
+
+
 def test_pycocotools_loads_and_evaluates_annotations_against_themselves(tmp_path: Path) -> None:
     coco_module = framework("pycocotools.coco")
     cocoeval = framework("pycocotools.cocoeval")

@@ -531,7 +531,7 @@ class TestArranged:
     def test_floats_of_64_bits_are_rounded_with_a_note(self) -> None:
         schema = Schema((Field("x", "float64"), Field("z", "list<float64>")))
         layout, notes = PLAIN.arranged(schema)
-        assert [each.partition(":")[0] for each in notes] == ["x", "z"]
+        assert [each.partition(":")[0] for each in notes] == ["x, z"]
         (entry,) = read(PLAIN, b"".join(layout.encode(Sample("k", {"x": 0.1, "z": (0.5,)}))))
         assert entry.sample.fields["x"] == struct.unpack("f", struct.pack("f", 0.1))
         with pytest.raises(BadSample, match="the field 'x' is 16777217, which 32-bit floats"):

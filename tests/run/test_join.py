@@ -129,6 +129,13 @@ class TestThreeMachines:
             proven = run_here("verify", tmp_path / "all", "--against", source)
             assert proven.code == 0, proven.out
 
+    def test_need_be_named_once(
+        self, run_here: RunHere, shares: Sequence[Path], tmp_path: Path
+    ) -> None:
+        (node,) = pack_all(run_here, shares[:1], tmp_path, "webdataset")
+        done = run_here("join", node, node, tmp_path / "train")
+        assert (done.code, "given 2 times; name it once" in done.err) == (2, True)
+
     def test_of_single_files(
         self, run_here: RunHere, shares: Sequence[Path], tmp_path: Path
     ) -> None:

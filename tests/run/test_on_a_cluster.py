@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,7 @@ class TestTheSameBytes:
         assert pack(run_here, twelve, f"{ceph.url}/ray/", "--engine", "ray").code == 0
         assert pack(run_here, twelve, tmp_path / "local").code == 0
         assert ceph.contents("ray/") == contents(tmp_path / "local")
-        assert list((tmp_path / "machines").rglob("*-tries/*")) == []
+        assert list((tmp_path / "machines").rglob("*-tries")) == []
 
 
 class TestMachinesThatDie:
@@ -200,6 +202,44 @@ class TestMachinesThatDie:
         assert contents(shared) == contents(tmp_path / "alone")
         assert [path.name for path in shared.glob(".*")] == []
 
+    @pytest.mark.parametrize("when", ["before its upload", "before its receipt"])
+    def test_silently_and_come_back_do_no_harm_on_s3(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        ceph: Bucket,
+        monkeypatch: pytest.MonkeyPatch,
+        when: str,
+    ) -> None:
+        for name, seconds in (("BEAT", 0.05), ("SILENT_AFTER", 1.0), ("_LOOK_EVERY", 0.1)):
+            monkeypatch.setattr(f"dsprep.workers.cluster.{name}", seconds)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        name = "_require_lease" if when == "before its upload" else "publish"
+        machines.broken["one"] = (  # it stops when it knows that it holds the lease
+            "import os, signal, dsprep.run.target as t\n"
+            f"before = t.PrefixTarget.{name}\n"
+            "def after(*given):\n    done = before(*given)\n"
+            "    os.kill(os.getpid(), signal.SIGSTOP)\n    return done\n"
+            f"t.PrefixTarget.{name} = after\n"
+        )
+        url = f"{ceph.url}/wds/"
+        done = pack(run_here, twelve, url, "--engine", "ray")
+        assert done.code == 0, done.err
+        other = (twelve, url, "--to", "webdataset", *SHARDS, "--overwrite", "--seed", 7)
+        assert run_here("pack", *other, env={"AWS_ENDPOINT_URL": ceph.endpoint}).code == 0
+        before = ceph.contents("wds/")
+        stopped = [task for task in machines.tasks if task.process.poll() is None]
+        assert stopped
+        for task in stopped:
+            task.go_on()
+        for task in stopped:
+            task.process.wait(30)
+        assert ceph.contents("wds/") == before
+        assert list((tmp_path / "machines").rglob("*-tries")) == []
+
 
 class TestMachinesThatDiffer:
     """Each is found before anything is written."""
@@ -233,8 +273,28 @@ class TestMachinesThatDiffer:
         done = pack(run_here, twelve, tmp_path / "out", "--engine", "ray")
         assert done.code == code, done.err
         assert text in done.err
-        assert os.uname().nodename in done.err
+        assert done.err.count("two") == 1  # the name of the machine, once
         assert not (tmp_path / "out").exists()
+
+    def test_leave_what_was_there(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, ceph: Bucket
+    ) -> None:
+        local, remote = tmp_path / "out", f"{ceph.url}/wds/"
+        env = {"AWS_ENDPOINT_URL": ceph.endpoint, "TMPDIR": str(tmp_path / "stage")}
+        for dest in (local, remote):
+            assert run_here("pack", twelve, dest, "--to", "webdataset", env=env).code == 0
+        before = contents(local), ceph.contents("wds/")
+        differs = "import dsprep.run.nodes as n\nn.probe = lambda _: 'other'\n"
+        broken = "import dsprep.images.probe as p\np._IMAGE = ''\n"
+        for dest, machines.broken["two"], code, text in (
+            (local, differs, 5, "has the same versions as the driver"),
+            (remote, broken, 1, "do not make a built-in image"),
+        ):
+            options = ("--to", "webdataset", *SHARDS, "--engine", "ray", "--overwrite")
+            done = run_here("pack", twelve, dest, *options, env=env)
+            assert (done.code, text in done.err) == (code, True)
+        assert (contents(local), ceph.contents("wds/")) == before
+        assert not [*(tmp_path / "stage").iterdir()]
 
 
 class TestRefusals:
@@ -252,6 +312,26 @@ class TestRefusals:
         assert text in done.err
         assert time.monotonic() - began < 15
         assert not (tmp_path / "out").exists()
+
+    @pytest.mark.parametrize("kind", ["HTTP", "gRPC"])
+    def test_of_another_server(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, kind: str
+    ) -> None:
+        if kind == "HTTP":
+            server: Any = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            port, end = server.server_port, server.shutdown
+        else:
+            import grpc  # which TensorFlow brings
+
+            server = grpc.server(ThreadPoolExecutor(1))
+            port, end = server.add_insecure_port("127.0.0.1:0"), lambda: server.stop(0)
+            server.start()
+        options = ("--engine", "ray", "--ray-address", f"127.0.0.1:{port}")
+        done = pack(run_here, twelve, tmp_path / "out", *options)
+        end()
+        assert done.code == 2
+        assert "no Ray cluster answers there (something else does)" in done.err
 
     def test_without_ray(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -271,7 +351,19 @@ class TestRefusals:
     ) -> None:
         done = pack(run_here, twelve, tmp_path / "out", *options)
         assert done.code == 2
-        assert "has no effect" in done.err
+        assert ("is refused" if "--part" in options else "has no effect") in done.err
+
+    def test_of_what_each_node_would_unpack(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, ceph: Bucket
+    ) -> None:
+        first, env = tmp_path / "first", {"AWS_ENDPOINT_URL": ceph.endpoint}
+        assert (
+            run_here("pack", twelve, first, "--to", "tfrecord", "--compression", "gzip").code == 0
+        )
+        options = ("--engine", "ray", "--shuffle")
+        done = run_here("shard", first, f"{ceph.url}/out/", *options, env=env)
+        assert (done.code, "is compressed" in done.err) == (2, True)
+        assert ceph.keys() == []
 
     def test_of_a_folder(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
         done = run_here("convert", twelve, tmp_path / "out", "--to", "folder", "--engine", "ray")

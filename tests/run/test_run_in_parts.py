@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,9 @@ import pytest
 import dsprep
 import dsprep.run.part as part_module
 from dsprep.commands.write_report import WriteReport
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, RunStopped
+from dsprep.images.probe import versions
+from dsprep.images.transform import Transform
 from dsprep.progress import Progress
 from dsprep.run.lease import Lease
 from dsprep.run.part import Part, parse_part
@@ -177,6 +180,8 @@ class TestOneDataSet:
             (source / name).write_bytes(b"\xff\xd8\xff")
         for number in range(2):
             done = write(run_here, source, tmp_path / "wds", "--part", f"{number}/2")
+            assert f"not written; see {tmp_path}/wds/rejects.jsonl" in done.out
+            assert ("the last part to end writes rejects.jsonl" in done.out) is (number == 0)
         assert done.code == 3
         assert "rejects.jsonl" in done.out
         assert (tmp_path / "wds/rejects.jsonl").read_text().count("\n") == 2
@@ -263,6 +268,33 @@ class TestParts:
         other = write(run_here, twelve, tmp_path / "wds", "--part", "1/3", "--seed", 4)
         assert other.code == 5
         assert "another command began a run in parts there (other --seed)" in other.err
+
+    def test_need_the_same_version(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        monkeypatch.setattr("dsprep.__version__", "99")
+        other = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        assert other.code == 5
+        assert "(other version of dsprep)" in other.err
+
+    @pytest.mark.parametrize("same", [False, True])
+    def test_need_the_same_libraries(
+        self,
+        run_here: RunHere,
+        twelve: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        same: bool,
+    ) -> None:
+        options = ("--resize", 12, "--part")
+        write(run_here, twelve, tmp_path / "wds", *options, "0/3")
+        own = versions(Transform(resize=12)) if same else "Pillow 1"
+        monkeypatch.setattr("dsprep.plan.saved.probe_of", lambda _: ("other", own))
+        other = write(run_here, twelve, tmp_path / "wds", *options, "1/3")
+        assert other.code == 5
+        assert ("but other builds of them" in other.err) is same
+        assert ("has Pillow 1; the other has" in other.err) is not same
 
     @pytest.mark.parametrize("kind", ["folder", "zip"])
     def test_name_a_machine_that_does_not_see_the_source(
@@ -435,6 +467,57 @@ class TestStatus:
         for each in report["commands"]:
             assert run_here(*each.split()[1:]).code == 0
         assert run_here("status", tmp_path / "wds").code == 0
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            "--resize 24x20 --crop 17x19 --encode webp --quality 50 --no-shuffle",
+            "--resize 24 --filter lanczos --rename image=picture,label=kind --max-errors 4",
+            "--split a=0.5,b=0.5 --extensions jpg --drop label --name it",
+        ],
+    )
+    @pytest.mark.parametrize("command", ["pack", "convert", "shard"])
+    def test_prints_commands_that_are_that_of_the_run(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, command: str, options: str
+    ) -> None:
+        source, given = twelve, [word.replace(",", " --rename ") for word in options.split()]
+        words = " ".join(given).replace("a=0.5 --rename ", "a=0.5,").split()
+        if command == "shard":
+            source, words = tmp_path / "first", ["--shuffle", "--seed", "3", "--multiple-of", "2"]
+            assert write(run_here, twelve, source).code == 0
+        elif command == "convert":
+            words = [word for word in words if word != "--no-shuffle"]
+        begin = (command, source, tmp_path / "wds", "--to", "tfrecord", "--shards", 4, *words)
+        assert run_here(*begin, "--part", "1/3").code == 0
+        for line in json.loads(run_here("status", tmp_path / "wds", "--json").out)["commands"]:
+            done = run_here(*shlex.split(line)[1:])
+            assert done.code == 0, (line, done.err)
+        run_here(command, source, tmp_path / "alone", *begin[3:])
+        assert contents(tmp_path / "wds") == contents(tmp_path / "alone")
+
+    def test_takes_help_all(self, run_here: RunHere) -> None:
+        for command in ("status", "join"):
+            assert run_here(command, "--help-all").out == run_here(command, "--help").out
+
+    def test_prints_the_command_of_a_run_without_parts(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stopped(*_: object) -> None:
+            raise RunStopped("a test")
+
+        wds, joined = tmp_path / "wds", tmp_path / "joined"
+        options = ("--to", "webdataset", "--resize", 12, "--overwrite")
+        for last, dest, begin in (
+            ("write.commit", wds, ("pack", twelve, wds, *options)),
+            ("join.publish_manifest", joined, ("join", wds, joined, "--overwrite")),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(f"dsprep.commands.{last}", stopped)
+                assert run_here(*begin).code == 6
+            (line,) = json.loads(run_here("status", dest, "--json").out)["commands"]
+            assert line.startswith(f"dsprep {begin[0]}"), line
+            assert run_here(*shlex.split(line)[1:]).code == 0, line
+        assert run_here("verify", joined).code == 0
 
     def test_shows_no_command_of_another_program(
         self, run_here: RunHere, twelve: Path, tmp_path: Path

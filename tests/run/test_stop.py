@@ -247,3 +247,15 @@ class TestASource:
         assert run_cli("pack", source, dest, *SLOW).code == 4
         (tmp_path / "gone").rename(source)
         assert run_cli("pack", source, dest, *SLOW).code == 0
+
+
+def test_while_the_report_is_printed_harms_nothing(
+    run_here: RunCli, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dsprep.cli.report.write_lines", interrupted)
+    done = run_here("pack", many, tmp_path / "out", "--to", "webdataset")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"{tmp_path}/out: packed; only this report was interrupted\n"

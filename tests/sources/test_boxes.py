@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
@@ -131,7 +132,9 @@ def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
         ("ImageId_ClassId,EncodedPixels\nabc,1 3\n", "'abc' is no image and class"),
         ("image,EncodedPixels,label\n" + "".join(f"000.jpg,1 3,{at}\n" for at in range(255)),
          "has 255 classes; masks have 254 at most"),
-        ("image,EncodedPixels,label\n000.jpg,1 2,a\n000.jpg,7 2,\n", "the mask '7 2' has no class"),
+        ("image,EncodedPixels,label\n000.jpg,1 2,a\n000.jpg,7 2,\n", ":3: the mask 7 2 has no cl"),
+        ("image,EncodedPixels,label\n000.jpg,1 2,\n", "1 of 1 row with a mask cannot be read"),
+        ("image,bbox\n000.jpg,abc\n", ":2: the box abc is not four numbers"),
         ("image,EncodedPixels\n000.jpg,8001 2\n", "beyond the 100x80 pixels"),
     ],
 )  # fmt: skip
@@ -171,6 +174,38 @@ def test_images_with_wrong_rows_are_rejects(images: Path, tmp_path: Path) -> Non
         SourceError, match="9 of 10 rows with a box cannot be read(.*\n.*){4}6 more"
     ):
         dsprep.pack(images, tmp_path / "not", to="webdataset", annotations=[path])
+
+
+def test_an_image_with_a_mask_of_an_unknown_class_is_a_reject(images: Path, tmp_path: Path) -> None:
+    path, classes = tmp_path / "runs.csv", tmp_path / "classes.txt"
+    classes.write_text("a\nb\n")
+    path.write_text("image,EncodedPixels,label\n000.jpg,1 2,a\n001.jpg,1 2,c\n002.jpg,1 2,b\n")
+    options: dict[str, Any] = {"annotations": [path], "classes": classes, "workers": 1}
+    report = dsprep.pack(images, tmp_path / "out", to="webdataset", **options)
+    (reject,) = report.rejects
+    why = "runs.csv:3: the mask 1 2 has the class 'c', which is not in --classes"
+    assert (reject.path, reject.reason) == ("001.jpg", why)
+    assert f"1 row that cannot be read, whose images are rejected: {why}" in report.notes
+
+
+@pytest.mark.parametrize("cell", ["", "[]", "nan", " [ ] ", "None"])
+def test_a_cell_without_a_box_is_an_image_without_objects(
+    images: Path, tmp_path: Path, cell: str
+) -> None:
+    path = tmp_path / "boxes.csv"
+    path.write_text(f'image,bbox\n000.jpg,"{cell}"\n001.jpg,"[1, 2, 3, 4]"\n')
+    report = dsprep.pack(images, tmp_path / "out", to="webdataset", annotations=[path], workers=1)
+    assert not report.rejects
+    assert report.objects
+    assert (report.objects.objects, report.objects.without) == (1, 2)
+
+
+def test_a_compressed_table_is_refused(images: Path, tmp_path: Path) -> None:
+    path = tmp_path / "boxes.csv.gz"
+    path.write_bytes(gzip.compress(b"image,bbox\n"))
+    for option in ({"annotations": [path]}, {"labels": path}, {"list_file": path}):
+        with pytest.raises(DsprepError, match="boxes.csv.gz: is compressed: decompress it first"):
+            dsprep.pack(images, tmp_path / "out", to="webdataset", **option)
 
 
 def test_boxes_beyond_the_edge_are_counted(images: Path, tmp_path: Path) -> None:

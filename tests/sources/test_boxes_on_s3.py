@@ -164,7 +164,7 @@ def test_in_parts(run: RunCli, ceph: Bucket, tmp_path: Path, name: str) -> None:
     for part in ("0/2", "1/2"):
         done = run("pack", *args, tmp_path / "remote", *how, "--part", part)
         if done.code == 2:  # another machine does not have the copy that this one reads
-            assert "copy them to a disk that all parts can read" in done.err
+            assert "copy them to a disk that all machines can read" in done.err
             assert not (tmp_path / "remote").exists()
             return
         assert done.code == 0, done.err

@@ -53,6 +53,39 @@ def test_what_is_not_kept_is_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"iscrowd": "0"}, "iscrowd is '0', not 0 or 1"),
+        ({"iscrowd": 2}, "iscrowd is 2, not 0 or 1"),
+        ({"area": "200"}, "'200' is not a number"),
+        ({"area": True}, "True is not a number"),
+        ({"segmentation": "x"}, "segmentation is 'x': neither polygons nor runs"),
+    ],
+)
+def test_an_odd_value_makes_its_image_a_reject(
+    tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
+    root = write(tmp_path, {"1.jpg": None, "a.json": coco(["1.jpg"], [box(4, 1) | change])})
+    catalog, _ = read(root, annotations=[str(root / "a.json")])
+    (found,) = catalog.reader.read(catalog.rows())
+    assert isinstance(found, BadSample)
+    assert "annotation 4: " in str(found)
+    assert why in str(found)
+
+
+def test_ids_that_are_not_kept_are_told(tmp_path: Path) -> None:
+    parts = json.loads(coco(["1.jpg", "2.jpg"], [box(1, 1), box(2, "x")]))  # type: ignore[arg-type]
+    parts["images"][1]["id"], parts["annotations"][0]["id"] = "x", "a7"
+    root = write(tmp_path, {"1.jpg": None, "2.jpg": None, "a.json": json.dumps(parts)})
+    catalog, findings = read(root, annotations=[str(root / "a.json")])
+    assert catalog.schema
+    assert "image_id" not in catalog.schema.by_name
+    told = notes(findings)
+    assert "ids of images not kept, as some are not whole numbers from 0: 'x'" in told
+    assert "1 id of annotations not kept, not being whole numbers of 64 bits" in told
+
+
 def test_a_category_of_the_same_name_that_nothing_uses_is_left_out(tmp_path: Path) -> None:
     # As in Roboflow's exports, whose first category is the data set.
     parts = json.loads(coco(["1.jpg"], [box(1, 1, 1)]))
@@ -267,6 +300,11 @@ def test_images_with_braces_in_them(
         ({"categories": {"1": []}}, "categories is no list: correct it"),
         ({"images": 5}, "images is no list"),
         ({"categories": [{"id": 1, "name": "a\nb"}]}, "does not fit on a line of objects.classes"),
+        ({"categories": [{"id": 1, "name": "a\0b"}]}, "does not fit on a line of objects.classes"),
+        ({"categories": [{"id": 1, "name": " "}]}, "does not fit on a line of objects.classes"),
+        ({"categories": [{"id": 1, "name": None}]}, "cannot be read: its name is null: correct it"),
+        ({"annotations": ["x"]}, "an item of annotations cannot be read: 'x' is not an object"),
+        ({"images": [{"id": 1}]}, "an item of images lacks 'file_name'"),
         ({"annotations": [{"image_id": 1, "segments_info": []}]}, "is panoptic"),
         ({"annotations": [{"image_id": 1, "id": 1, "caption": "a"}]}, "has captions"),
         ({"images": [{"id": 1, "coco_url": "a", "neg_category_ids": []}]}, "is LVIS's"),

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+import dsprep
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
+from dsprep.formats.folder import LISTING
 from dsprep.sample import Sample
 from dsprep.sources.reading import make_source, read_source
 from tests.images import jpeg, png
@@ -206,3 +208,19 @@ def test_files_that_have_changed_are_rejects(tmp_path: Path) -> None:
     assert str(first).startswith("has changed: it had")
     assert str(second) == "has changed: its line in the metadata is another one"
     assert isinstance(third, Sample)
+
+
+def test_other_metadata_is_another_source(tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    root.mkdir()
+    lines = [json.dumps({"file_name": name, "label": 1}) + "\n" for name in FILES]
+    read_first = read(fill(root, "metadata.jsonl", "".join(lines)))[0]
+    (root / "metadata.jsonl").write_text("".join(lines).replace("1}", "2}"))
+    assert read(root)[0].digest() != read_first.digest()
+    dsprep.convert(str(root), str(tmp_path / "made"), to="folder", workers=1)
+    before, _ = read(tmp_path / "made")
+    listing = tmp_path / f"made.{LISTING}"
+    assert "2" in (text := listing.read_text())
+    listing.write_text(text.replace('"label": 2', '"label": 3'))
+    assert listing.read_text() != text
+    assert read(tmp_path / "made")[0].digest() != before.digest()

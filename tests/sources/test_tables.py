@@ -208,6 +208,16 @@ def test_fields_need_no_label(images: Path) -> None:
     assert report.notes[0] == "t.csv: CSV with commas in UTF-8, 3 rows; no labels"
 
 
+def test_their_schema_can_be_given_again(images: Path) -> None:
+    (images / "t.csv").write_text("id,label,age\n1,a,20\n2,b,30\nb/c,a,30\n")
+    given: dict[str, Any] = {"to": "webdataset", "labels": images / "t.csv", "fields": ("age",)}
+    schema = images / "schema.json"
+    dsprep.pack(images / "images", images / "one", schema_out=schema, **given)
+    dsprep.pack(images / "images", images / "two", schema=schema, **given)
+    for path in (images / "one").iterdir():
+        assert path.read_bytes() == (images / "two" / path.name).read_bytes()
+
+
 def test_a_word_among_numbers_is_said(images: Path) -> None:
     (images / "t.csv").write_text("id,label,age\n1,a,20\n2,a,unknown\nb/c,a,30\n")
     report = dsprep.pack(

@@ -203,3 +203,18 @@ def test_images_without_a_text_can_be_left_out(tmp_path: Path) -> None:
     catalog, findings = read(write(tmp_path, files), unlisted="drop")
     assert list(boxes(catalog)) == ["images/a.jpg"]
     assert kinds(findings) == {"images/b.jpg": "unlisted"}
+
+
+@pytest.mark.parametrize("names", ["", "names:\n", "names: []\n"])
+def test_classes_of_which_only_the_number_is_told(tmp_path: Path, names: str) -> None:
+    config = f"train: images/train\nnc: 2\n{names}"
+    files = {"images/train/1.jpg": None, "labels/train/1.txt": ROW, "data.yaml": config}
+    catalog, findings = read(write(tmp_path, files))
+    assert boxes(catalog) == {"images/train/1.jpg": [("class_0", 10, 5, 30, 15)]}
+    assert "data.yaml tells nc and no names, so classes are called class_0" in notes(findings)
+    (tmp_path / "two.txt").write_text("cat\ndog\n")
+    catalog, findings = read(tmp_path, classes=str(tmp_path / "two.txt"))
+    assert boxes(catalog) == {"images/train/1.jpg": [("cat", 10, 5, 30, 15)]}
+    (tmp_path / "one.txt").write_text("cat\n")
+    with pytest.raises(SourceError, match=r"data\.yaml: names 2 classes, and .*one\.txt 1"):
+        read(tmp_path, classes=str(tmp_path / "one.txt"))

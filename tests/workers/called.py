@@ -95,6 +95,22 @@ def failing_while_it_waits(ends: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def ending_after_the_next_fails(place: tuple[str, int]) -> int:
+    """Wait, without a core, until the next call has failed."""
+    directory, number = place
+    mark = Path(directory, "fails")
+    if number:
+        mark.touch()
+        damaged(number)
+    yield_core()
+    deadline = time.monotonic() + 60
+    while not mark.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.2)
+    return number
+
+
 class _Unpackable:
     def __init__(self, error: type[Exception]) -> None:
         self.error = error

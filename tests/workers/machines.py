@@ -98,7 +98,7 @@ class Directories:
             return pickle.loads(handle.result.read_bytes())  # type: ignore[no-any-return]
         return Answer("lost", f"a worker on {handle.machine} died")
 
-    def signs(self) -> Mapping[int, Sign]:
+    def signs(self, needless: Collection[int]) -> Mapping[int, Sign]:
         found = {}
         for path in (self._root / "signs").glob("*.sign"):
             found[int(path.stem)] = pickle.loads(path.read_bytes())
@@ -126,7 +126,7 @@ def serve(machine: str, result: str) -> None:
         partial.write_bytes(pickle.dumps(sign))
         partial.replace(signs / f"{number}.sign")
 
-    Path(result).write_bytes(pickle.dumps(cluster.answer(call, machine, tell)))
+    Path(result).write_bytes(pickle.dumps(cluster.answer(call, machine, machine, tell)))
 
 
 def executor(machines: Any, workers: int | None = None) -> cluster.Cluster:

@@ -97,6 +97,48 @@ class TestCluster:
         first, second = machines.tasks
         assert first.machine != second.machine
 
+    @pytest.mark.parametrize("other", ["dies", "fails", "does not begin"])
+    def test_does_not_wait_for_ever(
+        self, machines: Directories, monkeypatch: pytest.MonkeyPatch, other: str
+    ) -> None:
+        """A machine falls silent, and no other one does its work."""
+        for name, seconds in (("BEAT", 0.05), ("SILENT_AFTER", 0.4), ("BEGINS_WITHIN", 0.4)):
+            monkeypatch.setattr(f"dsprep.workers.cluster.{name}", seconds)
+        monkeypatch.setattr("dsprep.workers.cluster._LOOK_EVERY", 0.1)
+        error = "os._exit(9)" if other == "dies" else "cluster._invoke = lambda *_: 1 / 0"
+        stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+        told = "import dsprep.workers.cluster as cluster\n"
+        told += (
+            f"def stop(*given):\n    import time; time.sleep(1); {stops}\ncluster._invoke = stop"
+        )
+        machines.broken["one"] = stops if other == "does not begin" else told
+        machines.broken["two"] = f"import os, dsprep.workers.cluster as cluster; {error}"
+        if other == "does not begin":
+            machines.broken.pop("two")
+        with Cluster(machines, 1) as executor:
+            if other == "does not begin":
+                assert executor.map(called.slow_square, [3]) == [9]
+            else:
+                kind = WorkerLost if other == "dies" else RuntimeError
+                with pytest.raises(kind, match="times" if other == "dies" else "ZeroDivision"):
+                    executor.map(called.slow_square, [3])
+        for task in machines.tasks:
+            task.process.kill()
+            task.process.wait()
+
+    def test_ends_a_try_that_another_one_makes_needless(
+        self, machines: Directories, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, seconds in (("BEAT", 0.05), ("BEGINS_WITHIN", 0.3), ("_LOOK_EVERY", 0.1)):
+            monkeypatch.setattr(f"dsprep.workers.cluster.{name}", seconds)
+        machines.broken["one"] = "import time; time.sleep(9)"  # it waits for a core
+        needless = set[int]()
+        signs = machines.signs
+        monkeypatch.setattr(machines, "signs", lambda some: needless.update(some) or signs(some))
+        with Cluster(machines, 1) as executor:
+            assert executor.map(called.slowly, [3], lambda *_: None) == [3]
+        assert needless == {1}
+
     def test_prepares_each_machine(self, machines: Directories, tmp_path: Path) -> None:
         with Cluster(machines, 2) as executor:
             executor.prepare(called.leave_a_file, str(tmp_path / "prepared"))

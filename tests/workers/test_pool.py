@@ -70,6 +70,15 @@ def test_a_call_that_only_waits_ends_the_run_with_its_error(
         pool.map(called.failing_while_it_waits, [ends, "sleeps", "does not begin"])
 
 
+def test_a_call_that_only_waits_is_done_before_an_error_is_raised(tmp_path: Path) -> None:
+    done = []
+    places = [(str(tmp_path), number) for number in (0, 1)]
+    with Pool(1) as pool, pytest.raises(DamagedShard, match="broken"):
+        for _, answer in pool.run(called.ending_after_the_next_fails, places):
+            done.append(answer)
+    assert done == [0]
+
+
 @pytest.mark.parametrize(
     ("error", "raised", "text"),
     [(MemoryError, DsprepError, "ran out of memory"), (TypeError, RuntimeError, "TypeError")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +50,24 @@ def test_calls_run_on_the_nodes(cluster: Any, tmp_path: Path) -> None:
         assert caught.value.offset == 7
         with pytest.raises(SourceError, match="not here"):
             executor.prepare(called.not_here, None)
+
+
+def test_a_silent_node_is_left_out(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsprep.workers.ray._ANSWERS_WITHIN", 5.0)
+    raylet = next(iter(cluster.worker_nodes)).all_processes["raylet"][0].process
+    told: list[str] = []
+    monkeypatch.setattr("dsprep.workers.ray.WAITS.tell", told.append)
+    with RayMachines.executor(cluster.address, None) as executor:
+        raylet.send_signal(signal.SIGSTOP)
+        try:
+            executor.prepare(called.leave_a_file, str(tmp_path / "prepared"))
+        finally:
+            raylet.send_signal(signal.SIGCONT)
+    assert len(told) == 1
+    assert "does not answer; the run goes on with the other nodes" in told[0]
+    assert len(list(tmp_path.glob("prepared-*"))) == 1
 
 
 def test_a_node_dies(

@@ -43,7 +43,7 @@ class _Upload:
     ) -> None:
         self.path, self.store, self.key, self.name = path, store, key, store.url(key)
         self.keep, self.pace, self.events = options.keep, options.pace, options.events
-        self.resume = options.resume
+        self.resume, self.replaces = options.resume, options.replaces
         self.crc32c = crc32c  # of the whole file, if it is expected or already computed
         with source_errors(path):
             self._fd = open_regular(path)
@@ -98,7 +98,11 @@ class _Upload:
         metadata = metadata_of(self.mtime_ns, value)
         with self.pace.slots:
             stored = self.store.put(
-                self.key, data, crc32c=value, metadata=metadata, progress=self.moved
+                *(self.key, data),
+                replaces=self.replaces,
+                crc32c=value,
+                metadata=metadata,
+                progress=self.moved,
             )
         proof = "md5" if stored.crc32c is None else "crc32c"
         self.events("end", name=self.name, bytes=stored.size, proof=proof)
@@ -193,6 +197,10 @@ class _Upload:
 
     def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
         """Make the parts one object; return it, and what proves that it is the file."""
+        if self.replaces is not None:
+            before = self.store.stat(self.key)
+            if self.replaces != (before.etag if before else ""):
+                raise StoreError(f"{self.name}: has been stored meanwhile", "exists")
         etag = self.store.complete(upload, parts, self.size, value)
         stored = self.store.stat(self.key)
         if stored is not None and stored.size == self.size:
