@@ -20,26 +20,31 @@ from dsprep.commands.facts import _shape
 from dsprep.commands.sagemaker import _PACK_SHARE
 from dsprep.errors import OptionError
 from tests.conftest import Finished
+from tests.here import Here
 from tests.images import jpeg
 
 PREFIX = "s3://amzn-s3-demo-bucket/birds"
 
 
+pytestmark = pytest.mark.usefixtures("lasting")
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, photos: Path, run_here: Here) -> Path:
     """Data sets in several formats, as folders, lists and manifests."""
     root = tmp_path_factory.mktemp("made")
-    for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf"):
-        dsprep.pack(photos, root / name, to=name, shards=3, workers=1)
-    crop = dsprep.Transform(resize=40, crop=(32, 24), enlarge=True)
-    dsprep.pack(photos, root / "small", to="recordio", transform=crop, shards=2, workers=1)
-    dsprep.pack(
-        photos, root / "sides", to="tfrecord", split="train=0.5,val=0.5", shards=2, workers=1
-    )
-    dsprep.convert(photos, root / "images", to="folder", workers=1)
-    dsprep.convert(
-        photos, root / "sage", to="augmented-manifest", prefix=f"{PREFIX}/sage/", workers=1
-    )
+    with run_here.lasting():
+        for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf"):
+            dsprep.pack(photos, root / name, to=name, shards=3, workers=1)
+        crop = dsprep.Transform(resize=40, crop=(32, 24), enlarge=True)
+        dsprep.pack(photos, root / "small", to="recordio", transform=crop, shards=2, workers=1)
+        dsprep.pack(
+            photos, root / "sides", to="tfrecord", split="train=0.5,val=0.5", shards=2, workers=1
+        )
+        dsprep.convert(photos, root / "images", to="folder", workers=1)
+        dsprep.convert(
+            photos, root / "sage", to="augmented-manifest", prefix=f"{PREFIX}/sage/", workers=1
+        )
     return root
 
 

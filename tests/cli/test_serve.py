@@ -22,6 +22,7 @@ from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.formats.recordio import MAGIC, RecordIO
 from dsprep.sample import Floats, Sample
 from tests.conftest import Finished, Running
+from tests.here import Here
 from tests.images import jpeg
 from tests.limits import no_memory_above
 from tests.servers.bucket import Bucket
@@ -29,13 +30,17 @@ from tests.servers.bucket import Bucket
 Start = Callable[..., Running]
 
 
+pytestmark = pytest.mark.usefixtures("lasting")
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, photos: Path, run_here: Here) -> Path:
     """The photographs as three shards of each format, and a second data set."""
     root = tmp_path_factory.mktemp("made")
-    for name in ("webdataset", "tfrecord", "recordio"):
-        dsprep.pack(str(photos), str(root / name), to=name, shards=3, workers=1)
-    dsprep.pack(str(photos), str(root / "val"), to="tfrecord", shards=1, workers=1)
+    with run_here.lasting():
+        for name in ("webdataset", "tfrecord", "recordio"):
+            dsprep.pack(str(photos), str(root / name), to=name, shards=3, workers=1)
+        dsprep.pack(str(photos), str(root / "val"), to="tfrecord", shards=1, workers=1)
     return root
 
 
