@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dsprep.commands.cost import CostReport as CostReport
+    from dsprep.commands.cost import cost as cost
     from dsprep.commands.edit_lists import append_to_list as append_to_list
     from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from dsprep.commands.inspect_lists import merge_lists as merge_lists
     from dsprep.commands.inspect_lists import sample_list as sample_list
     from dsprep.commands.join import join as join
+    from dsprep.commands.sagemaker import SagemakerReport as SagemakerReport
+    from dsprep.commands.sagemaker import sagemaker as sagemaker
+    from dsprep.commands.serve import ServeReport as ServeReport
+    from dsprep.commands.serve import serve as serve
     from dsprep.commands.split import SplitReport as SplitReport
     from dsprep.commands.split import split as split
     from dsprep.commands.status import StatusReport as StatusReport
@@ -49,9 +55,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "dsprep.commands.cost": "CostReport cost",
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
     "dsprep.commands.join": "join",
+    "dsprep.commands.sagemaker": "SagemakerReport sagemaker",
+    "dsprep.commands.serve": "ServeReport serve",
     "dsprep.commands.split": "SplitReport split",
     "dsprep.commands.status": "StatusReport status",
     "dsprep.commands.stream": "convert_stream",

@@ -72,6 +72,7 @@ _NAMES = {
     "map_file": "--map",
     "roots": "--root",
     "reader": "--for",
+    "channels": "--channel",
 }
 """Options whose names are not those of the parameters of functions."""
 
@@ -342,6 +343,21 @@ lst diff: --root needs --content
 
 shard index: --overwrite --dry-run excludes --check
     --check writes nothing; leave it out
+
+serve: --seed needs --shuffle-shards
+    nothing is shuffled; give --shuffle-shards
+serve: --fifo --timeout excludes --stdout
+    it is about pipes, and stdout needs none; leave one of them out
+cost: --samples needs --size
+    without DATA, both tell what there is; give --size
+cost: --size needs --samples
+    without DATA, both tell what there is; give --samples
+cost: --gpu-hour needs --epoch-hours
+    the price of an epoch depends on its length; give --epoch-hours
+cost: --epoch-hours needs --utilization
+    an epoch takes longer if machines wait for data; give --utilization
+cost: --utilization needs --gpu-hour
+    it tells the price of an epoch; give --gpu-hour and --epoch-hours
 
 --older-than needs --clean-uploads
     it tells which unfinished uploads to abort; give --clean-uploads

@@ -1,4 +1,4 @@
-"""``dsprep convert`` with ``-``: one shard from stdin, or to stdout."""
+"""``dsprep convert`` with ``-`` or a named pipe: one shard from a stream, or to one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file
-from dsprep.storage.local import destination_errors, publish
+from dsprep.storage.local import destination_errors, is_pipe, open_pipe, publish
 from dsprep.storage.location import require_disk
 
 STREAM = "-"
+
+
+def is_stream(path: str) -> bool:
+    """Return whether a path is that of a stream: ``-``, or a named pipe."""
+    return path == STREAM or is_pipe(path)
 
 
 def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any) -> int:
@@ -33,7 +38,7 @@ def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any)
     if len(source) > 1:
         raise OptionError("-: a stream is one shard; name one SOURCE")
     given = given_on_the_command_line(click.get_current_context())
-    require_effect("convert", given, stream=True, stdout=dest == STREAM)
+    require_effect("convert", given, stream=True, stdout=is_stream(dest))
     if dest.endswith(".gz"):
         raise OptionError(f"{dest}: a stream is not compressed; write to - and pipe it into gzip")
     rejects: list[str] = []
@@ -62,7 +67,8 @@ def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any)
                     output.write(block)
                     output.flush()
                 except BrokenPipeError:
-                    raise RunStopped("stdout was closed before all was written") from None
+                    name = "stdout" if dest == STREAM else dest
+                    raise RunStopped(f"{name} was closed before all was written") from None
     if rejects and not quiet:
         click.echo(f"{len(rejects):,} samples not converted", err=True)
     return REJECTS_EXIT_CODE if rejects else 0
@@ -85,11 +91,11 @@ def _open_source(path: str) -> AbstractContextManager[Readable]:
     if is_dir(path):
         raise OptionError(f"{path}: is a directory; a stream is made of one shard")
     with source_errors(path):
-        return open_file(path)
+        return open_pipe(path) if is_pipe(path) else open_file(path)
 
 
 @contextmanager
-def _destination(path: str, overwrite: bool) -> Iterator[BinaryIO]:
+def _destination(path: str, overwrite: bool) -> Iterator[BinaryIO | io.FileIO]:
     """Open the destination; a file gets its name when it is complete."""
     if path == STREAM:
         if sys.stdout.isatty():
@@ -97,6 +103,10 @@ def _destination(path: str, overwrite: bool) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     require_disk(path)
+    if is_pipe(path):
+        with destination_errors(path), open(path, "wb", buffering=0) as pipe:
+            yield pipe
+        return
     final = Path(path)
     if final.exists() and not overwrite:
         raise OptionError(f"{path}: is there already; give --overwrite to replace it")

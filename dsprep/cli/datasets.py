@@ -97,7 +97,7 @@ def convert(**options: Any) -> int:
 
     All fields are carried over, with their types. A field that the format cannot hold is listed,
     and refused until --drop names it. With - for SOURCE and DEST, one shard is read from stdin and
-    written to stdout, record by record.
+    written to stdout, record by record. Both can also be named pipes.
 
     \b
     Examples:
@@ -108,9 +108,9 @@ def convert(**options: Any) -> int:
       cat train.tar | dsprep convert --from webdataset --to tfrecord - - > train.tfrecord
     """
     options["transform"] = take_transform(options)
-    if "-" in (*options["source"], options["dest"]):
-        from dsprep.cli.convert_stream import convert_stdin
+    from dsprep.cli.convert_stream import convert_stdin, is_stream
 
+    if any(map(is_stream, (*options["source"], options["dest"]))):
         return convert_stdin(**options)
     return _write("convert", **options)
 

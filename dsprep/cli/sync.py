@@ -274,6 +274,10 @@ def _lines(report: SyncReport) -> Iterator[str]:
     rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
     took = f"{format_duration(report.seconds)}{rate}"
     yield from _rows(*(("note", note) for note in report.notes), ("time", not planned and took))
+    if planned:
+        from dsprep.cli.cost import sync_lines
+
+        yield from sync_lines(report)
 
 
 _rows = partial(rows_of, width=16)

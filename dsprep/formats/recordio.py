@@ -307,6 +307,22 @@ def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
     return MAGIC.join(parts)
 
 
+def whole_records(stream: ShardStream) -> Iterator[tuple[int | None, list[bytes]]]:
+    """Yield each record framed in one piece, and its offset if it lies there in parts.
+
+    Who reads by length gets the magic number in it, too; who searches for the magic does not.
+    """
+    for _, offset in stream.records():
+        flag, length = read_frame(stream, _BEGIN)
+        payload = _read_rest(stream, flag, length)
+        yield offset if flag else None, frame_whole(payload)
+
+
+def frame_whole(payload: bytes) -> list[bytes]:
+    """Frame a payload as one piece, whatever it holds."""
+    return [FRAME.pack(MAGIC, len(payload)), payload, PADDING[len(payload) % 4]]
+
+
 def _decode_header(payload: bytes, stream: ShardStream, offset: int) -> tuple[Floats, int, int]:
     """Return the label and the id that a record begins with, and where its image begins."""
     if len(payload) < _HEADER.size:

@@ -321,6 +321,11 @@ class ShardStream:
             yield position, self.offset
             position += 1
 
+    def blocks(self) -> Iterator[bytes]:
+        """Read the rest, block by block."""
+        while not self.at_end():
+            yield self.read(len(self._block) - self._at, "a block")
+
     def at_end(self) -> bool:
         """Whether nothing is left to read."""
         if self._at < len(self._block):

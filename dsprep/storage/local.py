@@ -92,6 +92,19 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None 
     return fd
 
 
+def is_pipe(path: str) -> bool:
+    """Return whether a path is that of a named pipe."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def open_pipe(path: str) -> io.FileIO:
+    """Open a pipe that the user named, which waits for its writer."""
+    return io.FileIO(path)
+
+
 def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
     """Read a file: a regular one, or a stream that the user gave to this process."""
     if str(path).startswith(_OPEN_ALREADY) and stat.S_ISFIFO(os.stat(path).st_mode):

@@ -287,3 +287,34 @@ def test_a_disk_that_is_full(command: Path, stored: dict[str, Path]) -> None:
     assert done.returncode == 5
     assert done.stderr.startswith(b"dsprep: stdout: cannot be written: the disk is full")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_named_pipes_are_source_and_destination(
+    command: Path, stored: dict[str, Path], tmp_path: Path
+) -> None:
+    source, dest = tmp_path / "in.tar", tmp_path / "out.tfrecord"
+    os.mkfifo(source)
+    os.mkfifo(dest)
+    data = stored["webdataset"].read_bytes()
+    feeding = threading.Thread(target=source.write_bytes, args=(data,))
+    feeding.start()
+    with subprocess.Popen([command, "convert", source, dest]) as process:
+        found = dest.read_bytes()
+    feeding.join()
+    assert process.returncode == 0
+    assert (
+        found == dsprep.convert_stream(io.BytesIO(data), source="webdataset", to="tfrecord").read()
+    )
+
+
+def test_a_named_pipe_that_nobody_reads_any_more(command: Path, tmp_path: Path) -> None:
+    source, dest = tmp_path / "in.tar", tmp_path / "out.tfrecord"
+    source.write_bytes(b"".join(large("webdataset", 50)))
+    os.mkfifo(dest)
+    line = [command, "convert", source, dest]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+        with dest.open("rb", buffering=0) as pipe:
+            pipe.read(10)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert err == f"dsprep: {dest} was closed before all was written\n"

@@ -53,6 +53,13 @@ ALWAYS = {
     *("--ours", "--theirs", "--ignore-ids", "--ignore-order", "--content", "--summary", "--for"),
     # verify, shard index
     *("--decode", "--against", "--loader", "--kind"),
+    # serve
+    *("--channel", "--attributes", "--epochs", "--shuffle-shards", "--stdout", "--part"),
+    # sagemaker: without effect, some are refused when the channels are known
+    *("--prefix", "--mode", "--sharded", "--seed", "--lists", "--name", "--image", "--role"),
+    *("--instances", "--instance-type"),
+    # cost
+    *("--shard-size", "--transfer", "--prices"),
     # sync
     *("--clean-uploads", "--profile", "--region", "--endpoint-url", "--path-style"),
     *("--no-sign-request", "--request-payer"),

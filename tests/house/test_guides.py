@@ -385,7 +385,10 @@ def test_guide(
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
     lacking: set[str] = set()
     text = guide.read_text("utf-8")
-    for name, script in re.findall(r"^```bash (\S+)\n(.*?)^```", text, re.M | re.S):
+    named = r'^```(?:bash|python) (?:title=)?"?([\w.]+)"?\n(.*?)^```'
+    found = re.findall(named, text, re.M | re.S)
+    scripts: dict[str, str] = dict(found)
+    for name, script in scripts.items():
         (tmp_path / name).write_text(script)
     for kind, block in re.findall(r"^```(sh|python)\n(.*?)^```", text, re.M | re.S):
         if kind == "python":
@@ -396,7 +399,7 @@ def test_guide(
             assert done.code == 0, f"{block}\n{done.err}"
             continue
         for line in block.replace("\\\n", " ").splitlines():
-            if names := lacks(line):
+            if names := lacks(line).union(*(lacks(scripts.get(word, "")) for word in line.split())):
                 lacking |= names
                 continue
             told = re.search(r"# exits with ([0-9]+)", line)
@@ -417,7 +420,7 @@ PLAIN = re.compile(r"dsprep ([-\w./:= ,@%]|'[^']*')+(#.*)?")
 
 def lacks(text: str) -> set[str]:
     """Return the frameworks that a command or a piece of Python needs, and that are not there."""
-    needed = re.findall(r"(?:--loader|^import) (mxnet|tensorflow|webdataset)\b", text, re.M)
+    needed = re.findall(r"(?:--loader|^import|^from) (mxnet|tensorflow|webdataset)\b", text, re.M)
     return {name for name in needed if find_spec(name) is None}
 
 

@@ -1,0 +1,79 @@
+"""``dsprep cost``, and the prices that a sync ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import dsprep
+from dsprep.cli.options import command
+from dsprep.cli.report import rows_of, show, table_of
+from dsprep.keywords import CostOptions
+from dsprep.storage.location import is_s3
+from dsprep.units import format_count, format_size
+
+if TYPE_CHECKING:
+    from dsprep.commands.cost import CostReport
+    from dsprep.syncing.plan import SyncReport
+
+
+@command("", click.Argument(["data"], metavar="DATA...", nargs=-1), CostOptions)
+def cost(as_json: bool, quiet: bool, **options: Any) -> int:
+    """Say what DATA costs on S3, as files and as shards of several sizes.
+
+    DATA is data sets with a manifest, or directories of images, on a disk or on S3. The report has
+    storage a month, requests of the upload, and requests of an epoch: one for each object (File and
+    Pipe mode), one for each 8 MiB (FastFile, and readers that stream), or one for each sample
+    (random access). Prices are list prices of a date, in a table that --prices replaces.
+
+    \b
+    Examples:
+      dsprep cost shards/
+      dsprep cost photos/ --transfer internet
+      dsprep cost --samples 1000000000 --size 100TB --shard-size 100MB
+      dsprep cost shards/ --gpu-hour 5.67 --epoch-hours 2 --utilization 0.6
+    """
+    show(dsprep.cost(**options), _lines, as_json, quiet)
+    return 0
+
+
+def money(amount: float) -> str:
+    """Write US dollars with two digits, or with four if they are few."""
+    if 0 < amount < 0.00005:
+        return "<$0.0001"
+    return f"${amount:,.2f}" if amount >= 0.095 or not amount else f"${amount:.4f}"
+
+
+def _lines(report: CostReport) -> Iterator[str]:
+    yield f"{format_count(report.samples, 'sample')}, {format_size(report.bytes)}"
+    head = ("", "objects", "a month", "upload", "epoch: objects", "8 MiB ranges", "samples")
+    rows = [(each.layout, f"{each.objects:,}", *map(money, each[2:])) for each in report.layouts]
+    yield from table_of([head, *rows], "in US dollars")
+    yield from rows_of(
+        ("transfer", f"{money(report.transfer)} an epoch"),
+        ("conversion", f"{money(report.conversion)} an epoch, if a function converts on the way"),
+        width=10,
+    )
+    if report.epoch is not None:
+        full, bound = map(money, report.epoch)
+        yield from rows_of(("machines", f"{full} an epoch, {bound} if input-bound"), width=10)
+    yield from rows_of(("prices", report.prices), width=10)
+
+
+def sync_lines(report: SyncReport) -> Iterator[str]:
+    """Yield what a planned sync would cost."""
+    from dsprep.commands.cost import read_prices
+
+    prices = read_prices()
+    requests = money(prices.requests(report.requests.writes, report.requests.reads))
+    storage = money(prices.storing(report.bytes)) if is_s3(report.destination) else ""
+    moved = money(prices.moving(report.bytes, "internet")) if is_s3(report.source) else ""
+    yield from rows_of(
+        ("cost", f"{requests} in requests"),
+        ("", storage and f"{storage} a month for what is sent"),
+        ("", moved and f"up to {moved} for transfer, as to the internet; none in the same region"),
+        ("prices", f"{prices.date}, {prices.region}"),
+        width=16,
+    )

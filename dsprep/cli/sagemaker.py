@@ -1,0 +1,73 @@
+"""``dsprep sagemaker``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import dsprep
+from dsprep.cli.options import command
+from dsprep.cli.report import show
+from dsprep.cli.serve import ProgramCommand
+from dsprep.cli.streams import say
+from dsprep.keywords import SagemakerOptions
+from dsprep.units import format_count, format_size
+
+if TYPE_CHECKING:
+    from dsprep.commands.sagemaker import JobChannel
+
+
+class _JobCommand(ProgramCommand):
+    """Takes what follows ``--`` as the command of a processing job."""
+
+    program = "[-- COMMAND...]"
+
+
+@command("DATA...", SagemakerOptions, cls=_JobCommand)
+@click.pass_context
+def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Print the JSON of a SageMaker training job whose channels are DATA.
+
+    DATA is PLACE or CHANNEL=PLACE: a data set (a directory of shards, a shard, a manifest), a .lst,
+    an augmented manifest, or a directory of images or annotations, on a disk or on S3. A data set
+    with sides is a channel for each. efs://fs-1234/path and fsx://fs-1234/mount/path are file
+    systems. Channels of one name with _lst or _annotation, and label_map, are those of SageMaker's
+    own algorithms.
+
+    What the JSON says of the data comes from manifests, lists and listings. Nothing is sent to AWS:
+    aws sagemaker create-training-job --cli-input-json file://job.json does that. What is still to
+    be replaced is told on stderr.
+
+    With -- and a command of dsprep (pack, convert, shard), it is a processing job that runs this on
+    DATA, in parts, on all instances; --sharded gives each of them files of its own.
+
+    \b
+    Examples:
+      dsprep sagemaker train=s3://bucket/train validation=s3://bucket/val > job.json
+      dsprep sagemaker shards/ --prefix s3://bucket/ --mode Pipe --lists lists/ > job.json
+      dsprep sagemaker train=images/ train_lst=train.lst --prefix s3://bucket/ > job.json
+      dsprep sagemaker train=efs://fs-1234/train --role ARN --image URI > job.json
+      dsprep sagemaker s3://bucket/photos --output s3://bucket/shards --instances 4 \\
+          -- pack --to webdataset > job.json
+    """
+    report = dsprep.sagemaker(command=context.meta["program"], **options)
+    if not quiet:
+        for channel in report.channels:
+            say(f"{channel.name}: {_facts(channel)}")
+        for note in report.notes:
+            say(f"note: {note}")
+    show(report, lambda _: json.dumps(report.job, indent=1).split("\n"), as_json)
+    return 0
+
+
+def _facts(channel: JobChannel) -> str:
+    """Describe the data of a channel."""
+    if channel.data is None:
+        return f"not looked at, in {channel.uri}"
+    data = channel.data
+    counts = ((data.samples, "sample"), (data.classes, "class"), (len(data.files), "file"))
+    told = [format_count(count, noun) for count, noun in counts if count is not None]
+    told += [format_size(data.bytes)] if data.bytes is not None else []
+    return f"{', '.join(told)} in {channel.uri}"

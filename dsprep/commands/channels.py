@@ -1,0 +1,223 @@
+"""What a channel of a SageMaker job sends in Pipe mode: the bytes of an epoch, in constant memory.
+
+The objects of a channel come one after another, as they are; with ``RecordWrapperType`` RecordIO,
+each is the payload of a record. Of an augmented manifest, each attribute of a line is a record:
+a file for the names that end in ``-ref``, else the value as text (SageMaker's developer guide,
+"Augmented Manifest File Format for Pipe Mode Training").
+
+Records are sent whole, also those that RecordIO cuts because they hold its magic number. Readers of
+pipes go by the length of a record, and the one of SageMaker for TensorFlow loses the magic number
+of a record in parts (``RecordIOReader.cpp`` of aws/sagemaker-tensorflow-extensions at 2cc1666).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import NamedTuple
+
+from dsprep.commands.facts import facts_of, side_of
+from dsprep.commands.stream import convert_stream
+from dsprep.errors import OptionError, SourceError, source_errors
+from dsprep.findings import Reject
+from dsprep.formats import CONCATENATIVE
+from dsprep.formats.augmented import MANIFESTS, METADATA, REFERENCE
+from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
+from dsprep.formats.stream import Readable, ShardStream
+from dsprep.run.part import Part
+from dsprep.schema import Schema
+from dsprep.sources.annotated import Names, plain_name
+from dsprep.storage.files import exists, is_dir, open_file
+from dsprep.storage.location import is_s3
+from dsprep.text import read_text
+from dsprep.units import format_count, format_some
+
+_SENT_WHOLE = (
+    "holds RecordIO's magic number: it is sent whole here, but SageMaker sends it in parts, of "
+    "which its reader for TensorFlow loses 4 bytes each"
+)
+_BLOCK = 1 << 20  # bytes that are sent at once, unless a record is larger
+
+# The value of `ContentType` for each format; the first two are those of SageMaker's algorithms.
+CONTENT_TYPES = {
+    "recordio": "application/x-recordio",
+    "recordio-protobuf": "application/x-recordio-protobuf",
+    "tfrecord": "application/x-tfrecord",
+    "webdataset": "application/x-tar",
+    "parquet": "application/x-parquet",
+    "files": "application/x-recordio",
+    "augmented-manifest": "application/x-recordio",
+}
+
+Unit = tuple[str | bytes, ...]
+"""What is never divided: a shard, a file, or the attributes of a line. Text is the path of one."""
+
+
+class Sending(NamedTuple):
+    """What sending tells besides the bytes."""
+
+    on_reject: Callable[[Reject], None]
+    on_note: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A channel: what it sends, in its order."""
+
+    name: str
+    format: str  # of what it sends; `files`, or `augmented-manifest`
+    units: Sequence[Unit] = field(repr=False)
+    part: Part = Part(0, 1)
+    seed: int | None = None  # of the order in each epoch; None to keep the order of names
+    source: str = ""  # the format that is converted; empty to send what is there
+    notes: Sequence[str] = ()  # for the report
+    schema: Schema | None = None  # of the samples that are converted; None to look at some
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether each object becomes a record of RecordIO."""
+        return self.format in ("files", "augmented-manifest")
+
+    @property
+    def config(self) -> dict[str, str]:
+        """What ``inputdataconfig.json`` says of it."""
+        return {
+            "ContentType": CONTENT_TYPES[self.format],
+            "TrainingInputMode": "Pipe",
+            "S3DistributionType": "FullyReplicated" if self.part.of == 1 else "ShardedByS3Key",
+            "RecordWrapperType": "RecordIO" if self.is_wrapped else "None",
+        }
+
+    def order(self, epoch: int) -> Sequence[Unit]:
+        """Return what is sent in an epoch: the part is taken of all units in their new order."""
+        units = list(self.units)
+        if self.seed is not None:
+            random.Random(f"{self.seed} {epoch}").shuffle(units)
+        return self.part.share(units)
+
+    def epoch(self, number: int, sending: Sending) -> Iterator[bytes]:
+        """Yield the bytes of an epoch in blocks of about a megabyte."""
+        return _blocks(chain.from_iterable(self._send(u, sending) for u in self.order(number)))
+
+    def _send(self, unit: Unit, sending: Sending) -> Iterator[bytes]:
+        if self.is_wrapped:
+            for part in unit:
+                yield from _record(part)
+            return
+        (path,) = map(str, unit)
+        with source_errors(path), open_file(path) as file:
+            source: Readable = file
+            if self.source:
+                source = convert_stream(
+                    file,
+                    source=self.source,
+                    to=self.format,
+                    schema=self.schema,
+                    on_reject=sending.on_reject,
+                    on_note=sending.on_note,
+                    name=path,
+                )
+            with ShardStream(path, source) as stream:
+                if self.format != "recordio":
+                    yield from stream.blocks()
+                    return
+                for offset, record in whole_records(stream):
+                    if offset is not None and not self.source:
+                        sending.on_note(f"{path}: the record at byte {offset} {_SENT_WHOLE}")
+                    yield from record
+
+
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join pieces to blocks."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= _BLOCK:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _record(part: str | bytes) -> Iterator[bytes]:
+    """Frame a value, or a file, as one record."""
+    if isinstance(part, bytes):
+        yield from frame_whole(part)
+        return
+    with source_errors(part), open_file(part) as file:
+        size = left = file.facts().size
+        if size > MAX_RECORD:
+            raise SourceError(f"{part}: has {size:,} bytes, and a record at most {MAX_RECORD:,}")
+        yield FRAME.pack(MAGIC, size)
+        while left and (data := file.read(min(left, _BLOCK))):
+            left -= len(data)
+            yield data
+        if left or file.read(1):
+            raise SourceError(f"{part}: changes while it is read")
+        yield PADDING[size % 4]
+
+
+def channels_of(data: str, name: str | None, attributes: Sequence[str] = ()) -> list[Channel]:
+    """Return the channel of a data set, or, without a name, one for each of its sides."""
+    if data.endswith(MANIFESTS):
+        units = _lines(data, attributes)
+        return [Channel(name or "train", "augmented-manifest", units)]
+    if attributes:
+        raise OptionError(f"--attributes: {data} is no augmented manifest; leave it out")
+    found = []
+    for each in side_of(data, name):
+        format = each.format if each.format in CONCATENATIVE else "files"
+        units = [(os.path.join(each.directory, file),) for file, _ in each.files]
+        notes = []
+        if each.format == "files" and each.beside:
+            count = format_count(len(each.beside), "file")
+            notes = [f"{data}: {count} passed over, such as {format_some(each.beside)}"]
+        channel = Channel(name or each.side or "train", format, units, schema=each.schema)
+        found.append(replace(channel, notes=notes))
+    return found
+
+
+def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
+    """Return what each line of an augmented manifest sends."""
+    if not exists(path):
+        raise SourceError(f"{path}: does not exist")
+    beside = os.path.splitext(path)[0]
+    root = beside if is_dir(beside) else os.path.dirname(path) or "."
+    names: Names | None = None
+    units: list[Unit] = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+            attributes = attributes or [each for each in values if not each.endswith(METADATA)]
+            unit: list[str | bytes] = []
+            for name in attributes:
+                value = values[name]
+                if not name.endswith(REFERENCE):
+                    text = value if isinstance(value, str) else json.dumps(value)
+                    unit.append(text.encode())
+                elif is_s3(path):
+                    if not is_s3(value):  # it may come from anywhere, and must not name files here
+                        raise ValueError
+                    unit.append(value)
+                else:
+                    names = names or Names(file for file, _ in facts_of(root)[0].files)
+                    (found,) = names.find(plain_name(value))
+                    unit.append(os.path.join(root, found))
+        except KeyError as error:
+            raise SourceError(f"{path}:{number}: has no attribute {error}") from None
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise SourceError(
+                f"{path}:{number}: is no JSON object whose references are files below {root}"
+            ) from None
+        units.append(tuple(unit))
+    if not units:
+        raise SourceError(f"{path}: names no files")
+    return units

@@ -1,0 +1,213 @@
+"""What a data set consists of, as far as its manifest, a list or a listing tells."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
+from dsprep.errors import OptionError, SourceError, source_errors
+from dsprep.formats import FORMATS
+from dsprep.formats.augmented import MANIFESTS, parse_augmented
+from dsprep.images.transform import Transform
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.schema import Schema
+from dsprep.sources.scan import scan_below
+from dsprep.sources.shardset import ShardSet, find_shards
+from dsprep.storage.files import entries, exists, facts, is_dir, is_file, read_bytes
+from dsprep.storage.location import is_s3
+from dsprep.text import read_text
+from dsprep.units import quoted_names
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What is known of a data set, or of one of its sides."""
+
+    place: str  # as it was given
+    directory: str  # where its files are
+    format: str  # name of the format; `files`, `list`, or `augmented-manifest`
+    samples: int | None = None  # how many there are; None if nothing tells
+    classes: int | None = None  # how many the label, or the objects, have; None if nothing tells
+    bytes: int | None = None  # the size of the shards, or of all files; None if nothing tells
+    side: str = ""  # the side that it is; empty if the data set has none
+    # the files that hold the samples, by their names below the directory, with their sizes
+    files: Sequence[tuple[str, int]] = field(default=(), repr=False)
+    beside: Sequence[str] = ()  # names of the other files at that place
+    shape: tuple[int, int] | None = (
+        None  # width and height of all images, if a transform made them so
+    )
+    schema: Schema | None = None  # that every sample was checked against; None if none was
+
+
+def facts_of(place: str) -> list[DataFacts]:
+    """Return the facts of a data set, or those of each of its sides."""
+    if place.endswith(".lst"):
+        return [_of_list(place)]
+    if place.endswith(MANIFESTS):
+        return [_of_lines(place)]
+    bare = place.rstrip("/")
+    for path in (place, os.path.join(place, MANIFEST), f"{bare}.{MANIFEST}"):
+        if path.endswith(MANIFEST) and is_file(path):
+            return _of_manifest(place, os.path.dirname(path), read_manifest(path))
+    if is_dir(place):
+        shards = find_shards(place)
+        return [_of_shards(place, shards) if shards is not None else _of_files(place)]
+    if (shards := find_shards(place)) is not None:
+        return [_of_shards(place, shards)]
+    if not exists(place):
+        raise SourceError(f"{place}: does not exist")
+    (directory, name), size = os.path.split(place), facts(place).size
+    classes = _annotated_classes(directory, [name]) if name.endswith(".json") else None
+    return [DataFacts(place, directory, "files", None, classes, size, files=[(name, size)])]
+
+
+def side_of(place: str, name: str | None) -> list[DataFacts]:
+    """Return the facts of the side of this name, or of all sides without one."""
+    sides = facts_of(place)
+    found = [each for each in sides if name is None or each.side in ("", name)]
+    if not found:
+        raise OptionError(
+            f"{place}: has no side {name}, but {quoted_names([each.side for each in sides])}: "
+            "leave out the name of the channel, or name the shards of one side"
+        )
+    return found
+
+
+def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFacts]:
+    transform, schema = recorded_options(manifest, place).transform, manifest.schema
+    classed = schema and (schema.objects or schema.label_field)
+    classes = len(classed.names) if classed and classed.names else len(manifest.classes or ())
+    if FORMATS[manifest.format].is_tree:
+        files = _of_files(place) if is_dir(place) else DataFacts(place, directory, "files")
+        made = replace(files, samples=manifest.samples, bytes=manifest.bytes)
+        return [replace(made, classes=classes or None)]
+    whole = DataFacts(
+        place,
+        directory,
+        manifest.format,
+        classes=classes or None,
+        shape=_shape(transform),
+        schema=schema if manifest.enforced else None,
+    )
+    found: list[DataFacts] = []
+    for side in dict.fromkeys(manifest.sides.values()) or [""]:
+        own = [each for each in manifest.shards if manifest.sides.get(each.name, "") == side]
+        found.append(
+            replace(
+                whole,
+                side=side,
+                samples=sum(each.samples for each in own),
+                bytes=sum(each.bytes for each in own),
+                files=[(each.name, each.bytes) for each in own],
+                beside=[MANIFEST, *sorted(manifest.names() - {each.name for each in own})],
+            )
+        )
+    return found
+
+
+def _shape(transform: Transform | None) -> tuple[int, int] | None:
+    """Return the size that a transform gave all images; None if it may differ."""
+    if transform is None or not transform.enlarge:  # small images stayed small
+        return None
+    resize, crop = transform.resize, transform.crop
+    if isinstance(resize, tuple):
+        return resize if crop is None else (min(resize[0], crop[0]), min(resize[1], crop[1]))
+    return crop if crop and resize and max(crop) <= resize else None
+
+
+def _of_shards(place: str, shards: ShardSet) -> DataFacts:
+    """Return what files of shards tell without a manifest."""
+    files = [(os.path.basename(path), facts(path).size) for path in shards.files]
+    counts = [shards.samples.get(path) for path in shards.files]
+    names = shards.known_classes
+    return DataFacts(
+        place,
+        os.path.dirname(shards.files[0]),
+        shards.layout.name,
+        samples=None if None in counts else sum(filter(None, counts)),
+        classes=len(names) if names else None,
+        bytes=sum(size for _, size in files),
+        files=files,
+        beside=sorted({each.name for each in entries(place)}.difference(dict(files)))
+        if is_dir(place)
+        else (),
+    )
+
+
+def _of_files(place: str) -> DataFacts:
+    """Return what a directory of images, masks or annotations holds."""
+    scans = list(scan_below(place, None))
+    names = chain.from_iterable(filter(None, scan.paths.split("\0")) for scan in scans)
+    sizes = chain.from_iterable(scan.sizes for scan in scans)
+    files = sorted(zip(names, sizes, strict=True))
+    extensions = [name.rpartition(".")[2].lower() for name, _ in files]
+    documents = [name for name, _ in files if name.endswith(".json")]
+    images = sum(each in IMAGE_EXTENSIONS for each in extensions)
+    if not files:
+        raise SourceError(f"{place}: holds no files")
+    return DataFacts(
+        place,
+        place,
+        "files",
+        samples=images or len(documents) or None,
+        classes=_annotated_classes(place, documents) if documents and not images else None,
+        bytes=sum(size for _, size in files),
+        files=files,
+        beside=[finding.path for scan in scans for finding in scan.findings],
+    )
+
+
+def _annotated_classes(place: str, documents: Sequence[str]) -> int | None:
+    """Return how many classes annotations of object detection, or a label map, have."""
+    found = set[int]()
+    for name in documents:
+        path = os.path.join(place, name)
+        with source_errors(path):
+            data = read_bytes(path)
+        try:
+            values = json.loads(data)
+            if "map" in values:  # a label map of semantic segmentation, which ignores 255
+                found.update({int(each) for each in values["map"].values()} - {255})
+                continue
+            found.update(int(each["class_id"]) for each in values["annotations"])
+            found.update(int(each["class_id"]) for each in values.get("categories", ()))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise SourceError(
+                f"{path}: is neither an annotation of SageMaker's object detection nor a label map"
+            ) from None
+    return max(found, default=-1) + 1 or None
+
+
+def _of_list(path: str) -> DataFacts:
+    from dsprep.lists.rows import ROWS, parse_rows  # polars is slow to import
+    from dsprep.lists.stats import count_list
+    from dsprep.lists.store import classes_of
+
+    rows = parse_rows(read_text(path), path, None).select(*ROWS)
+    counts = count_list(rows, None if is_s3(path) else classes_of(path), path)
+    (directory, name), size = os.path.split(path), facts(path).size
+    used = len(counts.classes) or None
+    return DataFacts(path, directory, "list", counts.rows, used, size, files=[(name, size)])
+
+
+def _of_lines(path: str) -> DataFacts:
+    """Return what an augmented manifest tells, and the manifest that dsprep wrote beside it."""
+    lines = list(parse_augmented(read_text(path), path))
+    names = set(chain.from_iterable(line.names for line in lines))
+    if not names and all(line.kind == "number" for line in lines):
+        names = {int(line.label[0]) for line in lines if line.label}
+    beside = f"{path}.json"  # sage.manifest has sage.manifest.json
+    made = read_manifest(beside) if beside.endswith(MANIFEST) and is_file(beside) else None
+    return DataFacts(
+        path,
+        os.path.dirname(path),
+        "augmented-manifest",
+        samples=len(lines),
+        classes=len((made and made.classes) or names) or None,
+        bytes=None if made is None else made.bytes,
+        files=[(line.ref, 0) for line in lines],
+    )

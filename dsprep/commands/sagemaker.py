@@ -1,0 +1,366 @@
+"""``sagemaker``: the JSON of a training job, or of a processing job, that a data set decides.
+
+The layouts of the built-in algorithms are those of SageMaker's developer guide: "Input/Output
+Interface" of Image Classification, Object Detection and Semantic Segmentation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dsprep import keywords as of
+from dsprep.commands.channels import CONTENT_TYPES
+from dsprep.commands.facts import DataFacts, facts_of, side_of
+from dsprep.dataset.manifest import MANIFEST
+from dsprep.declared import called_with
+from dsprep.errors import OptionError
+from dsprep.formats.augmented import METADATA, REFERENCE
+from dsprep.storage.local import destination_errors
+from dsprep.storage.location import is_s3, parse_url
+from dsprep.text import read_text
+
+_MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
+_SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
+_DAY = 86_400
+
+_FILE_SYSTEM = re.compile(r"(efs|fsx)://(fs-[0-9a-f]+)(/\S*)")
+_TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
+
+# The ends of names of channels that tell of the images of another channel.
+_ABOUT = ("_lst", "_annotation")
+_MAP = "label_map"
+_IMAGES = "application/x-image"  # of images, lists and annotations
+_WILD = re.compile(r"[*?\[{]")
+
+_MISSING = {
+    "image": "REPLACE with the URI of the container image",
+    "role": "REPLACE with the ARN of the role",
+    "output": "s3://REPLACE-with-a-bucket/output/",
+}
+
+# Each instance packs the files that it gets, under names of its own; at most 256 characters.
+_PACK_SHARE = (
+    'n=$(sed \'s/.*"current_host": *"//;s/".*//\' /opt/ml/config/resourceconfig.json); '
+    'c=$1; shift; cd /opt/ml/processing; exec dsprep "$c" input "output/$n" "$@" --name "train-$n"'
+)
+
+
+@dataclass(frozen=True)
+class SagemakerReport:
+    """The request that creates a job, and what it says of the data."""
+
+    request: str  # `CreateTrainingJob` or `CreateProcessingJob`
+    job: Mapping[str, Any]  # its JSON
+    channels: Sequence[JobChannel]
+    lists: Mapping[str, Sequence[Any]]  # lists of shards that the job expects, by their URLs
+    notes: Sequence[str] = ()
+
+
+@called_with(of.SagemakerOptions)
+def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
+    """Return the JSON of a SageMaker job whose channels are data sets.
+
+    Each of ``data`` is ``PLACE`` or ``CHANNEL=PLACE``: a data set on a disk or on S3, a ``.lst``,
+    an augmented manifest, a directory of images or of annotations, ``efs://ID/PATH`` or
+    ``fsx://ID/PATH``. With ``command``, the job is a processing job that runs this command of
+    dsprep on the one place. Nothing is sent to AWS.
+
+    Returns:
+        The request's JSON, and the facts that it was made of.
+    """
+    notes = [f"replace {name} in the JSON, or give --{name}" for name in _missing(options)]
+    if options.command:
+        training = ("--lists", "--prefix", "--mode", "--seed", "--attributes")
+        if given := [name for name in training if name in options.given]:
+            raise OptionError(f"{given[0]} is for training jobs; leave it out")
+        return SagemakerReport("CreateProcessingJob", _processing(options), (), {}, notes)
+    channels = [each for data in options.data for each in _channels(str(data), options)]
+    names = [channel.name for channel in channels]
+    if len(channels) > _MOST_CHANNELS:
+        raise OptionError(f"{len(channels)} channels: a training job has at most {_MOST_CHANNELS}")
+    for name in names:
+        about = next((name.removesuffix(end) for end in _ABOUT if name.endswith(end)), name)
+        if names.count(name) > 1 or about not in names:
+            why = "is named twice" if about == name else f"goes with a channel {about}"
+            raise OptionError(f"channel {name}: {why}; write DATA as CHANNEL=PLACE")
+    if options.mode is None:
+        channels = [
+            replace(each, mode="File") if each.is_file(names) else each for each in channels
+        ]
+    lists = {each.uri: each.listed for each in channels if each.listed}
+    effects = {
+        "--prefix": any(each.data and not is_s3(each.data.place) for each in channels),
+        "--attributes": any(each.attributes for each in channels),
+        "--lists": lists,
+    }
+    if idle := [name for name, effect in effects.items() if name in options.given and not effect]:
+        raise OptionError(f"{idle[0]} has no effect: no channel needs it; leave it out")
+    if options.lists is not None:
+        _write_lists(str(options.lists), lists)
+    elif lists:
+        notes.append(f"upload {', '.join(lists)}: give --lists DIR to write it")
+    if any(_FILE_SYSTEM.match(each.uri) for each in channels):
+        notes.append("add VpcConfig with the subnets and security groups of the file system")
+    hyperparameters, unknown = _hyperparameters({each.name: each for each in channels})
+    notes += [f"{name} is not known: give it in HyperParameters" for name in unknown]
+    job = {
+        "TrainingJobName": options.name,
+        "AlgorithmSpecification": {
+            "TrainingImage": options.image or _MISSING["image"],
+            "TrainingInputMode": channels[0].mode,
+        },
+        "RoleArn": options.role or _MISSING["role"],
+        "InputDataConfig": [channel.entry(options) for channel in channels],
+        "OutputDataConfig": {"S3OutputPath": options.output or _MISSING["output"]},
+        "ResourceConfig": _resources(options, sum(each.stored(options) for each in channels)),
+        "StoppingCondition": {"MaxRuntimeInSeconds": _DAY},
+        "HyperParameters": hyperparameters,
+    }
+    return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
+
+
+def _missing(options: of.SagemakerOptions) -> Iterator[str]:
+    return (name for name in _MISSING if getattr(options, name) is None)
+
+
+def _resources(options: of.SagemakerOptions, size: int) -> dict[str, Any]:
+    """Return the instances, with room for the data that is downloaded to each."""
+    return {
+        "InstanceType": options.instance_type
+        or ("ml.m5" if options.command else "ml.g5") + ".xlarge",
+        "InstanceCount": options.instances,
+        "VolumeSizeInGB": math.ceil(size / (1 << 30)) + _SPARE,
+    }
+
+
+# Channels
+
+
+@dataclass(frozen=True)
+class JobChannel:
+    """A channel of a training job."""
+
+    name: str
+    uri: str  # on S3, or in a file system
+    mode: str
+    data: DataFacts | None = None  # None in a file system
+    kind: str = "S3Prefix"
+    attributes: Sequence[str] = ()
+    listed: Sequence[Any] = field(default=(), repr=False)  # the list of shards at the URI
+
+    def is_file(self, names: Sequence[str]) -> bool:
+        """Return whether SageMaker's algorithms read it, with what tells of it, in File mode."""
+        is_about = self.name.endswith(_ABOUT) or self.name == _MAP
+        return is_about or any(self.name + end in names for end in _ABOUT) and self.mode != "Pipe"
+
+    def stored(self, options: of.SagemakerOptions) -> int:
+        """Return the most bytes that an instance downloads before the job begins."""
+        if self.mode != "File" or self.data is None:
+            return 0
+        sizes = [size for _, size in self.data.files]
+        if self._is_sharded(options):
+            return math.ceil(len(sizes) / options.instances) * max(sizes, default=0)
+        return max(self.data.bytes or 0, sum(sizes))
+
+    def _is_sharded(self, options: of.SagemakerOptions) -> bool:
+        return options.sharded and not any(map(self.name.endswith, _ABOUT))
+
+    def entry(self, options: of.SagemakerOptions) -> dict[str, Any]:
+        """Return an entry of ``InputDataConfig``."""
+        if found := _FILE_SYSTEM.fullmatch(self.uri):
+            source = {
+                "FileSystemDataSource": {
+                    "FileSystemId": found[2],
+                    "FileSystemType": _TYPES[found[1]],
+                    "DirectoryPath": found[3],
+                    "FileSystemAccessMode": "ro",
+                }
+            }
+            return {"ChannelName": self.name, "DataSource": source, "InputMode": "File"}
+        on_s3: dict[str, Any] = {
+            "S3DataType": self.kind,
+            "S3Uri": self.uri,
+            "S3DataDistributionType": "ShardedByS3Key"
+            if self._is_sharded(options)
+            else "FullyReplicated",
+        }
+        if self.attributes:
+            on_s3["AttributeNames"] = list(self.attributes)
+        entry = {
+            "ChannelName": self.name,
+            "DataSource": {"S3DataSource": on_s3},
+            "ContentType": self._content_type(),
+            "InputMode": self.mode,
+            "CompressionType": "None",
+            "RecordWrapperType": "RecordIO" if self._is_wrapped() else "None",
+        }
+        if options.seed is not None:
+            entry["ShuffleConfig"] = {"Seed": options.seed}
+        return entry
+
+    def _is_wrapped(self) -> bool:
+        is_files = self.data is not None and self.data.format == "files"
+        return self.kind == "AugmentedManifestFile" or (is_files and self.mode == "Pipe")
+
+    def _content_type(self) -> str:
+        assert self.data is not None
+        if self.data.format not in ("files", "list"):
+            return CONTENT_TYPES[self.data.format]
+        if self._is_wrapped():
+            return CONTENT_TYPES["files"]
+        first = self.data.files[0][0] if self.data.files else ""
+        is_mask = self.name.endswith("_annotation") and first.endswith(".png")
+        return "application/json" if self.name == _MAP else "image/png" if is_mask else _IMAGES
+
+
+def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
+    """Return the channel of a data set, or one for each of its sides."""
+    name, equals, place = text.partition("=")
+    is_named = equals and of.CHANNEL.fullmatch(name)
+    name, place = (name, place) if is_named else ("", text)
+    if place.startswith(("efs://", "fsx://")):
+        if not _FILE_SYSTEM.fullmatch(place):
+            raise OptionError(f"{place}: write it as efs://fs-0123456789abcdef0/path")
+        default = place.rstrip("/").rpartition("/")[2]
+        yield JobChannel(name or default, place, "File")
+        return
+    for data in side_of(place, name or None):
+        own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
+        if not of.CHANNEL.fullmatch(own):
+            raise OptionError(f"{place}: {own!r} is no name of a channel; write CHANNEL={place}")
+        yield _located(own, data, options)
+
+
+def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobChannel:
+    """Return a channel with what the job reads of its data: a prefix, or a list of objects."""
+    place = uri = data.place
+    directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
+    own = [file for file, _ in data.files]
+    is_some = last == MANIFEST or _WILD.search(last) is not None
+    if not is_s3(place):
+        if options.prefix is None:
+            raise OptionError(f"{place}: give --prefix s3://BUCKET/PATH, where it is on S3")
+        above = os.path.basename(directory) if is_some else ""
+        uri = os.path.join(str(options.prefix), above, last)
+    parse_url(uri)
+    if data.format == "augmented-manifest":
+        if options.mode not in (None, "Pipe"):
+            raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
+        attributes = options.attributes or _attributes(place)
+        return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
+    is_below = is_some or last in own
+    prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
+    channel = JobChannel(name, prefix, options.mode or "FastFile", data)
+    if len(own) == 1 and last in own and not data.beside:
+        return replace(channel, uri=uri)
+    is_part = bool(data.side) or is_below and last != MANIFEST
+    is_exact = is_part or channel.mode == "Pipe" or options.sharded
+    if not is_exact or not (is_part or data.beside):
+        return channel
+    common = os.path.commonprefix(own).rstrip("0123456789")
+    if common and data.beside and not any(each.startswith(common) for each in data.beside):
+        return replace(channel, uri=prefix + common)
+    above = os.path.dirname(prefix[:-1])
+    url = os.path.join(above if above.count("/") > 1 else prefix, f"{name}.list")
+    return replace(channel, uri=url, kind="ManifestFile", listed=[{"prefix": prefix}, *own])
+
+
+def _attributes(path: str) -> list[str]:
+    """Return the attributes of the first line: references, then the labels that are described."""
+    values = json.loads(next(filter(str.strip, read_text(path).split("\n"))))
+    references = [name for name in values if name == "source-ref" or name.endswith(REFERENCE)]
+    labels = [name for name in values if name + METADATA in values and name not in references]
+    others = [name for name in values if name not in references and not name.endswith(METADATA)]
+    return [*references, *(labels or others)]
+
+
+def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
+    with destination_errors(directory):
+        os.makedirs(directory, exist_ok=True)
+        for url, values in lists.items():
+            with open(os.path.join(directory, os.path.basename(url)), "w") as file:
+                file.write(json.dumps(values) + "\n")
+
+
+def _hyperparameters(channels: Mapping[str, JobChannel]) -> tuple[dict[str, str], list[str]]:
+    """Return the hyperparameters that follow from the data, and the names of those that do not."""
+    train = next((channels[name] for name in ("train", "training") if name in channels), None)
+    train = train or next(iter(channels.values()))
+    about = [channels.get(train.name + end) for end in _ABOUT]
+    sources = [each.data for each in (*about, channels.get(_MAP), train) if each]
+    counts = {
+        "num_training_samples": next(
+            (each.samples for each in sources if each and each.samples), None
+        ),
+        "num_classes": next((each.classes for each in sources if each and each.classes), None),
+    }
+    found = {name: str(count) for name, count in counts.items() if count is not None}
+    if train.data is not None and train.data.shape:
+        width, height = train.data.shape
+        found["image_shape"] = f"3,{height},{width}"
+    return found, [name for name, count in counts.items() if count is None]
+
+
+# A processing job
+
+
+def _processing(options: of.SagemakerOptions) -> dict[str, Any]:
+    """Return the JSON of a job that runs a command of dsprep."""
+    if len(options.data) != 1 or not is_s3(source := str(options.data[0])):
+        raise OptionError("a processing job has one DATA on S3")
+    if options.output is None:
+        raise OptionError("a processing job needs --output s3://BUCKET/PATH")
+    name, *rest = options.command
+    if name not in ("pack", "convert", "shard"):
+        raise OptionError(f"{name}: choose pack, convert or shard as the command of the job")
+    job: dict[str, Any] = {
+        "ProcessingJobName": options.name,
+        "RoleArn": options.role or _MISSING["role"],
+        "AppSpecification": {"ImageUri": options.image or _MISSING["image"]},
+        "ProcessingResources": {"ClusterConfig": _resources(options, 0)},
+        "StoppingCondition": {"MaxRuntimeInSeconds": _DAY},
+    }
+    if not options.sharded:
+        # dsprep itself reads from S3 and writes there.
+        part = ["--part", "auto"] if options.instances > 1 else []
+        job["AppSpecification"]["ContainerArguments"] = [name, source, options.output, *rest, *part]
+        return job
+    size = sum(size for data in facts_of(source) for _, size in data.files)
+    job["ProcessingResources"]["ClusterConfig"] = _resources(
+        options, 2 * math.ceil(size / options.instances)
+    )
+    job["AppSpecification"] |= {
+        "ContainerEntrypoint": ["sh", "-c", _PACK_SHARE, "sh"],
+        "ContainerArguments": [name, *rest],
+    }
+    job["ProcessingInputs"] = [
+        {
+            "InputName": "input",
+            "S3Input": {
+                "S3Uri": source,
+                "LocalPath": "/opt/ml/processing/input",
+                "S3DataType": "S3Prefix",
+                "S3InputMode": "File",
+                "S3DataDistributionType": "ShardedByS3Key",
+            },
+        }
+    ]
+    job["ProcessingOutputConfig"] = {
+        "Outputs": [
+            {
+                "OutputName": "output",
+                "S3Output": {
+                    "S3Uri": options.output,
+                    "LocalPath": "/opt/ml/processing/output",
+                    "S3UploadMode": "EndOfJob",
+                },
+            }
+        ]
+    }
+    return job

@@ -1,0 +1,396 @@
+"""``serve``: data as SageMaker's Pipe mode gives it, through named pipes on any machine."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from dsprep import keywords as of
+from dsprep.commands.channels import Channel, Sending, channels_of
+from dsprep.declared import called_with
+from dsprep.errors import DestinationError, DsprepError, OptionError, RunStopped, SourceError
+from dsprep.findings import Reject
+from dsprep.formats import CONCATENATIVE
+from dsprep.options import require_effect
+from dsprep.run.part import Part, parse_part
+from dsprep.storage.local import Lock, destination_errors, write_whole
+from dsprep.units import format_count, format_duration, format_some
+
+_TIMEOUT = 600.0  # seconds without a reader, unless a program is run
+_GRACE = 10.0  # seconds that a program has to end by itself when it is stopped
+_LOOK = 0.02  # seconds between two looks for a reader, or for the end of a program
+_PIPE = 1 << 20  # bytes that a pipe holds, if the system allows it
+
+# The program dies with this process, which may be killed: else it would take the end of its pipes
+# for the end of an epoch. The number is that of PR_SET_PDEATHSIG.
+_LAUNCH = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(f"dsprep: {sys.argv[2]}: cannot be run: {error.strerror}")
+"""
+
+
+class ChannelServed(NamedTuple):
+    """What was sent through the pipes of a channel."""
+
+    name: str
+    format: str  # of what it sent; `files` or `augmented-manifest`, if these are framed
+    files: int  # the shards or files of an epoch, or lines of the manifest; of this part only
+    epochs: int  # number of epochs that were read whole
+    closed_early: int  # number of epochs whose reader closed the pipe before the end
+    bytes: int  # sent in all epochs
+
+
+@dataclass(frozen=True)
+class ServeReport:
+    """What serving did."""
+
+    place: str | None  # the directory of the pipes; None for a stream
+    channels: Sequence[ChannelServed]
+    exit_code: int | None  # of the program; 128 and a signal's number if that ended it
+    rejects: Sequence[Reject]  # samples that could not be converted
+    notes: Sequence[str]
+    seconds: float  # how long it took
+
+
+@called_with(of.ServeOptions)
+def serve(options: of.ServeOptions) -> ServeReport:
+    """Serve channels as SageMaker's Pipe mode does: a named pipe for each epoch.
+
+    ``data`` is shards (a file, a pattern, a directory, a manifest), a directory of files, or an
+    augmented manifest. It is the channel ``train`` or, if it has sides, a channel for each.
+    ``program`` is a command to run with the environment of a training job, until it ends.
+    ``write`` is called with each block of the one channel instead, without pipes.
+
+    Returns:
+        What was sent, and the exit code of the program.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If what is read is missing, cannot be read, or does not fit.
+        DestinationError: If the pipes cannot be made, or another run serves there.
+        RunStopped: If nobody reads for ``timeout`` seconds.
+    """
+    began = time.monotonic()
+    require_effect("serve", options.given)
+    channels = _channels(options)
+    served = _Served({channel.name: [0, 0, 0] for channel in channels})
+    served.notes.update({note: None for channel in channels for note in channel.notes})
+    place, code = options.fifo, None
+    if options.write is not None:
+        if len(channels) > 1 or options.program or place:
+            raise OptionError("--stdout is for one channel, without --fifo and a program")
+        place = None
+        with suppress(BrokenPipeError):
+            for epoch in range(options.epochs or 1):
+                for block in channels[0].epoch(epoch, served.sending):
+                    options.write(block)
+                    served.count(channels[0], 2, len(block))
+                served.count(channels[0], 0)
+    elif place is None and not options.program:
+        raise OptionError("give --fifo DIR for the pipes, --stdout, or a program: -- python x.py")
+    else:
+        with ExitStack() as stack:
+            place = place or stack.enter_context(tempfile.TemporaryDirectory(prefix="dsprep-"))
+            code = _serve(Path(place).absolute(), channels, options, served)
+    return ServeReport(
+        place=place,
+        channels=[
+            ChannelServed(each.name, each.format, len(each.order(0)), *served.counts[each.name])
+            for each in channels
+        ],
+        exit_code=code,
+        rejects=[*served.rejects],
+        notes=[*served.notes],
+        seconds=time.monotonic() - began,
+    )
+
+
+def _channels(options: of.ServeOptions) -> list[Channel]:
+    """Return the channels that the options name."""
+    part = parse_part(options.part) if options.part else Part(0, 1)
+    named = (options.channels or {}).items()
+    if (options.data is None) == (not named):
+        raise OptionError("name the data either as DATA, or with --channel NAME=DATA")
+    found = [] if options.data is None else channels_of(options.data, None, options.attributes)
+    for name, data in named:
+        if not of.CHANNEL.fullmatch(name):
+            raise OptionError(f"--channel {name}: names have letters, digits and . _ - only")
+        found += channels_of(str(data), name, options.attributes)
+    if options.to is not None and options.to not in CONCATENATIVE:
+        raise OptionError(f"--to {options.to}: choose one of {', '.join(CONCATENATIVE)}")
+    channels = []
+    for each in found:
+        if options.to is not None and each.is_wrapped:
+            raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")
+        if len(each.units) < part.of:
+            raise OptionError(
+                f"--part {options.part}: {each.name} has {format_count(len(each.units), 'file')} "
+                f"for {part.of} parts, so that some get nothing"
+            )
+        seed = (options.seed or 0) if options.shuffle_shards else None
+        channel = replace(each, part=part, seed=seed)
+        if options.to not in (None, each.format):
+            channel = replace(channel, format=str(options.to), source=each.format)
+        channels.append(channel)
+    return channels
+
+
+@dataclass
+class _Served:
+    """What the threads of channels have in common."""
+
+    counts: dict[str, list[int]]  # by channel: epochs that were whole or closed early, and bytes
+    # those of all epochs, which repeat themselves
+    rejects: dict[Reject, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    errors: list[BaseException] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+    touched: float = field(default_factory=time.monotonic)  # when a pipe was last opened or read
+    waiting: dict[str, Path] = field(default_factory=dict)  # the pipe of each channel
+
+    @property
+    def sending(self) -> Sending:
+        return Sending(
+            lambda reject: self.rejects.update({reject: None}),
+            lambda note: self.notes.update({note: None}),
+        )
+
+    def count(self, channel: Channel, what: int, number: int = 1) -> None:
+        self.counts[channel.name][what] += number
+        self.touched = time.monotonic()
+
+
+class _Stopped(Exception):
+    """Serving ends."""
+
+
+def _serve(
+    place: Path, channels: Sequence[Channel], options: of.ServeOptions, served: _Served
+) -> int | None:
+    """Serve through pipes until all epochs are read, or the program ends; return its exit code."""
+    program = options.program
+    epochs = options.epochs or (None if program else 1)
+    timeout = options.timeout if options.timeout or program else _TIMEOUT
+    with _laid_out(place, channels):
+        threads = [
+            threading.Thread(target=_send, args=(each, place, epochs, served), daemon=True)
+            for each in channels
+        ]
+        process = None
+        try:
+            for thread in threads:
+                thread.start()
+            if program:
+                line = (sys.executable, "-c", _LAUNCH, str(os.getpid()), *program)
+                environment = os.environ | _environment(place, channels)
+                process = subprocess.Popen(line, env=environment)
+            while not served.errors:
+                if process and process.poll() is not None:
+                    break
+                if not process and not any(thread.is_alive() for thread in threads):
+                    break
+                idle = time.monotonic() - served.touched
+                if timeout and served.waiting and idle > timeout:
+                    pipes = format_some(list(map(str, served.waiting.values())))
+                    raise RunStopped(f"{pipes}: nobody read for {format_duration(timeout)}")
+                time.sleep(_LOOK)
+        finally:
+            # The program first: it must not take the end of a pipe for that of an epoch.
+            _end(process)
+            served.stop.set()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join(_GRACE)  # one that waits for S3 ends with this process
+    for error in served.errors:
+        raise error
+    if process is None:
+        return None
+    return 128 - process.returncode if process.returncode < 0 else process.returncode
+
+
+def _end(process: subprocess.Popen[bytes] | None) -> None:
+    if process is None or process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
+    """Make the tree of ``/opt/ml``; remove its pipes in the end."""
+    data, config = place / "input/data", place / "input/config"
+    with destination_errors(place):
+        for directory in (data, config, place / "model", place / "output/data"):
+            directory.mkdir(parents=True, exist_ok=True)
+        lock = Lock(locked := config / ".dsprep-serve", place)
+        try:
+            files = {
+                "inputdataconfig": {channel.name: channel.config for channel in channels},
+                "resourceconfig": _resources(channels),
+                "hyperparameters": {},
+            }
+            _remove_pipes(data, channels)
+            for channel in channels:
+                _make_pipe(_pipe(data, channel, 0))
+            for name, values in files.items():
+                text = json.dumps(values, indent=1) + "\n"
+                write_whole(config / f"{name}.json", text.encode(), config)
+            yield
+        finally:
+            _remove_pipes(data, channels)
+            locked.unlink(missing_ok=True)
+            lock.release()
+
+
+def _pipe(data: Path, channel: Channel, epoch: int) -> Path:
+    return data / f"{channel.name}_{epoch}"
+
+
+def _remove_pipes(data: Path, channels: Sequence[Channel]) -> None:
+    for channel in channels:
+        for path in data.glob(f"{channel.name}_*"):
+            if path.is_fifo() and path.name.removeprefix(f"{channel.name}_").isdecimal():
+                path.unlink(missing_ok=True)
+
+
+def _make_pipe(path: Path) -> None:
+    try:
+        os.mkfifo(path)
+    except FileExistsError:
+        raise DestinationError(f"{path}: is there already, and is not a pipe") from None
+
+
+def _resources(channels: Sequence[Channel]) -> dict[str, object]:
+    """Return what ``resourceconfig.json`` says: each part is a host."""
+    number, of, _ = channels[0].part
+    return {"current_host": f"algo-{number + 1}", "hosts": [f"algo-{n + 1}" for n in range(of)]}
+
+
+def _environment(place: Path, channels: Sequence[Channel]) -> dict[str, str]:
+    """Return the variables that SageMaker's training toolkit sets, as far as data decides them."""
+    data, resources = place / "input/data", _resources(channels)
+    values: dict[str, object] = {
+        **{f"CHANNEL_{each.name.upper()}": data / each.name for each in channels},
+        "CHANNELS": json.dumps([each.name for each in channels]),
+        "INPUT_DATA_CONFIG": json.dumps({each.name: each.config for each in channels}),
+        "INPUT_DIR": place / "input",
+        "INPUT_CONFIG_DIR": place / "input/config",
+        "RESOURCE_CONFIG": json.dumps(resources),
+        "CURRENT_HOST": resources["current_host"],
+        "HOSTS": json.dumps(resources["hosts"]),
+        "MODEL_DIR": place / "model",
+        "OUTPUT_DIR": place / "output",
+        "OUTPUT_DATA_DIR": place / "output/data",
+        "HPS": "{}",
+    }
+    return {f"SM_{name}": str(value) for name, value in values.items()}
+
+
+def _send(channel: Channel, place: Path, epochs: int | None, served: _Served) -> None:
+    """Send the epochs of a channel, in a thread of its own."""
+    data, epoch = place / "input/data", 0
+    try:
+        while epochs is None or epoch < epochs:
+            path = _pipe(data, channel, epoch)
+            served.waiting[channel.name] = path
+            pipe = _open(path, served)
+            try:
+                if epochs is None or epoch + 1 < epochs:
+                    _make_pipe(_pipe(data, channel, epoch + 1))
+                for block in channel.epoch(epoch, served.sending):
+                    _write(pipe, block, channel, served)
+                _drain(pipe, served)
+                served.count(channel, 0)
+            except BrokenPipeError:
+                served.count(channel, 1)
+            except (DsprepError, OSError) as error:
+                served.errors.append(_as_error(error, path))
+                served.stop.wait()  # a program is stopped before its pipe ends
+                return
+            finally:
+                os.close(pipe)
+            path.unlink(missing_ok=True)
+            epoch += 1
+    except _Stopped:
+        pass
+    except BaseException as error:
+        served.errors.append(_as_error(error, place))
+    finally:
+        served.waiting.pop(channel.name, None)
+
+
+def _as_error(error: BaseException, path: Path) -> BaseException:
+    if isinstance(error, OSError):
+        return SourceError(f"{error.filename or path}: {error.strerror}")
+    return error
+
+
+def _open(path: Path, served: _Served) -> int:
+    """Open a pipe for writing when somebody has opened it for reading."""
+    while True:
+        try:
+            pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            break
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                raise DestinationError(f"{path}: the pipe was removed") from None
+            if error.errno != errno.ENXIO:
+                raise
+        if served.stop.wait(_LOOK):
+            raise _Stopped
+    served.touched = time.monotonic()
+    with suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+    return pipe
+
+
+def _write(pipe: int, block: bytes, channel: Channel, served: _Served) -> None:
+    """Write a block as fast as it is read; raises BrokenPipeError if the reader has gone."""
+    left, poll = memoryview(block), select.poll()
+    poll.register(pipe, select.POLLOUT)
+    while left:
+        with suppress(BlockingIOError):
+            written = os.write(pipe, left)
+            left = left[written:]
+            served.count(channel, 2, written)
+            continue
+        while not poll.poll(100):
+            if served.stop.is_set():
+                raise _Stopped
+
+
+def _drain(pipe: int, served: _Served) -> None:
+    """Wait until all that the pipe holds is read; raises BrokenPipeError if the reader goes."""
+    poll, before = select.poll(), -1
+    poll.register(pipe, 0)  # which still tells that the reader has gone
+    while left := int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder):
+        if left != before:
+            before, served.touched = left, time.monotonic()
+        if poll.poll(1):
+            raise BrokenPipeError
+        if served.stop.is_set():
+            raise _Stopped

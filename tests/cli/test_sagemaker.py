@@ -1,0 +1,362 @@
+"""`dsprep sagemaker`: what the JSON says is what `verify` finds, and botocore takes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import botocore.loaders
+import botocore.model
+import botocore.validate
+import pytest
+
+import dsprep
+from dsprep.commands.facts import _shape
+from dsprep.commands.sagemaker import _PACK_SHARE
+from dsprep.errors import OptionError
+from tests.conftest import Finished
+from tests.here import Here
+from tests.images import jpeg
+
+PREFIX = "s3://amzn-s3-demo-bucket/birds"
+
+
+pytestmark = pytest.mark.usefixtures("lasting")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, photos: Path, run_here: Here) -> Path:
+    """Data sets in several formats, as folders, lists and manifests."""
+    root = tmp_path_factory.mktemp("made")
+    with run_here.lasting():
+        for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf"):
+            dsprep.pack(photos, root / name, to=name, shards=3, workers=1)
+        crop = dsprep.Transform(resize=40, crop=(32, 24), enlarge=True)
+        dsprep.pack(photos, root / "small", to="recordio", transform=crop, shards=2, workers=1)
+        dsprep.pack(
+            photos, root / "sides", to="tfrecord", split="train=0.5,val=0.5", shards=2, workers=1
+        )
+        dsprep.convert(photos, root / "images", to="folder", workers=1)
+        dsprep.convert(
+            photos, root / "sage", to="augmented-manifest", prefix=f"{PREFIX}/sage/", workers=1
+        )
+    return root
+
+
+@pytest.fixture(scope="module")
+def model() -> botocore.model.ServiceModel:
+    loader = botocore.loaders.Loader()
+    return botocore.model.ServiceModel(loader.load_service_model("sagemaker", "service-2"))
+
+
+@pytest.fixture
+def job(model: botocore.model.ServiceModel) -> Callable[..., dict[str, Any]]:
+    """Call `dsprep.sagemaker`, and let botocore's model of the service judge the job."""
+
+    def call(*data: object, **options: Any) -> dict[str, Any]:
+        on_disk = any(isinstance(each, Path) or "=/" in each for each in data)
+        report = dsprep.sagemaker(data, **{"prefix": PREFIX if on_disk else None} | options)
+        shape = model.operation_model(report.request).input_shape
+        job = json.loads(json.dumps(report.job))
+        found = botocore.validate.ParamValidator().validate(job, shape)
+        assert not found.has_errors(), found.generate_report()
+        wrong = list(unfit(shape, job))
+        assert not wrong
+        return job
+
+    return call
+
+
+def unfit(shape: Any, value: Any, place: str = "") -> Any:
+    """Find values that are none of an enumeration, too long, or not of a pattern.
+
+    The service checks these, and botocore does not. What the user has to replace is passed over.
+    """
+    if shape.type_name == "structure":
+        for name, item in value.items():
+            yield from unfit(shape.members[name], item, f"{place}.{name}")
+    elif shape.type_name == "list":
+        for item in value:
+            yield from unfit(shape.member, item, place)
+    elif shape.type_name == "map":
+        for item in value.values():
+            yield from unfit(shape.value, item, place)
+    elif shape.type_name == "string" and "REPLACE" not in value:
+        about = shape.metadata
+        if value not in about.get("enum", [value]) or len(value) > about.get("max", len(value)):
+            yield place, value
+        if not re.fullmatch(about.get("pattern", ".*"), value, re.DOTALL):
+            yield place, value
+
+
+def on_s3(channel: dict[str, Any]) -> dict[str, Any]:
+    source: dict[str, Any] = channel["DataSource"]["S3DataSource"]
+    return source
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("webdataset", "application/x-tar"),
+        ("tfrecord", "application/x-tfrecord"),
+        ("recordio", "application/x-recordio"),
+        ("recordio-protobuf", "application/x-recordio-protobuf"),
+    ],
+)
+def test_says_what_verify_finds(
+    made: Path, job: Callable[..., dict[str, Any]], name: str, kind: str
+) -> None:
+    verified = dsprep.verify(made / name, workers=1)
+    (classes,) = [field.classes for field in verified.fields if field.role == "label"]
+    for mode in ("File", "FastFile", "Pipe"):
+        found = job(f"train={made / name}", mode=mode, seed=3)
+        assert found["HyperParameters"] == {
+            "num_training_samples": str(verified.samples),
+            "num_classes": str(classes),
+        }
+        (channel,) = found["InputDataConfig"]
+        assert (channel["ContentType"], channel["InputMode"]) == (kind, mode)
+        assert channel["ShuffleConfig"] == {"Seed": 3}
+    facts = dsprep.sagemaker([f"train={made / name}"], prefix=PREFIX).channels[0].data
+    assert facts is not None
+    assert (facts.samples, facts.classes, facts.bytes) == (verified.samples, 3, verified.bytes)
+    assert len(facts.files) == verified.shards
+
+
+def names_sent(channel: dict[str, Any], lists: Any, there: list[str]) -> list[str]:
+    """Return which of the objects SageMaker would send, as its API reference says it."""
+    source = on_s3(channel)
+    if source["S3DataType"] == "ManifestFile":
+        first, *names = lists[source["S3Uri"]]
+        return [first["prefix"] + name for name in names]
+    return [name for name in there if name.startswith(source["S3Uri"])]
+
+
+@pytest.mark.parametrize("options", [{"mode": "Pipe"}, {"sharded": True, "instances": 2}])
+@pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio", "recordio-protobuf"])
+def test_nothing_but_shards_is_sent(made: Path, name: str, options: dict[str, Any]) -> None:
+    """A manifest in a pipe would be taken for samples; an index counts as an object to share."""
+    report = dsprep.sagemaker([made / name], prefix=PREFIX, **options)
+    there = [f"{PREFIX}/{name}/{each.name}" for each in (made / name).iterdir()]
+    sent = names_sent(report.job["InputDataConfig"][0], report.lists, sorted(there))
+    shards = json.loads((made / name / "manifest.json").read_text())["shards"]
+    assert sent == [f"{PREFIX}/{name}/{each['name']}" for each in shards]
+
+
+def test_sides_are_channels(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+    found = job(made / "sides")
+    names = [channel["ChannelName"] for channel in found["InputDataConfig"]]
+    assert names == ["train", "val"]
+    uris = [on_s3(channel)["S3Uri"] for channel in found["InputDataConfig"]]
+    assert uris == [f"{PREFIX}/sides/train-", f"{PREFIX}/sides/val-"]
+    report = dsprep.sagemaker([made / "sides"], prefix=PREFIX)
+    counted = dsprep.verify(made / "sides", workers=1)
+    assert sum(each.data.samples for each in report.channels) == counted.samples
+    assert found["HyperParameters"]["num_training_samples"] == str(report.channels[0].data.samples)
+
+
+def test_a_transform_tells_the_shape_of_images(
+    made: Path, job: Callable[..., dict[str, Any]]
+) -> None:
+    assert job(f"train={made / 'small'}")["HyperParameters"]["image_shape"] == "3,24,32"
+
+
+@pytest.mark.parametrize(
+    ("transform", "shape"),
+    [
+        ({"resize": 40, "crop": (32, 24)}, None),  # small images stay small
+        ({"resize": 40, "crop": (32, 41), "enlarge": True}, None),
+        ({"resize": (40, 30), "enlarge": True}, (40, 30)),
+        ({"resize": (40, 30), "crop": (20, 50), "enlarge": True}, (20, 30)),
+        ({"resize": 40, "enlarge": True}, None),
+    ],
+)
+def test_a_shape_is_that_of_all_images(transform: Any, shape: tuple[int, int] | None) -> None:
+    assert _shape(dsprep.Transform(**transform)) == shape
+
+
+def test_four_channels_of_image_classification(
+    made: Path, job: Callable[..., dict[str, Any]]
+) -> None:
+    data = [f"{name}={made / 'images'}" for name in ("train", "validation")]
+    data += [f"{name}_lst={made / 'images.lst'}" for name in ("train", "validation")]
+    found = job(*data)
+    assert {each["ContentType"] for each in found["InputDataConfig"]} == {"application/x-image"}
+    assert {each["InputMode"] for each in found["InputDataConfig"]} == {"File"}
+    assert [on_s3(each)["S3Uri"] for each in found["InputDataConfig"]] == [
+        *[f"{PREFIX}/images/"] * 2,
+        *[f"{PREFIX}/images.lst"] * 2,
+    ]
+    stats = dsprep.list_stats(made / "images.lst")
+    assert found["HyperParameters"] == {
+        "num_training_samples": str(stats.rows),
+        "num_classes": str(len(stats.classes)),
+    }
+
+
+def test_annotations_of_object_detection(
+    tmp_path: Path, job: Callable[..., dict[str, Any]]
+) -> None:
+    for number in range(3):
+        for name, data in (
+            (f"train/{number}.jpg", jpeg(number)),
+            (
+                f"train_annotation/{number}.json",
+                json.dumps(
+                    {
+                        "file": f"{number}.jpg",
+                        "image_size": [{"width": 9, "height": 9, "depth": 3}],
+                        "annotations": [
+                            {"class_id": number, "left": 1, "top": 1, "width": 2, "height": 2}
+                        ],
+                        "categories": [{"class_id": 4, "name": "dog"}],
+                    }
+                ).encode(),
+            ),
+        ):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_bytes(data)
+    found = job(tmp_path / "train", tmp_path / "train_annotation")
+    assert found["HyperParameters"] == {"num_training_samples": "3", "num_classes": "5"}
+    assert found["AlgorithmSpecification"]["TrainingInputMode"] == "File"
+    (tmp_path / "train_annotation/0.json").write_text("[]")
+    with pytest.raises(dsprep.SourceError, match="0.json: is neither an annotation"):
+        dsprep.sagemaker([tmp_path / "train", tmp_path / "train_annotation"], prefix=PREFIX)
+
+
+def test_masks_of_semantic_segmentation(tmp_path: Path, job: Callable[..., dict[str, Any]]) -> None:
+    for name in ("train/a.jpg", "train_annotation/a.png", "train_annotation/b.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "label_map").mkdir()
+    (tmp_path / "label_map/train_label_map.json").write_text('{"map": {"0": 0, "9": 6, "10": 255}}')
+    found = job(*(tmp_path / name for name in ("train", "train_annotation", "label_map")))
+    assert [each["ContentType"] for each in found["InputDataConfig"]] == [
+        "application/x-image",
+        "image/png",
+        "application/json",
+    ]
+    assert found["HyperParameters"] == {"num_training_samples": "2", "num_classes": "7"}
+
+
+def test_augmented_manifests(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+    found = job(f"train={made / 'sage.manifest'}")
+    (channel,) = found["InputDataConfig"]
+    assert on_s3(channel)["AttributeNames"] == ["source-ref", "class"]
+    assert (channel["RecordWrapperType"], channel["InputMode"]) == ("RecordIO", "Pipe")
+    assert found["HyperParameters"] == {"num_training_samples": "12", "num_classes": "3"}
+    with pytest.raises(OptionError, match="read in Pipe mode"):
+        dsprep.sagemaker([made / "sage.manifest"], prefix=PREFIX, mode="File")
+
+
+def test_file_systems(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+    found = job(
+        "train=efs://fs-0123456789abcdef0/birds/train", "val=fsx://fs-0123456789abcdef0/mnt/val"
+    )
+    sources = [each["DataSource"]["FileSystemDataSource"] for each in found["InputDataConfig"]]
+    assert [(each["FileSystemType"], each["DirectoryPath"]) for each in sources] == [
+        ("EFS", "/birds/train"),
+        ("FSxLustre", "/mnt/val"),
+    ]
+    with pytest.raises(OptionError, match="write it as efs://"):
+        dsprep.sagemaker(["train=efs://x"])
+
+
+def test_a_volume_holds_what_is_downloaded(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    for number in range(5):
+        with (tmp_path / f"train/{number}.bin").open("wb") as file:
+            file.truncate(7 << 30)  # of holes: it takes no room
+    sizes = {}
+    for mode, sharded in (("File", False), ("File", True), ("FastFile", False)):
+        options = {"mode": mode, "sharded": sharded, "instances": 2}
+        job = dsprep.sagemaker([tmp_path / "train"], prefix=PREFIX, **options).job
+        sizes[mode, sharded] = job["ResourceConfig"]["VolumeSizeInGB"]
+    assert sizes == {("File", False): 45, ("File", True): 31, ("FastFile", False): 10}
+
+
+def test_lists_are_written(made: Path, tmp_path: Path) -> None:
+    report = dsprep.sagemaker(
+        [f"train={made / 'recordio'}"], prefix=PREFIX, mode="Pipe", lists=tmp_path / "lists"
+    )
+    source = on_s3(report.job["InputDataConfig"][0])
+    assert source["S3Uri"] == f"{PREFIX}/train.list"
+    first, *names = json.loads((tmp_path / "lists/train.list").read_text())
+    assert first == {"prefix": f"{PREFIX}/recordio/"}
+    assert all((made / "recordio" / name).exists() for name in names)
+
+
+def test_refused(made: Path) -> None:
+    for data, told in (
+        (
+            [made / "tfrecord", *(f"c{n}=efs://fs-01/x" for n in range(20))],
+            "21 channels: a training job has at most 20",
+        ),
+        ([made / "tfrecord", made / "tfrecord"], "channel tfrecord: is named twice"),
+        ([f"val_lst={made / 'images.lst'}"], "channel val_lst: goes with a channel val"),
+    ):
+        with pytest.raises(OptionError, match=re.escape(told)):
+            dsprep.sagemaker(data, prefix=PREFIX)
+    for options in ({"lists": "x"}, {"attributes": ["x"]}):
+        with pytest.raises(OptionError, match="no channel needs it"):
+            dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, **options)
+    with pytest.raises(OptionError, match="--seed is for training jobs"):
+        dsprep.sagemaker([PREFIX], seed=3, output=PREFIX, command=["pack"])
+    with pytest.raises(OptionError, match="has no side test, but 'train', 'val'"):
+        dsprep.sagemaker([f"test={made / 'sides'}"], prefix=PREFIX)
+    with pytest.raises(OptionError, match="give --prefix"):
+        dsprep.sagemaker([made / "tfrecord"])
+
+
+def test_prints_json_and_says_what_is_missing(
+    made: Path, run_here: Callable[..., Finished]
+) -> None:
+    done = run_here("sagemaker", f"train={made / 'tfrecord'}", "--prefix", PREFIX, "--role", "x")
+    assert done.code == 0
+    assert json.loads(done.out)["InputDataConfig"][0]["ChannelName"] == "train"
+    assert "train: 12 samples, 3 classes, 3 files" in done.err
+    assert "replace image in the JSON" in done.err
+    assert "role" not in done.err
+
+
+# Processing jobs
+
+
+def test_a_processing_job_in_parts(job: Callable[..., dict[str, Any]]) -> None:
+    options = {"output": f"{PREFIX}/shards", "instances": 4}
+    found = job(f"{PREFIX}/photos", command=("pack", "--to", "webdataset"), **options)
+    assert found["AppSpecification"]["ContainerArguments"] == [
+        *("pack", f"{PREFIX}/photos", f"{PREFIX}/shards", "--to", "webdataset", "--part", "auto")
+    ]
+    assert "ProcessingInputs" not in found
+
+
+def test_a_processing_job_whose_instances_see_different_files(
+    job: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsprep.commands.sagemaker.facts_of", lambda place: [])
+    options = {"output": f"{PREFIX}/shards", "instances": 4, "sharded": True}
+    found = job(f"{PREFIX}/photos", command=("pack", "--to", "webdataset"), **options)
+    source = found["ProcessingInputs"][0]["S3Input"]
+    assert source["S3DataDistributionType"] == "ShardedByS3Key"
+    assert max(map(len, found["AppSpecification"]["ContainerEntrypoint"])) <= 256
+
+
+def test_each_instance_packs_its_share(photos: Path, tmp_path: Path, command: Path) -> None:
+    """The job's script, in a directory that stands for /opt/ml."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "processing/output").mkdir(parents=True)
+    (tmp_path / "processing/input").symlink_to(photos)
+    config = {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"]}
+    (tmp_path / "config/resourceconfig.json").write_text(json.dumps(config))
+    script = _PACK_SHARE.replace("/opt/ml", str(tmp_path))
+    line = ["sh", "-c", script, "sh", "pack", "--to", "webdataset", "--shards", "2", "-qj1"]
+    path = f"{command.parent}:{os.environ['PATH']}"
+    subprocess.run(line, env={**os.environ, "PATH": path}, check=True)
+    found = sorted(each.name for each in (tmp_path / "processing/output/algo-2").glob("*.tar"))
+    assert found == ["train-algo-2-000000.tar", "train-algo-2-000001.tar"]
