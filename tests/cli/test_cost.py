@@ -130,7 +130,7 @@ def test_a_planned_sync_ends_with_prices() -> None:
     assert list(sync_lines(report)) == [
         "  cost             $0.20 in requests",
         "                   $23.00 a month for what is sent",
-        "  prices           2026-06 (unchecked), us-east-1",
+        "  prices           2026-06, us-east-1",
     ]
     report = SyncReport("s3://bucket/x", "shards", bytes=10**12, requests=Requests(0, 5_000))
     cost, transfer, _ = sync_lines(report)
