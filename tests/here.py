@@ -58,6 +58,7 @@ class Here:
 
     def __init__(self) -> None:
         self._pools: dict[int, Lasting] = {}
+        self._aws: dict[str, str] = {}  # what the environment of their workers says of S3
 
     def __call__(
         self, *args: object, cwd: Path | None = None, env: dict[str, str] | None = None
@@ -91,6 +92,10 @@ class Here:
             yield
 
     def _pool(self, workers: int, ahead: str = "") -> Lasting:
+        aws = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        if aws != self._aws:
+            self.end()
+            self._aws = aws
         pool = self._pools.get(workers)
         if pool is None or any(each.poll() is not None for each in pool._workers):
             pool = self._pools[workers] = Lasting(workers)
@@ -99,6 +104,7 @@ class Here:
     def end(self) -> None:
         for pool in self._pools.values():
             pool.end()
+        self._pools.clear()
 
 
 @contextmanager
