@@ -71,6 +71,7 @@ _NAMES = {
     "map_file": "--map",
     "roots": "--root",
     "reader": "--for",
+    "readers": "--reader",
 }
 """Options whose names are not those of the parameters of functions."""
 

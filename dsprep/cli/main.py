@@ -28,6 +28,7 @@ COMMANDS = {
     "status": ("dsprep.cli.datasets", "Say what is there of a data set that is being written."),
     "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
     "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
+    "bench": ("dsprep.cli.bench", "Measure how fast data sets feed a training loop."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
 }
 """The modules and summaries of the commands: ``dsprep --help`` imports none of them."""

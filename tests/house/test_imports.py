@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 LAYERS = [
     "errors",
     "units",
-    "arguments findings options progress sample",
+    "arguments findings options pages progress sample",
     "annotations images storage workers",
     "schema",
     "moving rows",
@@ -34,6 +34,7 @@ LAYERS = [
     "plan splits",
     "run",
     "syncing verifying",
+    "benching",
     "commands",
     "__init__",
     "cli",
