@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -74,7 +75,8 @@ READERS = {
 """The readers; of those of a format, the first that is installed is its natural one."""
 
 
-class DataSet(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class DataSet:
     """A data set to read."""
 
     name: str  # as it was given

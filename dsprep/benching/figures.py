@@ -12,6 +12,7 @@ from dsprep.benching.loops import Run, Step
 # Shares from which on, or up to which, something is clear; between them, nothing is said.
 _COMPUTES = 0.9  # of the time of steps, in which the training step itself takes place
 _BUSY, _IDLE = 0.85, 0.6  # of the cores that the loop could use
+_FREE = 0.3  # idle cores without which waiting may be waiting for the processor
 _SCALES, _STAYS = 0.75, 0.1  # of the gain that the added workers could bring
 
 
@@ -98,6 +99,7 @@ class Evidence(NamedTuple):
     cores: int  # that this machine has
     busy: float  # how many cores were busy, on average
     utilization: float  # share of the time in which the training step took place
+    idle: float  # how many cores of the machine had nothing to do, on average
 
 
 def limit_of(one: Evidence, others: Sequence[Evidence] = ()) -> str:
@@ -117,7 +119,7 @@ def limit_of(one: Evidence, others: Sequence[Evidence] = ()) -> str:
     own = _share_busy(one)
     if own >= _BUSY:
         return "processor"
-    if own > _IDLE or (one.utilization > 1 - _IDLE and not one.workers):
+    if own > _IDLE or one.idle < _FREE or (one.utilization > 1 - _IDLE and not one.workers):
         return "undecided"  # without workers, steps and reading take turns
     for other in others:
         few, many = sorted((one, other), key=lambda each: each.workers)
@@ -156,7 +158,7 @@ def sentence(speeds: Sequence[tuple[str, float, str]]) -> str:
         return "Nothing was measured."
     ordered = sorted(speeds, key=lambda each: -each[1])
     (name, speed, limit), *rest = ordered
-    text = f"{name} feeds {speed:,.0f} images/s; {_LIMITS[limit]}."
+    text = f"{name}: {speed:,.0f} images/s, the most; {_LIMITS[limit]}."
     for kind, words in _LIMITS.items():
         same = [name for name, _, limit in rest if limit == kind]
         if same:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Run:
     cpu: float = 0.0  # seconds of all its processes, without its start
     memory: int = 0  # largest sum of all its processes, shared pages counted once
     from_device: int = 0  # bytes that they read from a disk, without their start
+    idle: float = 0.0  # cores of the machine that had nothing to do, on average
     requests: int | None = None  # to S3; None if they are not counted
     fetched: int | None = None  # bytes of the answers
     error: str = ""  # why it failed
@@ -106,7 +108,7 @@ def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) 
     ended = threading.Event()
     looking = threading.Thread(target=_look_at_memory, args=(process.pid, run, ended), daemon=True)
     looking.start()
-    at_start = 0.0, 0
+    at_start, idle_before, began = (0.0, 0), 0.0, 0.0
     try:
         assert process.stdout is not None
         for line in process.stdout:
@@ -121,6 +123,7 @@ def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) 
                 each(run.steps[-1])
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        run.idle = (_idle_time() - idle_before) / (time.monotonic() - began)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -173,6 +176,12 @@ def _stat(pid: str | int) -> list[str]:
 def _cpu_of(pid: int) -> float:
     found = _stat(pid)
     return sum(map(int, found[11:15])) / _TICKS if found else 0.0
+
+
+def _idle_time() -> float:
+    """Return for how long cores of this machine have had nothing to do, all together."""
+    ticks = _lines_of("/proc/stat")[0].split()
+    return (int(ticks[4]) + int(ticks[5])) / _TICKS
 
 
 def _look_at_memory(session: int, run: Run, ended: threading.Event) -> None:

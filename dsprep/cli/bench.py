@@ -16,10 +16,10 @@ from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, table_of
 from dsprep.errors import INTERRUPTED_EXIT_CODE, REJECTS_EXIT_CODE, OptionError
 from dsprep.keywords import BenchOptions
 from dsprep.progress import progress_for
-from dsprep.units import format_duration, format_size
+from dsprep.units import format_duration
 
 if TYPE_CHECKING:
-    from dsprep.commands.bench import BenchReport, BenchRow
+    from dsprep.commands.bench_report import BenchReport
 
 _output = option_group("Output")
 
@@ -65,52 +65,16 @@ def bench(
     return REJECTS_EXIT_CODE if any(row.error for row in report.rows) else 0
 
 
-_HEAD = (
-    *("data", "reader", "by", "workers", "images/s", "MB/s", "mean ms", "var ms2", "p50", "p95"),
-    *("p99", "first s", "CPU s/1000", "memory", "requests", "fetched", "cached", "noise", "cache"),
-    "limit",
-)
-
-
-def _cells(row: BenchRow) -> list[str]:
-    """Return the cells of a row of the table."""
-    start = [row.data, row.reader, row.access, str(row.workers)]
-    found = row.figures
-    if found is None:
-        return [*start, row.error or "not run", *[""] * (len(_HEAD) - 5)]
-
-    def optional(value: float | None, form: str) -> str:
-        return "–" if value is None else form.format(value)
-
-    mb = None if found.bytes_per_second is None else found.bytes_per_second / 1e6
-    times = (found.step_mean, found.step_p50, found.step_p95, found.step_p99)
-    mean, p50, p95, p99 = (f"{1000 * each:,.2f}" for each in times)
-    return [
-        *start,
-        f"{found.images_per_second:,.0f}",
-        optional(mb, "{:,.1f}"),
-        mean,
-        f"{1e6 * found.step_variance:,.2f}",
-        *(p50, p95, p99),
-        f"{found.first_batch:.2f}",
-        f"{found.cpu_per_1000:.2f}",
-        format_size(found.memory),
-        optional(row.requests, "{:,}"),
-        "–" if row.fetched is None else format_size(row.fetched),
-        optional(row.cached_share, "{:.0%}"),
-        f"{row.noise:.0%}",
-        row.cache,
-        row.limit,
-    ]
-
-
 def _lines(report: BenchReport) -> Iterator[str]:
-    counts = f"{report.cores} cores, {format_size(report.memory)} of memory"
-    yield f"{report.state}: {report.work}, batches of {report.batch}, {counts}"
+    from dsprep.commands.bench_report import HEAD, cells_of
+
+    yield f"{report.state}: {report.setting}"
     if report.state == "planned":
         yield from (f"  {row.name}" for row in report.rows)
     else:
-        yield from table_of([_HEAD, *map(_cells, report.rows)])
+        table = [HEAD, *map(cells_of, report.rows)]
+        shown = [n for n in range(len(HEAD)) if {row[n] for row in table[1:]} - {"–", ""}]
+        yield from table_of([row[n] for n in shown] for row in table)
         yield from ("", report.sentence, "")
     differs = {row.reader: row.differs for row in report.rows if row.differs}
     yield from rows_of(
@@ -123,6 +87,7 @@ def _lines(report: BenchReport) -> Iterator[str]:
 
 
 def _write_csv(report: BenchReport) -> None:
+    from dsprep.commands.bench_report import HEAD, cells_of
+
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_HEAD)
-    writer.writerows(map(_cells, report.rows))
+    writer.writerows([HEAD, *map(cells_of, report.rows)])

@@ -26,53 +26,17 @@ from dsprep.benching.figures import (
     windows_of,
 )
 from dsprep.benching.loops import Asked, Run, Step, copied_from, files_of, reached, run_loop
+from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
+from dsprep.pages.page import require_jinja
 from dsprep.progress import Progress
+from dsprep.storage.local import destination_errors
+from dsprep.storage.location import require_disk
 from dsprep.syncing.sync import sync
-from dsprep.units import format_count, format_duration, format_size
+from dsprep.units import format_count, format_duration, format_size, format_some
 
 _ENOUGH = 5  # times the memory: less data than that may come from the page cache
-
-
-@dataclass(frozen=True)
-class BenchRow:
-    """What was measured of one combination. Times are in seconds."""
-
-    data: str  # the data set, as it was given
-    format: str
-    reader: str  # its name, with its version once it has run
-    access: str  # the way to the data, or the label of what is mounted
-    workers: int
-    name: str  # the combination, in words
-    differs: str = ""  # what the reader does that others do not
-    cache: str = "–"  # what the page cache was: `warm`, `cold`, `warm in part`
-    figures: Figures | None = None  # medians of all rounds; None if it failed, or did not run
-    rounds: int = 0  # how many rounds there were
-    busy: float = 0.0  # how many cores were busy, on average
-    noise: float = 0.0  # the range of their speeds, as a share of the median
-    cached_share: float | None = None  # the speed as a share of the speed with one batch repeated
-    requests: int | None = None  # to S3, in the last round; None if they were not counted
-    fetched: int | None = None  # bytes of their answers
-    copy_seconds: float | None = None  # how long the copy took, for `download`
-    limit: str = "undecided"  # what limits it
-    windows: Sequence[tuple[float, float]] = ()  # mean and variance of the times of steps
-    error: str = ""  # why it failed
-
-
-@dataclass(frozen=True)
-class BenchReport:
-    """What was measured."""
-
-    state: str  # ``measured``, ``planned`` or ``interrupted``
-    rows: Sequence[BenchRow]
-    sentence: str  # which combination is the fastest, and what limits it and the others
-    notes: Sequence[str]
-    work: str
-    batch: int
-    cores: int  # that this process may use
-    memory: int  # bytes of this machine
-    seconds: float  # how long it took
 
 
 @called_with(of.BenchOptions)
@@ -92,8 +56,14 @@ def bench(options: of.BenchOptions) -> BenchReport:
         SourceError: If a data set is missing or cannot be read.
     """
     began = time.monotonic()
+    if options.output is not None:
+        require_disk(str(options.output))
+        require_jinja()
+        with destination_errors(options.output):
+            os.makedirs(options.output, exist_ok=True)
     given = options.sources
-    data = [read_data(str(each)) for each in ([given] if isinstance(given, str) else given)]
+    names = dict.fromkeys(map(str, [given] if isinstance(given, str) else given))
+    data = [read_data(name) for name in names]
     access = parse_access(options.access)
     cells, notes = cells_of(data, options.readers, access, options.workers)
     _require_cache(cells, options)
@@ -106,7 +76,7 @@ def bench(options: of.BenchOptions) -> BenchReport:
     rows = [replace(row, limit=_limit_of(row, rows)) if row.figures else row for row in rows]
     notes += _copy_notes(cells, rows)
     speeds = [(row.name, row.figures.images_per_second, row.limit) for row in rows if row.figures]
-    return BenchReport(
+    report = BenchReport(
         state=state,
         rows=rows,
         sentence="" if options.dry_run else sentence(speeds),
@@ -117,6 +87,9 @@ def bench(options: of.BenchOptions) -> BenchReport:
         memory=cache.total_memory(),
         seconds=time.monotonic() - began,
     )
+    if options.output is not None and not options.dry_run:
+        write_page(report, str(options.output))
+    return report
 
 
 @dataclass
@@ -126,6 +99,7 @@ class _Found:
     figures: list[Figures] = field(default_factory=list)
     cached: list[Figures] = field(default_factory=list)
     busy: list[float] = field(default_factory=list)  # cores
+    idle: list[float] = field(default_factory=list)
     cache: str = "–"
     last: Run | None = None
     copy_seconds: float | None = None
@@ -178,6 +152,7 @@ class _Measuring:
             return
         total = sum(step.seconds for step in run.steps)
         found.busy.append(run.cpu / total)
+        found.idle.append(run.idle)
         found.last = run
         if options.cache and files:
             size = sum(step.size or 0 for step in run.steps)
@@ -237,6 +212,7 @@ class _Measuring:
             fetched=last.fetched,
             copy_seconds=found.copy_seconds,
             busy=median(found.busy),
+            idle=median(found.idle),
             windows=windows_of(measured(last.steps, options.warmup), options.every),
         )
 
@@ -249,7 +225,7 @@ def _limit_of(row: BenchRow, rows: Sequence[BenchRow]) -> str:
     def evidence(one: BenchRow) -> Evidence:
         assert one.figures is not None
         speed, share = one.figures.images_per_second, one.figures.utilization
-        return Evidence(speed, one.workers, _cores(), one.busy, share)
+        return Evidence(speed, one.workers, _cores(), one.busy, share, one.idle)
 
     same = (row.data, row.reader, row.access)
     others = [
@@ -274,12 +250,13 @@ def _require_cache(cells: Sequence[Cell], options: of.BenchOptions) -> None:
 
 def _memory_notes(cells: Sequence[Cell], options: of.BenchOptions) -> Iterator[str]:
     memory = cache.total_memory()
-    for data in dict.fromkeys(cell.data for cell in cells):
-        if not data.is_remote and not options.cache and data.size < _ENOUGH * memory:
-            yield (
-                f"{data.name}: {format_size(data.size)} is less than {_ENOUGH} times the memory "
-                f"({format_size(memory)}): it may come from the page cache; --cache cold drops it"
-            )
+    local = [cell.data for cell in cells if not cell.data.is_remote and not options.cache]
+    small = dict.fromkeys(data.name for data in local if data.size < _ENOUGH * memory)
+    if small:
+        yield (
+            f"less than {_ENOUGH} times the memory ({format_size(memory)}), and may come from the "
+            f"page cache, which --cache cold drops: {format_some([*small])}"
+        )
 
 
 def _copy_notes(cells: Sequence[Cell], rows: Sequence[BenchRow]) -> Iterator[str]:
@@ -287,19 +264,20 @@ def _copy_notes(cells: Sequence[Cell], rows: Sequence[BenchRow]) -> Iterator[str
     for cell, row in zip(cells, rows, strict=True):
         if row.copy_seconds is None or row.figures is None:
             continue
-        took = f"{row.name}: the copy took {format_duration(row.copy_seconds)}"
-        sizes = row.figures.bytes_per_second
-        images = cell.data.samples
+        images, sizes = cell.data.samples, row.figures.bytes_per_second
         if images is None and sizes:
             images = round(cell.data.size * row.figures.images_per_second / sizes)
-        for other in rows:
-            if other.data != row.data or other.copy_seconds is not None or images is None:
-                continue
-            if other.workers != row.workers or other.figures is None:
-                continue
-            speeds = row.figures.images_per_second, other.figures.images_per_second
-            epochs = epochs_to_beat(row.copy_seconds, images, *speeds)
-            when = (
-                f"after {format_count(epochs, 'epoch')}" if epochs else "after no number of epochs"
-            )
-            yield f"{took}; it beats {other.name} {when}"
+        streamed = [
+            (one.figures.images_per_second, one.name)
+            for one in rows
+            if (one.data, one.workers) == (row.data, row.workers)
+            if one.figures and one.copy_seconds is None
+        ]
+        text = f"{row.name}: the copy took {format_duration(row.copy_seconds)}"
+        if streamed and images:
+            speed, name = max(streamed)
+            local = row.figures.images_per_second
+            epochs = epochs_to_beat(row.copy_seconds, images, local, speed)
+            when = f"after {format_count(epochs, 'epoch')}" if epochs else "never"
+            text += f"; with it, this is faster than {name} {when}"
+        yield text

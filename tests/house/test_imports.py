@@ -20,12 +20,12 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 LAYERS = [
     "errors",
     "units",
-    "arguments findings options pages progress sample",
+    "arguments findings options progress sample",
     "annotations images storage workers",
     "schema",
     "moving rows",
     "formats",
-    "declared",
+    "declared pages",
     "catalog keywords text",
     "dataset",
     "lists",
@@ -57,6 +57,8 @@ ALLOWED_IN = {
     "simplejpeg": ["images.bilinear"],
     "pyarrow": ["formats.arrow"],
     "ray": ["workers.ray"],
+    "jinja2": ["pages.page"],
+    "markupsafe": ["pages.page"],
 }
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
@@ -93,6 +95,8 @@ DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", 
 EXTRAS = {
     "cv2",
     "imagehash",
+    "jinja2",
+    "markupsafe",
     "mxnet",
     "numpy",
     "pyarrow",
