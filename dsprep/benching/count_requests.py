@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Any
 
 
-def _note(path: str, answer: Any) -> Any:
-    size = int(answer.headers.get("Content-Length") or 0)
+def _note(path: str, request: Any, answer: Any) -> Any:
+    size = int(answer.headers.get("Content-Length") or 0) if request.method != "HEAD" else 0
     # Appending is one call of the system: lines of several processes do not mix.
     with open(path, "ab", buffering=0) as file:
         file.write(b"%d\n" % size)
@@ -26,7 +26,7 @@ def _main() -> None:
 
     @wraps(send)
     def noted(self: Any, request: Any) -> Any:
-        return _note(notes, send(self, request))
+        return _note(notes, request, send(self, request))
 
     kind.send = noted
     if find_spec("aiobotocore"):  # what s3fs is made of
@@ -35,7 +35,7 @@ def _main() -> None:
 
         @wraps(send_async)
         async def noted_async(self: Any, request: Any) -> Any:
-            return _note(notes, await send_async(self, request))
+            return _note(notes, request, await send_async(self, request))
 
         async_kind.send = noted_async
     sys.argv = [loop, *arguments]

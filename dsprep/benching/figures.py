@@ -11,7 +11,7 @@ from dsprep.benching.loops import Run, Step
 
 # Shares from which on, or up to which, something is clear; between them, nothing is said.
 _COMPUTES = 0.9  # of the time of steps, in which the training step itself takes place
-_BUSY, _IDLE = 0.85, 0.6  # of the cores that the loop could use
+_BUSY, _IDLE = 0.85, 0.5  # of the cores that the loop could use
 _FREE = 0.3  # idle cores without which waiting may be waiting for the processor
 _SCALES, _STAYS = 0.75, 0.1  # of the gain that the added workers could bring
 
@@ -116,26 +116,27 @@ def limit_of(one: Evidence, others: Sequence[Evidence] = ()) -> str:
     """
     if one.utilization >= _COMPUTES:
         return "compute"
-    own = _share_busy(one)
-    if own >= _BUSY:
+    if _share_busy(one) >= _BUSY:
         return "processor"
-    if own > _IDLE or one.idle < _FREE or (one.utilization > 1 - _IDLE and not one.workers):
-        return "undecided"  # without workers, steps and reading take turns
-    for other in others:
+    if not _waits(one):
+        return "undecided"
+    for other in filter(_waits, others):
         few, many = sorted((one, other), key=lambda each: each.workers)
         wanted = max(many.workers, 1) / max(few.workers, 1)
-        if wanted < 1.5 or few.utilization >= 1 - _IDLE or many.utilization >= _COMPUTES:
-            continue
-        gained = (many.speed / few.speed - 1) / (wanted - 1)
-        if gained >= _SCALES:
-            return "latency"
-        if gained <= _STAYS and _share_busy(many) <= _IDLE:
-            return "bandwidth"
-    return "undecided" if one.utilization > 1 - _IDLE or others else "storage"
+        if wanted >= 1.5:
+            gained = (many.speed / few.speed - 1) / (wanted - 1)
+            if gained >= _SCALES or gained <= _STAYS:
+                return "latency" if gained >= _SCALES else "bandwidth"
+    return "undecided" if others else "storage"
 
 
 def _share_busy(one: Evidence) -> float:
     return one.busy / min(max(one.workers, 1), one.cores)
+
+
+def _waits(one: Evidence) -> bool:
+    """Return whether a combination waits, and neither computes nor is kept from a core."""
+    return max(_share_busy(one), one.utilization) <= _IDLE and one.idle >= _FREE
 
 
 _LIMITS = {

@@ -16,6 +16,7 @@ import numpy as np
 import wids
 from PIL import Image
 from torch.utils.data import DataLoader
+from wids.wids import compute_num_samples
 
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
@@ -64,7 +65,7 @@ def main():
     parser.add_argument("--cached", action="store_true", help="repeat the first batch")
     args = parser.parse_args()
 
-    shards = [{"url": path, "nsamples": wids.compute_num_samples(path)} for path in args.data]
+    shards = [{"url": path, "nsamples": compute_num_samples(path)} for path in args.data]
     print(json.dumps({"reader": f"wids {wids.__version__}"}), flush=True)
     began = time.perf_counter()
     # Shards on a disk are read where they lie.
