@@ -96,7 +96,7 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
 
 def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) -> Run:
     run, before = Run(), _read_by(os.getpid())
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONUNBUFFERED": "1", **os.environ}
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -68,11 +68,12 @@ def main():
     if args.cached:
         loader = repeat(next(iter(loader)))
     for images, size in islice(loader, args.steps or None):
-        time.sleep(args.compute / 1000)  # here the model would learn
-        now = time.perf_counter()
-        step = {"seconds": now - began, "images": len(images), "bytes": size}
-        print(json.dumps(step), flush=True)
-        began = now
+        if args.compute:  # here the model would learn
+            time.sleep(args.compute / 1000)
+        seconds = time.perf_counter() - began
+        step = {"seconds": seconds, "images": len(images), "bytes": size}
+        print(json.dumps(step))
+        began = time.perf_counter()
 
 
 if __name__ == "__main__":
