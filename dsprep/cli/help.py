@@ -39,7 +39,7 @@ class _Context(click.Context):
 
 _DIRECTORIES = ("DIR",)
 _FILES = (
-    *("FILE", "SOURCE", "DEST", "DATASET", "SRC", "DST", "ROOT"),
+    *("FILE", "SOURCE", "DEST", "DATASET", "DATA", "SRC", "DST", "ROOT"),
     *("LIST", "A", "B", "PATCH", "BASE", "OURS", "THEIRS"),
 )
 """Metavars of paths, which shells complete."""
