@@ -92,7 +92,7 @@ def main() -> None:
             finally:
                 stop(server)
             marks = rf"(?<=<!-- {name} -->\n).*?(?=\n<!-- end -->)"
-            text = re.sub(marks, lambda _, lines=lines: lines, text, flags=re.S)
+            text = re.sub(marks, lines.replace("\\", ""), text, flags=re.S)
             GUIDE.write_text(text, "utf-8")
 
 

@@ -84,6 +84,8 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
             command = [str(Path(__file__).with_name("count_requests.py")), notes, *command]
         with open(os.path.join(scratch, "errors"), "w+b") as errors:
             run = _watch([sys.executable, "-P", *command], errors.fileno(), each)
+            if not run.error and len(run.steps) < max(asked.steps, 1):
+                run.error = f"it made {len(run.steps)} of {asked.steps} steps"
             if run.error:
                 errors.seek(max(os.path.getsize(errors.name) - _AT_ONCE, 0))
                 said = errors.read().decode("utf-8", "replace").strip()
@@ -138,8 +140,6 @@ def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) 
     run.from_device = max(_read_by(os.getpid()) - before - at_start[1], 0)
     if process.returncode:
         run.error = f"exit code {process.returncode}"
-    elif not run.steps:
-        run.error = "it made no step"
     return run
 
 

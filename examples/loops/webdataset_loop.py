@@ -86,9 +86,9 @@ def main():
     wds.gopen_schemes["s3"] = open_with_s3fs if args.access == "s3fs" else open_with_boto3
     print(json.dumps({"reader": f"webdataset {wds.__version__}"}), flush=True)
     began = time.perf_counter()
-    dataset = wds.WebDataset(
-        args.data, shardshuffle=len(args.data) if args.shuffle else False, repeat=args.steps > 0
-    )
+    dataset = wds.WebDataset(args.data, shardshuffle=len(args.data) if args.shuffle else False)
+    if args.steps:
+        dataset = dataset.repeat()
     if args.shuffle:
         dataset = dataset.shuffle(args.shuffle)
     loader = dataset.map(image_of).batched(args.batch, partial(to_batch, work=args.work))

@@ -7,7 +7,7 @@ from itertools import islice
 import webdataset as wds
 
 workers, steps, paths = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-data = wds.WebDataset(paths, shardshuffle=False, repeat=True)
+data = wds.WebDataset(paths, shardshuffle=False).repeat()
 data = data.map(lambda sample: sample["jpg"]).batched(4, list)
 if workers:
     data = wds.WebLoader(data, batch_size=None, num_workers=workers)
