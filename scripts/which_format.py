@@ -24,7 +24,7 @@ SETS = {"photos": (PHOTOS, 200_000_000), "small": (SMALL, 15_000_000)}
 SHARDS = ("1MB", "10MB", "100MB")
 FORMATS = ("tfrecord", "recordio", "parquet")
 LATENCY = 0.02
-COMMON: Mapping[str, Any] = {"batch": 4, "steps": 300, "rounds": 3, "workers": (2,)}
+COMMON: Mapping[str, Any] = {"batch": 4, "steps": 150, "rounds": 3, "workers": (2,)}
 
 
 def measured(places: Sequence[str], **options: Any) -> dict[str, str]:

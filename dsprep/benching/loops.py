@@ -23,6 +23,7 @@ from dsprep.benching.cells import Cell, DataSet, loop_of
 from dsprep.errors import DsprepError
 from dsprep.storage.files import common_path, open_file
 from dsprep.storage.local import open_regular
+from dsprep.storage.location import is_s3
 
 _SAMPLE_SECONDS = 0.25  # between two looks at the memory
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -49,7 +50,10 @@ class Run:
     idle: float = 0.0  # cores of the machine that had nothing to do, on average
     requests: int | None = None  # to S3; None if they are not counted
     fetched: int | None = None  # bytes of the answers
-    error: str = ""  # why it failed
+
+
+class LoopError(Exception):
+    """A loop failed; the text says why."""
 
 
 class Asked(NamedTuple):
@@ -71,6 +75,9 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
         data: What the loop is given: shards, or a directory of images.
         asked: What it is asked to do.
         each: Called with each step.
+
+    Raises:
+        LoopError: If it fails, or makes fewer steps.
     """
     way = cell.access.partition(":")[0]
     options = [f"--{name}={getattr(asked, name)}" for name in Asked._fields if name != "cached"]
@@ -83,20 +90,19 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
         if notes:
             command = [str(Path(__file__).with_name("count_requests.py")), notes, *command]
         with open(os.path.join(scratch, "errors"), "w+b") as errors:
-            run = _watch([sys.executable, "-P", *command], errors.fileno(), each)
-            if not run.error and len(run.steps) < max(asked.steps, 1):
-                run.error = f"it made {len(run.steps)} of {asked.steps} steps"
-            if run.error:
+            run, code = _watch([sys.executable, "-P", *command], errors.fileno(), each)
+            if code or len(run.steps) < max(asked.steps, 1):
                 errors.seek(max(os.path.getsize(errors.name) - _AT_ONCE, 0))
-                said = errors.read().decode("utf-8", "replace").strip()
-                run.error = f"{said.rpartition(chr(10))[2][:500]} ({run.error})".lstrip()
+                said = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+                made = f"exit code {code}, {len(run.steps)} of {asked.steps} steps"
+                raise LoopError(f"{said[:500]} ({made})".lstrip())
         if notes:
             sizes = _lines_of(notes)
             run.requests, run.fetched = len(sizes), sum(map(int, sizes))
     return run
 
 
-def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) -> Run:
+def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) -> tuple[Run, int]:
     run, before = Run(), _read_by(os.getpid())
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
     process = subprocess.Popen(
@@ -116,10 +122,8 @@ def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) 
         for line in process.stdout:
             values = _parse(line)
             if "reader" in values:
-                run.reader, at_start = (
-                    values["reader"],
-                    (_cpu_of(process.pid), _read_by(process.pid)),
-                )
+                run.reader, began = str(values["reader"]), time.monotonic()
+                at_start, idle_before = (_cpu_of(process.pid), _read_by(process.pid)), _idle_time()
             elif "seconds" in values:
                 run.steps.append(Step(values["seconds"], values["images"], values["bytes"]))
                 each(run.steps[-1])
@@ -138,9 +142,7 @@ def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) 
     run.memory = max(run.memory, used.ru_maxrss * 1024)
     # What a process and those that it waited for have read is added to its parent's count.
     run.from_device = max(_read_by(os.getpid()) - before - at_start[1], 0)
-    if process.returncode:
-        run.error = f"exit code {process.returncode}"
-    return run
+    return run, process.returncode
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -210,9 +212,15 @@ def reached(cell: Cell, copy: str | None) -> Iterator[Sequence[str]]:
             yield pipes
     elif cell.access.startswith("cmd:"):
         command = cell.access.removeprefix("cmd:")
-        yield [f"pipe:{command.replace('{url}', shlex.quote(file))}" for file in data.files]
+        yield [f"pipe:{command.replace('{url}', shlex.quote(_whole(file)))}" for file in data.files]
     else:
-        yield [copy or data.name] if data.format == "folder" else files_of(cell, copy)
+        given = [copy or data.name] if data.format == "folder" else files_of(cell, copy)
+        # Whole paths: a file in this directory may be called `--work`, or `pipe:` and a command.
+        yield [*map(_whole, given)]
+
+
+def _whole(path: str) -> str:
+    return path if is_s3(path) else os.path.abspath(path)
 
 
 def files_of(cell: Cell, copy: str | None) -> Sequence[str]:

@@ -25,10 +25,19 @@ from dsprep.benching.figures import (
     sentence,
     windows_of,
 )
-from dsprep.benching.loops import Asked, Run, Step, copied_from, files_of, reached, run_loop
+from dsprep.benching.loops import (
+    Asked,
+    LoopError,
+    Run,
+    Step,
+    copied_from,
+    files_of,
+    reached,
+    run_loop,
+)
 from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from dsprep.declared import called_with
-from dsprep.errors import OptionError
+from dsprep.errors import Interrupted, OptionError, SourceError
 from dsprep.pages.page import require_jinja
 from dsprep.progress import Progress
 from dsprep.storage.local import destination_errors
@@ -128,16 +137,19 @@ class _Measuring:
                 for number in range(options.rounds):
                     at = number % len(cells)
                     for cell in (*cells[at:], *cells[:at]):
-                        self._measure(cell, self._found[cell])
-            except KeyboardInterrupt:
+                        found = self._found[cell]
+                        try:
+                            if not found.error:
+                                self._measure(cell, found)
+                        except (LoopError, SourceError) as error:
+                            found.error = str(error)
+            except (KeyboardInterrupt, Interrupted):
                 return "interrupted"
         return "measured"
 
     def _measure(self, cell: Cell, found: _Found) -> None:
-        options = self._options
-        if found.error:
-            return
-        copy = None
+        """Run a combination once; with ``cached``, twice."""
+        options, copy = self._options, None
         if cell.access == "download":
             copy, found.copy_seconds = self._copy(cell)
         files = files_of(cell, copy) if copy or not cell.data.is_remote else ()
@@ -145,31 +157,23 @@ class _Measuring:
             (cache.warm if options.cache == "warm" else cache.drop)(files)
         asked = Asked(*(getattr(options, name) for name in Asked._fields[:-1]))
         with reached(cell, copy) as data:
-            run = self._timed(cell, data, asked, found.figures, found)
-            if not found.error and options.cached:
-                self._timed(cell, data, asked._replace(cached=True), found.cached, found)
-        if found.error:
-            return
-        total = sum(step.seconds for step in run.steps)
-        found.busy.append(run.cpu / total)
+            found.last = run = self._timed(cell, data, asked, found.figures)
+            if options.cached:
+                self._timed(cell, data, asked._replace(cached=True), found.cached)
+        found.busy.append(run.cpu / sum(step.seconds for step in run.steps))
         found.idle.append(run.idle)
-        found.last = run
         if options.cache and files:
-            size = sum(step.size or 0 for step in run.steps)
-            now = cache.proof(options.cache, run.from_device, min(size, cell.data.size))
+            sizes = [step.size for step in run.steps if step.size is not None]
+            told = sum(sizes) if len(sizes) == len(run.steps) else cell.data.size
+            now = cache.proof(options.cache, run.from_device, min(told, cell.data.size))
             found.cache = now if found.cache in ("–", now) else "warm in part"
 
-    def _timed(
-        self, cell: Cell, data: Sequence[str], asked: Asked, into: list[Figures], found: _Found
-    ) -> Run:
+    def _timed(self, cell: Cell, data: Sequence[str], asked: Asked, into: list[Figures]) -> Run:
         def each(step: Step) -> None:
             self._progress.advance(step.images, step.size or 0)
 
         run = run_loop(cell, data, asked, each)
-        if run.error:
-            found.error = run.error
-        else:
-            into.append(figures_of(run, self._options.warmup, self._options.compute / 1000))
+        into.append(figures_of(run, self._options.warmup, self._options.compute / 1000))
         return run
 
     def _copy(self, cell: Cell) -> tuple[str, float]:
@@ -195,7 +199,7 @@ class _Measuring:
             differs=READERS[cell.reader].differs,
             error=found.error,
         )
-        if not found.figures or last is None:
+        if found.error or last is None or not found.busy:
             return row
         figures = medians(found.figures)
         share = None
