@@ -324,6 +324,9 @@ split: SIZES needs --to
 split: --folds --materialize excludes --to
     shards have sides, and --to writes no files; leave one of them out
 
+bench: --csv excludes --json
+    both are forms of one report; leave one of them out
+
 lst create, lst sample, lst relabel: --overwrite needs file
     no other file is written than LIST or stdout; give -o FILE, or leave it out
 lst sample: --strict needs --count --per-class

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -15,7 +16,7 @@ from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.sources.reading import holds_images
 from dsprep.sources.scan import scan_below
 from dsprep.sources.shardset import find_shards
-from dsprep.storage.files import entries, facts, is_dir
+from dsprep.storage.files import entries, facts, is_dir, results
 from dsprep.storage.local import read_whole
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, quoted
@@ -128,7 +129,8 @@ def read_data(path: str) -> DataSet:
 
 
 def _size(paths: Sequence[str]) -> int:
-    return sum(facts(path).size for path in paths)
+    calls = ((0, partial(facts, path)) for path in paths)  # several at once on S3
+    return sum(found.size for found in results(paths[0], calls))
 
 
 def loop_of(reader: str) -> Path:

@@ -13,7 +13,7 @@ import dsprep
 from dsprep.cli.help import option_group
 from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, table_of
-from dsprep.errors import INTERRUPTED_EXIT_CODE, REJECTS_EXIT_CODE, OptionError
+from dsprep.errors import INTERRUPTED_EXIT_CODE, REJECTS_EXIT_CODE
 from dsprep.keywords import BenchOptions
 from dsprep.progress import progress_for
 from dsprep.units import format_duration
@@ -47,8 +47,6 @@ def bench(
       dsprep bench s3://bucket/shards --access boto3,download --compute 50 -o report/
       dsprep bench shards/ --reader webdataset --show-code
     """
-    if as_csv and as_json:
-        raise OptionError("--csv and --json are two forms of one report; give one of them")
     if show_code:
         from dsprep.benching.cells import read_data, read_loop, readers_of
 

@@ -75,7 +75,7 @@ def bench(options: of.BenchOptions) -> BenchReport:
     data = [read_data(name) for name in names]
     access = parse_access(options.access)
     cells, notes = cells_of(data, options.readers, access, options.workers)
-    _require_cache(cells, options)
+    _require_effect(cells, options)
     notes = [*notes, *shard_notes(cells), *_memory_notes(cells, options)]
     measuring = _Measuring(options, {cell: _Found() for cell in cells})
     state = "planned"
@@ -240,16 +240,17 @@ def _limit_of(row: BenchRow, rows: Sequence[BenchRow]) -> str:
     return limit_of(evidence(row), others)
 
 
-def _require_cache(cells: Sequence[Cell], options: of.BenchOptions) -> None:
-    """Refuse a state of the page cache that cannot be had."""
+def _require_effect(cells: Sequence[Cell], options: of.BenchOptions) -> None:
+    """Refuse a label, or a state of the page cache, that cannot be had."""
     local = [cell for cell in cells if not cell.data.is_remote or cell.access == "download"]
     if options.cache and not local:
         raise OptionError(f"--cache {options.cache}: nothing is read from a disk; leave it out")
-    if options.cache == "cold":
-        for cell in local:
-            path = tempfile.gettempdir() if cell.data.is_remote else cell.data.files[0]
-            if cache.in_memory(path):
-                raise OptionError(f"--cache cold: {path} is in memory and has no device behind it")
+    if options.label and all(cell.access != "file" for cell in cells):
+        raise OptionError(f"--label {options.label}: no data is read by file; leave it out")
+    for cell in local if options.cache == "cold" else ():
+        path = tempfile.gettempdir() if cell.data.is_remote else cell.data.files[0]
+        if cache.in_memory(path):
+            raise OptionError(f"--cache cold: {path} is in memory and has no device behind it")
 
 
 def _memory_notes(cells: Sequence[Cell], options: of.BenchOptions) -> Iterator[str]:

@@ -160,7 +160,7 @@ def test_show_code_prints_the_loop(data: Path, run_here: RunCli) -> None:
     ("options", "message"),
     [
         (("--reader", "tf"), "tf does not read folder"),
-        (("--json", "--csv"), "--csv and --json are two forms"),
+        (("--json", "--csv"), "both are forms of one report"),
         (("--workers", "0,x"), "'x' is not a whole number"),
         (("-o", "s3://bucket/page"), "cannot be written to S3"),
         (("--show-code", "--reader", "keras"), "choose of webdataset"),
