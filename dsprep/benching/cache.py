@@ -39,13 +39,7 @@ def in_memory(path: str) -> bool:
 
 
 def proof(wanted: str, from_device: int, data: int) -> str:
-    """Return what the page cache was: as wanted, or warm in part.
-
-    Args:
-        wanted: ``warm`` or ``cold``.
-        from_device: Bytes that the loop's processes read from the device.
-        data: Bytes of the data that they read at least once.
-    """
+    """Return what the page cache was, by the bytes that came from the device, and those of data."""
     return "warm in part" if wanted == "cold" and from_device < _COLD * data else wanted
 
 

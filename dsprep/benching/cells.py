@@ -173,11 +173,7 @@ def cells_of(
 ) -> tuple[list[Cell], list[str]]:
     """Return the combinations to measure, and why others are left out.
 
-    Args:
-        data: The data sets.
-        readers: The readers that the user named; without any, each format has its natural one.
-        access: The ways to the data that the user named; without any, each reader's natural one.
-        workers: Numbers of workers.
+    Without names of readers or ways, each format has its natural reader, and each reader its way.
 
     Raises:
         OptionError: If nothing remains, or nothing of a reader or a way that the user named.

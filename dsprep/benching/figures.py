@@ -33,14 +33,7 @@ class Figures(NamedTuple):
 
 
 def figures_of(run: Run, warmup: int, compute: float) -> Figures:
-    """Return the figures of a run.
-
-    Args:
-        run: The run; it has made a step.
-        warmup: How many steps, besides the first, are left out of all but the time to the first
-            batch; at least one step is kept.
-        compute: Seconds of a training step.
-    """
+    """Return the figures of a run whose training step takes ``compute`` seconds."""
     steps = measured(run.steps, warmup)
     times = [step.seconds for step in steps]
     total, images = sum(times), sum(step.images for step in steps)
@@ -63,7 +56,7 @@ def figures_of(run: Run, warmup: int, compute: float) -> Figures:
 
 
 def measured(steps: Sequence[Step], warmup: int) -> Sequence[Step]:
-    """Return the steps that count: neither the first nor those of the warmup."""
+    """Return the steps that count: neither the first nor the warmup, but at least one."""
     return steps[min(1 + warmup, len(steps) - 1) :]
 
 
@@ -83,12 +76,6 @@ def medians(rounds: Sequence[Figures]) -> Figures:
     columns = zip(*rounds, strict=True)
     found: list[Any] = [None if None in column else median(column) for column in columns]
     return Figures(*found)
-
-
-def noise_of(rounds: Sequence[Figures]) -> float:
-    """Return how far the speeds of rounds lie apart, as a share of their median."""
-    speeds = [each.images_per_second for each in rounds]
-    return (max(speeds) - min(speeds)) / median(speeds)
 
 
 class Evidence(NamedTuple):
@@ -152,8 +139,7 @@ _LIMITS = {
 def sentence(speeds: Sequence[tuple[str, float, str]]) -> str:
     """Say which combination is the fastest, and what limits it and the others.
 
-    Args:
-        speeds: The name of each combination, its images in a second, and its limit.
+    Each comes with its name, its images in a second, and its limit.
     """
     if not speeds:
         return "Nothing was measured."
@@ -171,11 +157,8 @@ def sentence(speeds: Sequence[tuple[str, float, str]]) -> str:
 def epochs_to_beat(copying: float, size: int, local: float, streamed: float) -> int | None:
     """Return after how many epochs copying first is faster than streaming; None if never.
 
-    Args:
-        copying: Seconds of the copy.
-        size: Images of an epoch.
-        local: Images in a second that the copy feeds.
-        streamed: Images in a second that are streamed.
+    The copy takes ``copying`` seconds. An epoch has ``size`` images, so many of which are fed in a
+    second from the copy (``local``) or from S3 (``streamed``).
     """
     saved = size / streamed - size / local
     return math.ceil(copying / saved) if saved > 0 else None

@@ -46,7 +46,7 @@ class Run:
     reader: str = ""  # its name and version
     cpu: float = 0.0  # seconds of all its processes, without its start
     memory: int = 0  # largest sum of all its processes, shared pages counted once
-    from_device: int = 0  # bytes that they read from a disk, without their start
+    from_device: int = 0  # bytes that they read from a disk
     idle: float = 0.0  # cores of the machine that had nothing to do, on average
     requests: int | None = None  # to S3; None if they are not counted
     fetched: int | None = None  # bytes of the answers
@@ -68,13 +68,7 @@ class Asked(NamedTuple):
 
 
 def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step], object]) -> Run:
-    """Run the loop of a combination.
-
-    Args:
-        cell: The combination.
-        data: What the loop is given: shards, or a directory of images.
-        asked: What it is asked to do.
-        each: Called with each step.
+    """Run the loop of a combination with data as :func:`reached` gives it.
 
     Raises:
         LoopError: If it fails, or makes fewer steps.
@@ -102,28 +96,34 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
     return run
 
 
+def start_once(reader: str) -> None:
+    """Start a loop that does nothing: what it imports is no longer read from a device later."""
+    command = [sys.executable, "-P", str(loop_of(reader)), "--help"]
+    with suppress(subprocess.CalledProcessError):  # its run will tell
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+
+
 def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) -> tuple[Run, int]:
-    run, before = Run(), _read_by(os.getpid())
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    run, before = Run(), _read_from_devices()
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=errors,
-        env=environment,
+        env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ},
         start_new_session=True,  # so that all its processes are found, and ended
     )
     ended = threading.Event()
     looking = threading.Thread(target=_look_at_memory, args=(process.pid, run, ended), daemon=True)
     looking.start()
-    at_start, idle_before, began = (0.0, 0), 0.0, 0.0
+    at_start, idle_before, began = 0.0, 0.0, 0.0
     try:
         assert process.stdout is not None
         for line in process.stdout:
             values = _parse(line)
             if "reader" in values:
                 run.reader, began = str(values["reader"]), time.monotonic()
-                at_start, idle_before = (_cpu_of(process.pid), _read_by(process.pid)), _idle_time()
+                at_start, idle_before = _cpu_of(process.pid), _idle_time()
             elif "seconds" in values:
                 run.steps.append(Step(values["seconds"], values["images"], values["bytes"]))
                 each(run.steps[-1])
@@ -138,10 +138,10 @@ def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) 
         assert process.stdout is not None
         process.stdout.close()
         process.wait()
-    run.cpu = max(used.ru_utime + used.ru_stime - at_start[0], 0.0)
+    run.cpu = max(used.ru_utime + used.ru_stime - at_start, 0.0)
     run.memory = max(run.memory, used.ru_maxrss * 1024)
     # What a process and those that it waited for have read is added to its parent's count.
-    run.from_device = max(_read_by(os.getpid()) - before - at_start[1], 0)
+    run.from_device = _read_from_devices() - before
     return run, process.returncode
 
 
@@ -163,9 +163,9 @@ def _lines_of(path: str) -> list[str]:
         return []
 
 
-def _read_by(pid: int) -> int:
-    """Return how many bytes a process has read from devices."""
-    lines = _lines_of(f"/proc/{pid}/io")
+def _read_from_devices() -> int:
+    """Return how many bytes this process, and those that it waited for, read from devices."""
+    lines = _lines_of("/proc/self/io")
     return next((int(line.split()[1]) for line in lines if line.startswith("read_bytes")), 0)
 
 
@@ -200,12 +200,7 @@ def _memory_of(pid: str) -> int:
 
 @contextmanager
 def reached(cell: Cell, copy: str | None) -> Iterator[Sequence[str]]:
-    """Yield what a loop is given, by the way to the data.
-
-    Args:
-        cell: The combination.
-        copy: The directory of the copy, for ``download``.
-    """
+    """Yield the data that a loop is given, by the way to it; ``copy`` is where a copy lies."""
     data = cell.data
     if cell.access == "fifo":
         with _pipes(data.files) as pipes:

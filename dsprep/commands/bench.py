@@ -21,7 +21,6 @@ from dsprep.benching.figures import (
     limit_of,
     measured,
     medians,
-    noise_of,
     sentence,
     windows_of,
 )
@@ -192,29 +191,27 @@ class _Measuring:
         row = BenchRow(
             data=cell.data.name,
             format=cell.data.format,
-            reader=(last.reader if last else "") or cell.reader,
+            reader=last.reader if last else cell.reader,
             access=access,
             workers=cell.workers,
             name=cell.named(access),
             differs=READERS[cell.reader].differs,
+            cache=found.cache,
+            rounds=len(found.busy),
+            copy_seconds=found.copy_seconds,
             error=found.error,
         )
         if found.error or last is None or not found.busy:
             return row
-        figures = medians(found.figures)
-        share = None
-        if found.cached:
-            share = figures.images_per_second / medians(found.cached).images_per_second
+        figures, speeds = medians(found.figures), [each.images_per_second for each in found.figures]
+        speed, cached = figures.images_per_second, [one.images_per_second for one in found.cached]
         return replace(
             row,
-            cache=found.cache,
             figures=figures,
-            rounds=len(found.figures),
-            noise=noise_of(found.figures),
-            cached_share=share,
+            noise=(max(speeds) - min(speeds)) / speed,
+            cached_share=speed / median(cached) if cached else None,
             requests=last.requests,
             fetched=last.fetched,
-            copy_seconds=found.copy_seconds,
             busy=median(found.busy),
             idle=median(found.idle),
             windows=windows_of(measured(last.steps, options.warmup), options.every),

@@ -22,13 +22,7 @@ def require_jinja() -> None:
 
 
 def render(template: str, title: str, values: Mapping[str, Any]) -> str:
-    """Return a page.
-
-    Args:
-        template: The name of the template.
-        title: The title of the page.
-        values: What the template needs. Drawings are passed through :func:`drawing`.
-    """
+    """Return a page of a template and its values, of which :func:`drawing` marks the drawings."""
     import jinja2
 
     environment = jinja2.Environment(

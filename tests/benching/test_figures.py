@@ -15,7 +15,6 @@ from dsprep.benching.figures import (
     figures_of,
     limit_of,
     medians,
-    noise_of,
     sentence,
     windows_of,
 )
@@ -54,7 +53,6 @@ def test_rounds_become_medians() -> None:
     ]
 
     assert medians(rounds).step_mean == 2
-    assert noise_of(rounds) == (4 - 1) / 2
 
 
 def test_windows_have_a_mean_and_a_variance_each() -> None:
