@@ -20,8 +20,10 @@ from tests.servers.proxy import Proxy
 from tests.servers.start import start_ceph, stop
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "which-format.md"
-SETS = {"photos": (PHOTOS, 200_000_000), "small": (SMALL, 15_000_000)}
-SHARDS = ("1MB", "10MB", "100MB")
+SETS = {
+    "photos": (PHOTOS, 200_000_000, ("1MB", "10MB", "100MB")),
+    "small": (SMALL, 15_000_000, ("200KB", "2MB", "10MB")),
+}
 FORMATS = ("tfrecord", "recordio", "parquet")
 LATENCY = 0.02
 COMMON: Mapping[str, Any] = {"batch": 4, "steps": 150, "rounds": 3, "workers": (2,)}
@@ -42,11 +44,11 @@ def table(name: str, images: str, cache: Path, proxy: Proxy) -> Iterator[str]:
     """Measure one set of images in all formats; yield the lines of its table."""
     import boto3
 
-    recipe, size = SETS[name]
+    recipe, size, shards = SETS[name]
     data = DataSet(of_size(of_images(recipe, Path(images)), size), cache)
     total = ensure(data)
     places = {"files": str(data.root)}
-    for shard in SHARDS:
+    for shard in shards:
         places[f"WebDataset, {shard} shards"] = str(cache / f"{name}-{shard}")
         dsprep.pack(
             data.root, cache / f"{name}-{shard}", to="webdataset", target_size=shard, overwrite=True
@@ -54,7 +56,7 @@ def table(name: str, images: str, cache: Path, proxy: Proxy) -> Iterator[str]:
     for kind in FORMATS:
         places[kind] = str(cache / f"{name}-{kind}")
         dsprep.pack(
-            data.root, cache / f"{name}-{kind}", to=kind, target_size="10MB", overwrite=True
+            data.root, cache / f"{name}-{kind}", to=kind, target_size=shards[1], overwrite=True
         )
     local = [*places.values()]
     bytes_only = measured(local, work="bytes", cache="warm")

@@ -33,6 +33,7 @@ from dsprep.benching.loops import (
     files_of,
     reached,
     run_loop,
+    start_once,
 )
 from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from dsprep.declared import called_with
@@ -133,6 +134,8 @@ class _Measuring:
                 tempfile.TemporaryDirectory(prefix="dsprep-bench-", ignore_cleanup_errors=True)
             )
             try:
+                for reader in {cell.reader for cell in cells} if options.cache == "cold" else ():
+                    start_once(reader)
                 for number in range(options.rounds):
                     at = number % len(cells)
                     for cell in (*cells[at:], *cells[:at]):
