@@ -88,4 +88,8 @@ def _write_csv(report: BenchReport) -> None:
     from dsprep.commands.bench_report import HEAD, cells_of
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerows([HEAD, *map(cells_of, report.rows)])
+    writer.writerow(HEAD)
+    for row in report.rows:
+        cells = cells_of(row)
+        plain = [cell.replace(",", "") for cell in cells] if row.figures else cells
+        writer.writerow([*cells[:4], *plain[4:]])
