@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,29 @@ def measured(run_here: RunCli, *args: object, code: int = 0) -> dict[str, Any]:
     return dict(json.loads(done.out))
 
 
+# Workers of most libraries are PyTorch's, which is too large for what tests install: 700 MB.
+WITH_TORCH = [
+    (("webdataset",), "webdataset,wids", "train", "0,2"),
+    (("folder", "parquet"), "torch,datasets", "train", "0,2"),
+]
+
+
 @pytest.mark.parametrize(
-    ("formats", "readers", "work"),
+    ("formats", "readers", "work", "workers"),
     [
-        (("webdataset", "folder"), "webdataset,raw", "bytes"),
-        (("webdataset",), "webdataset,raw", "decode"),
-        (("folder", "parquet"), "raw,datasets", "train"),
-        (("tfrecord", "recordio"), "tf,mxnet", "train"),
+        (("webdataset", "folder"), "webdataset,raw", "bytes", "0"),
+        (("webdataset",), "webdataset,raw", "decode", "0"),
+        (("folder", "parquet"), "raw,datasets", "train", "0"),
+        (("tfrecord", "recordio"), "tf,mxnet", "train", "0"),
+        *(WITH_TORCH if find_spec("torch") else ()),
     ],
 )
 def test_the_loops_of_the_examples_run(
-    data: Path, run_here: RunCli, formats: tuple[str, ...], readers: str, work: str
+    data: Path, run_here: RunCli, formats: tuple[str, ...], readers: str, work: str, workers: str
 ) -> None:
     places = [data / name for name in formats]
-    report = measured(run_here, *places, "--reader", readers, "--work", work, "-j0", "--shuffle", 5)
+    options = ("--reader", readers, "--work", work, "-j", workers, "--shuffle", 5)
+    report = measured(run_here, *places, *options)
 
     assert {row["reader"].split()[0].lower() for row in report["rows"]} == {
         {"raw": "python", "tf": "tensorflow"}.get(name, name) for name in readers.split(",")
