@@ -23,55 +23,35 @@ from dsprep.units import format_count, quoted
 
 IN_PLACE = ("file", "fifo", "cmd")  # how local data is read
 REMOTE = ("boto3", "s3fs", "s3torchconnector", "download", "fifo", "cmd")  # how S3 is, best first
+_PACKAGES = {"boto3", "s3fs", "s3torchconnector"}  # ways that are packages
 
 
 class Reader(NamedTuple):
-    """A library that feeds training loops, or Python alone."""
+    """A library that feeds training loops, or Python alone; of names, several are in a text."""
 
-    formats: Sequence[str]  # what it reads; `folder` is image files in directories
-    access: Sequence[str]  # how it gets at the data
-    needs: Sequence[str] = ()  # the packages that it needs, by the names of their modules
-    workers_need: Sequence[str] = ()  # those that it needs for workers
+    formats: str  # what it reads; `folder` is image files in directories
+    access: str  # how it gets at the data
+    needs: str  # the packages that it needs, by the names of their modules
+    workers_need: str = ""  # those that it needs for workers
     differs: str = ""  # what it does that others do not
 
 
-_CONNECTIONS = {"boto3": "boto3", "s3fs": "s3fs", "s3torchconnector": "s3torchconnector"}
+_THREADS = "workers are threads"
+_SHUFFLES = "shuffles all of the data set, if any"
+_LOCAL = "file download"
+_STREAMS = "file boto3 s3fs download fifo cmd"
+_FILES = "file boto3 s3fs s3torchconnector download"
 
 READERS = {
-    "webdataset": Reader(
-        ("webdataset",),
-        ("file", "boto3", "s3fs", "download", "fifo", "cmd"),
-        ("webdataset", "PIL", "numpy"),
-        ("torch",),
-    ),
-    "tf": Reader(
-        ("tfrecord",),
-        ("file", "download"),
-        ("tensorflow",),
-        differs="decodes with TensorFlow; workers are threads",
-    ),
+    "webdataset": Reader("webdataset", _STREAMS, "webdataset PIL numpy", "torch"),
+    "tf": Reader("tfrecord", _LOCAL, "tensorflow", "", f"decodes with TensorFlow; {_THREADS}"),
     "mxnet": Reader(
-        ("recordio",),
-        ("file", "download"),
-        ("mxnet",),
-        differs="always decodes, to 224 x 224, with OpenCV; workers are threads",
+        "recordio", _LOCAL, "mxnet", "", f"always decodes, to 224 x 224, with OpenCV; {_THREADS}"
     ),
-    "datasets": Reader(
-        ("parquet",), ("file", "s3fs", "download"), ("datasets", "PIL", "numpy"), ("torch",)
-    ),
-    "torch": Reader(
-        ("folder",),
-        ("file", "boto3", "s3fs", "s3torchconnector", "download"),
-        ("torch", "PIL", "numpy"),
-        differs="shuffles all of the data set",
-    ),
-    "wids": Reader(("webdataset",), ("file", "download"), ("wids", "torch", "PIL", "numpy")),
-    "raw": Reader(
-        ("folder", "webdataset"),
-        ("file", "download"),
-        ("PIL", "numpy"),
-        differs="Python alone; shuffles all of the data set",
-    ),
+    "datasets": Reader("parquet", "file s3fs download", "datasets PIL numpy", "torch"),
+    "torch": Reader("folder", _FILES, "torch PIL numpy", "", _SHUFFLES),
+    "wids": Reader("webdataset", _LOCAL, "wids torch PIL numpy"),
+    "raw": Reader("folder webdataset", _LOCAL, "PIL numpy", "", _SHUFFLES),
 }
 """The readers; of those of a format, the first that is installed is its natural one."""
 
@@ -184,12 +164,6 @@ def cells_of(
     cells, refused = [], list[str]()
     for one in data:
         for reader in readers or _natural(one):
-            if one.format not in READERS[reader].formats:
-                refused.append(
-                    f"{reader} does not read {one.format} ({one.name}), "
-                    f"but {' and '.join(READERS[reader].formats)}"
-                )
-                continue
             for way, count in product(access or _natural_access(reader, one), workers):
                 cell = Cell(one, reader, way, count)
                 if why := why_not(cell):
@@ -205,15 +179,18 @@ def cells_of(
 
 def why_not(cell: Cell) -> str:
     """Return why a combination cannot be measured; nothing if it can."""
-    reader, way = READERS[cell.reader], cell.access.partition(":")[0]
+    data, reader, way = cell.data, READERS[cell.reader], cell.access.partition(":")[0]
     name = f"{cell.reader} x {way}"
-    if way not in reader.access:
-        return f"{name}: not a valid pair; {cell.reader} reads by {', '.join(reader.access)}"
-    if way not in (REMOTE if cell.data.is_remote else IN_PLACE):
-        where = "is on S3" if cell.data.is_remote else "is on a disk"
-        return f"{name}: {cell.data.name} {where}"
-    needed = [*reader.needs, *filter(None, [_CONNECTIONS.get(way)])]
-    needed += reader.workers_need if cell.workers else ()
+    if data.format not in reader.formats.split():
+        others = reader.formats.replace(" ", " and ")
+        return f"{cell.reader} does not read {data.format} ({data.name}), but {others}"
+    if way not in reader.access.split():
+        ways = reader.access.replace(" ", ", ")
+        return f"{name}: not a valid pair; {cell.reader} reads by {ways}"
+    if way not in (REMOTE if data.is_remote else IN_PLACE):
+        return f"{name}: {data.name} is on {'S3' if data.is_remote else 'a disk'}"
+    needed = [*reader.needs.split(), *({way} & _PACKAGES)]
+    needed += reader.workers_need.split() if cell.workers else ()
     if missing := [each for each in needed if not is_installed(each)]:
         workers = f" with {format_count(cell.workers, 'worker')}" if cell.workers else ""
         return f"{name}{workers}: not installed: {', '.join(missing)}"
@@ -227,41 +204,40 @@ def is_installed(module: str) -> bool:
 
 def _natural(data: DataSet) -> list[str]:
     """Return the natural reader of a format."""
-    found = [name for name, reader in READERS.items() if data.format in reader.formats]
+    found = [name for name, reader in READERS.items() if data.format in reader.formats.split()]
     if not found:
         raise OptionError(
-            f"{data.name}: no reader of bench reads {data.format}; convert it, such as to "
-            "webdataset"
+            f"{data.name}: bench has no reader of {data.format}; convert it, such as to webdataset"
         )
-    installed = [name for name in found if all(map(is_installed, READERS[name].needs))]
-    return (installed or found)[:1]
+    ready = [name for name in found if all(map(is_installed, READERS[name].needs.split()))]
+    return (ready or found)[:1]
 
 
 def _natural_access(reader: str, data: DataSet) -> list[str]:
     if not data.is_remote:
         return ["file"]
-    ways = [way for way in REMOTE if way in READERS[reader].access]
-    installed = [way for way in ways if is_installed(_CONNECTIONS.get(way, "boto3"))]
-    return installed[:1]
+    ways = [way for way in REMOTE if way in READERS[reader].access.split()]
+    return [way for way in ways if way not in _PACKAGES or is_installed(way)][:1]
 
 
 def shard_notes(cells: Sequence[Cell]) -> Iterator[str]:
     """Say where workers get no shard, or some more than others, and what to do."""
-    seen = set()
-    for cell in cells:
-        shards, readers = len(cell.data.files), cell.workers
-        whole = {"folder"} | ({"webdataset"} if cell.reader in ("wids", "raw") else set())
-        if cell.data.format in whole or readers < 2 or not shards % readers:
+    for data, readers in dict.fromkeys(
+        (cell.data, cell.workers) for cell in cells if _shares(cell)
+    ):
+        shards = len(data.files)
+        idle, more = readers - shards, shards % readers
+        if not more:
             continue
-        if (cell.data.name, readers) in seen:
-            continue
-        seen.add((cell.data.name, readers))
-        idle = readers - shards
-        what = f"{idle} get nothing" if idle > 1 else "1 gets nothing"
-        if idle < 0:
-            more = shards % readers
-            what = f"{more} read{'s' if more == 1 else ''} a shard more than the others"
+        what = f"{more} read{'s' if more == 1 else ''} a shard more than the others"
+        if idle > 0:
+            what = f"{idle} get{'s' if idle == 1 else ''} nothing"
         yield (
-            f"{cell.data.name}: {format_count(shards, 'shard')} for {readers} readers: {what}; "
-            f"dsprep shard {quote(cell.data.name)} DEST --multiple-of {readers}"
+            f"{data.name}: {format_count(shards, 'shard')} for {readers} readers: {what}; "
+            f"dsprep shard {quote(data.name)} DEST --multiple-of {readers}"
         )
+
+
+def _shares(cell: Cell) -> bool:
+    """Return whether several workers share whole shards."""
+    return cell.workers > 1 and cell.data.format != "folder" and cell.reader not in ("wids", "raw")

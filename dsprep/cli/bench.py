@@ -74,11 +74,8 @@ def _lines(report: BenchReport) -> Iterator[str]:
         shown = [n for n in range(len(HEAD)) if {row[n] for row in table[1:]} - {"–", ""}]
         yield from table_of([row[n] for n in shown] for row in table)
         yield from ("", report.sentence, "")
-    differs = {row.reader: row.differs for row in report.rows if row.differs}
     yield from rows_of(
-        *((reader, what) for reader, what in differs.items()),
-        *(("note", note) for note in report.notes),
-        ("time", format_duration(report.seconds)),
+        *(("note", note) for note in report.notes), ("time", format_duration(report.seconds))
     )
     if report.state == "planned":
         yield from NOTHING_WRITTEN

@@ -76,6 +76,8 @@ def bench(options: of.BenchOptions) -> BenchReport:
     access = parse_access(options.access)
     cells, notes = cells_of(data, options.readers, access, options.workers)
     _require_effect(cells, options)
+    differs = {cell.reader: READERS[cell.reader].differs for cell in cells}
+    notes += [f"{reader} {what}" for reader, what in differs.items() if what]
     notes = [*notes, *shard_notes(cells), *_memory_notes(cells, options)]
     measuring = _Measuring(options, {cell: _Found() for cell in cells})
     state = "planned"
@@ -198,7 +200,6 @@ class _Measuring:
             access=access,
             workers=cell.workers,
             name=cell.named(access),
-            differs=READERS[cell.reader].differs,
             cache=found.cache,
             rounds=len(found.busy),
             copy_seconds=found.copy_seconds,

@@ -23,7 +23,6 @@ class BenchRow:
     access: str  # the way to the data, or the label of what is mounted
     workers: int
     name: str  # the combination, in words
-    differs: str = ""  # what the reader does that others do not
     cache: str = "–"  # what the page cache was: `warm`, `cold`, `warm in part`
     figures: Figures | None = None  # medians of all rounds; None if it failed, or did not run
     rounds: int = 0  # how many rounds there were
