@@ -26,7 +26,7 @@ SETS = {
 }
 FORMATS = ("tfrecord", "recordio", "parquet")
 LATENCY = 0.02
-COMMON: Mapping[str, Any] = {"batch": 4, "steps": 150, "rounds": 3, "workers": (2,)}
+COMMON: Mapping[str, Any] = {"batch": 4, "steps": 100, "rounds": 3, "workers": (2,)}
 
 
 def measured(places: Sequence[str], **options: Any) -> dict[str, str]:
@@ -82,7 +82,6 @@ def table(name: str, images: str, cache: Path, proxy: Proxy) -> Iterator[str]:
 def main() -> None:
     """Measure, and write the tables."""
     given = dict(each.split("=", 1) for each in sys.argv[1:])
-    text = GUIDE.read_text("utf-8")
     with tempfile.TemporaryDirectory() as scratch:
         for name, images in given.items():
             server = Path(scratch, f"ceph-{name}")
@@ -93,8 +92,9 @@ def main() -> None:
                     lines = "\n".join(table(name, images, Path(scratch), proxy))
             finally:
                 stop(server)
-            marks = rf"(?<=<!-- {name} -->\n).*?(?=\n<!-- end -->)"
-            text = re.sub(marks, lines.replace("\\", ""), text, flags=re.S)
+            print(lines, flush=True)
+            marks = rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)"
+            text = re.sub(marks, f"{lines}\n", GUIDE.read_text("utf-8"), flags=re.S)
             GUIDE.write_text(text, "utf-8")
 
 
