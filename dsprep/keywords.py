@@ -670,7 +670,9 @@ class BenchOptions(Options):
         "Also repeat one batch, which is the limit of the loop itself.", default=False
     )
     compute: float = _measure(
-        "Milliseconds that each step sleeps, as if it trained.  [default: 0]", default=0.0
+        "Milliseconds that each step sleeps, as if it trained.  [default: 0]",
+        default=0.0,
+        metavar="MS",
     )
     cache: str | None = _measure(
         "Page cache before each run: read all files, or drop them.  [default: as it is]",

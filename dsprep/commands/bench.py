@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -65,6 +66,11 @@ def bench(options: of.BenchOptions) -> BenchReport:
         SourceError: If a data set is missing or cannot be read.
     """
     began = time.monotonic()
+    for name in ("batch", "steps", "every", "rounds"):
+        if (number := getattr(options, name)) < 1:
+            raise OptionError(f"--{name} {number}: give 1 or more")
+    if not options.workers or min(options.workers) < 0 or not 0 <= options.compute < math.inf:
+        raise OptionError("--workers and --compute: give numbers from 0 on")
     if options.output is not None:
         require_disk(str(options.output))
         require_jinja()

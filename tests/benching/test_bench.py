@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import dsprep
 from dsprep.benching import cache
 from dsprep.benching.cells import Cell, read_data
 from dsprep.benching.loops import Asked, run_loop
@@ -171,6 +172,8 @@ def test_show_code_prints_the_loop(data: Path, run_here: RunCli) -> None:
     [
         (("--reader", "tf"), "tf does not read folder"),
         (("--json", "--csv"), "both are forms of one report"),
+        (("--workers", ","), "give numbers from 0 on"),
+        (("--compute", "-1"), "give numbers from 0 on"),
         (("--workers", "0,x"), "'x' is not a whole number"),
         (("-o", "s3://bucket/page"), "cannot be written to S3"),
         (("--show-code", "--reader", "keras"), "choose of webdataset"),
@@ -181,6 +184,11 @@ def test_refusals(data: Path, run_here: RunCli, options: tuple[str, ...], messag
 
     assert done.code == 2
     assert message in done.err
+
+
+def test_numbers_of_callers_are_checked(data: Path) -> None:
+    with pytest.raises(dsprep.OptionError, match="--every 0: give 1 or more"):
+        dsprep.bench(data / "folder", every=0)
 
 
 def test_ctrl_c_gives_what_has_been_measured(data: Path, start_cli: Callable[..., Running]) -> None:
