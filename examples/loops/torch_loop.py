@@ -48,12 +48,14 @@ def read_file(path):
         return file.read()
 
 
-@cache  # one for each process
-def s3_client():
+def new_client():
     """Return a client of S3."""
     import boto3
 
     return boto3.client("s3")
+
+
+s3_client = cache(new_client)  # of a worker: processes must not share connections
 
 
 def read_with_boto3(url):
@@ -78,7 +80,7 @@ def list_images(place, access):
         names = (os.path.join(top, name) for top, _, files in os.walk(place) for name in files)
     else:
         bucket, _, prefix = place.rstrip("/").removeprefix("s3://").partition("/")
-        pages = s3_client().get_paginator("list_objects_v2")
+        pages = new_client().get_paginator("list_objects_v2")
         pages = pages.paginate(Bucket=bucket, Prefix=f"{prefix}/" if prefix else "")
         names = (f"s3://{bucket}/{found['Key']}" for page in pages for found in page["Contents"])
     return sorted(name for name in names if name.lower().endswith(IMAGES))
