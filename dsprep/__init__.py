@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dsprep.commands.bench import bench as bench
+    from dsprep.commands.bench_report import BenchReport as BenchReport
     from dsprep.commands.cost import CostReport as CostReport
     from dsprep.commands.cost import cost as cost
     from dsprep.commands.edit_lists import append_to_list as append_to_list
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "dsprep.commands.bench": "bench",
+    "dsprep.commands.bench_report": "BenchReport",
     "dsprep.commands.cost": "CostReport cost",
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",

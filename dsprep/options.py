@@ -73,6 +73,7 @@ _NAMES = {
     "roots": "--root",
     "reader": "--for",
     "channels": "--channel",
+    "readers": "--reader",
 }
 """Options whose names are not those of the parameters of functions."""
 
@@ -329,6 +330,9 @@ split: SIZES needs --to
     lists are not cut into shards; give --to FORMAT
 split: --folds --materialize excludes --to
     shards have sides, and --to writes no files; leave one of them out
+
+bench: --csv excludes --json
+    both are forms of one report; leave one of them out
 
 lst create, lst sample, lst relabel: --overwrite needs file
     no other file is written than LIST or stdout; give -o FILE, or leave it out

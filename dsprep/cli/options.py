@@ -38,17 +38,17 @@ class Parsed(click.ParamType[T]):
 
 def count(least: int = 1) -> Parsed[int]:
     """Return the type of whole numbers that are not too small."""
+    return Parsed("n", lambda text: _read_count(text, least))
 
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise OptionError(f"{text!r} is not a whole number") from None
-        if number < least:
-            raise OptionError(f"{number} is less than {least}")
-        return number
 
-    return Parsed("n", read)
+def _read_count(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise OptionError(f"{text!r} is not a whole number") from None
+    if number < least:
+        raise OptionError(f"{number} is less than {least}")
+    return number
 
 
 def _parse_dimensions(text: str) -> int | tuple[int, int]:
@@ -153,7 +153,12 @@ def _click_option(declared: Option) -> click.Parameter:
         about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], *form)}
         del about["default"]
     elif hint.startswith("Sequence"):
-        if "," in declared.metavar:
+        if hint == "Sequence[int]":
+            least = declared.least or 0
+            about["type"] = Parsed(
+                "n[,n...]", lambda text: tuple(_read_count(each, least) for each in _split(text))
+            )
+        elif "," in declared.metavar:
             about["type"] = Parsed("name[,name...]", _split)
         else:
             about["multiple"] = True

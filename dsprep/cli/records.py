@@ -32,6 +32,11 @@ _NAMES = {
     "IndexFile": "name kind state detail",
     "SplitReport": "destination state method samples lists parts classes off groups seed leaks "
     "rejects skipped skipped_counts materialized notes seconds written",
+    "BenchReport": "state rows sentence notes work batch cores memory seconds",
+    "BenchRow": "data format reader access workers name cache figures rounds busy idle "
+    "noise cached_share requests fetched copy_seconds limit windows error",
+    "Figures": "images_per_second bytes_per_second step_mean step_variance step_p50 step_p95 "
+    "step_p99 first_batch cpu_per_1000 memory utilization",
     "ListFacts": "name path samples wanted",
     "ClassFacts": "name counts off",
     "Leak": "kind samples",

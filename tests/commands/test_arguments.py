@@ -40,6 +40,7 @@ OF_COMMANDS = {
     "sync": "sync",
     "verify": "verify",
     "status": "status",
+    "bench": "bench",
     "lst append": "append_to_list",
     "lst check": "check_list",
     "lst create": "create_list",

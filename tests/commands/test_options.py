@@ -63,6 +63,9 @@ ALWAYS = {
     # sync
     *("--clean-uploads", "--profile", "--region", "--endpoint-url", "--path-style"),
     *("--no-sign-request", "--request-payer"),
+    # bench: --cache and --label are refused where nothing is read from a disk
+    *("--reader", "--access", "--work", "--batch", "--steps", "--every", "--warmup", "--rounds"),
+    *("--cached", "--compute", "--cache", "--label", "--show-code"),
 }
 """Options that take effect whatever else is given, as far as no rule says otherwise."""
 

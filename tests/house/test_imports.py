@@ -25,7 +25,7 @@ LAYERS = [
     "schema",
     "moving rows",
     "formats",
-    "declared",
+    "declared pages",
     "catalog keywords text",
     "dataset",
     "lists",
@@ -34,6 +34,7 @@ LAYERS = [
     "plan splits",
     "run",
     "syncing verifying",
+    "benching",
     "commands",
     "__init__",
     "cli",
@@ -56,6 +57,8 @@ ALLOWED_IN = {
     "simplejpeg": ["images.bilinear"],
     "pyarrow": ["formats.arrow"],
     "ray": ["workers.ray"],
+    "jinja2": ["pages.page"],
+    "markupsafe": ["pages.page"],
 }
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
@@ -92,6 +95,8 @@ DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", 
 EXTRAS = {
     "cv2",
     "imagehash",
+    "jinja2",
+    "markupsafe",
     "mxnet",
     "numpy",
     "pyarrow",

@@ -33,6 +33,7 @@ class Fault:
         times: How many of them.
         at: The byte of the body at which it happens.
         seconds: For ``wait``.
+        pace: For ``wait``: bytes of the answer's body in a second; 0 for as many as come.
         status: For ``answer``.
         code: For ``answer``.
         headers: For ``headers``.
@@ -44,6 +45,7 @@ class Fault:
     times: int = 1
     at: int = 100_000
     seconds: float = 0.0
+    pace: float = 0.0
     status: int = 0
     code: str = ""
     headers: dict[str, str] = field(default_factory=dict)
@@ -190,6 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
             if before <= fault.at < done and fault.kind == "flip-answer":
                 data = flipped(data, fault.at - before)
             self.wfile.write(data)
+            if fault.pace:
+                time.sleep(len(data) / fault.pace)
 
     def _answer(self, fault: Fault) -> None:
         for _ in self._body():

@@ -1,0 +1,1 @@
+"""How fast a training loop is fed: which combinations there are, running them, their figures."""

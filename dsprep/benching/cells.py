@@ -1,0 +1,243 @@
+"""What can be measured: the data sets, the readers, and how each reader gets at the data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from dsprep.errors import OptionError, SourceError, source_errors
+from dsprep.sources.reading import holds_images
+from dsprep.sources.scan import scan_below
+from dsprep.sources.shardset import find_shards
+from dsprep.storage.files import entries, facts, is_dir, results
+from dsprep.storage.local import read_whole
+from dsprep.storage.location import is_s3
+from dsprep.units import format_count, quoted
+
+IN_PLACE = ("file", "fifo", "cmd")  # how local data is read
+REMOTE = ("boto3", "s3fs", "s3torchconnector", "download", "fifo", "cmd")  # how S3 is, best first
+_PACKAGES = {"boto3", "s3fs", "s3torchconnector"}  # ways that are packages
+
+
+class Reader(NamedTuple):
+    """A library that feeds training loops, or Python alone; of names, several are in a text."""
+
+    formats: str  # what it reads; `folder` is image files in directories
+    access: str  # how it gets at the data
+    needs: str  # the packages that it needs, by the names of their modules
+    workers_need: str = ""  # those that it needs for workers
+    differs: str = ""  # what it does that others do not
+
+
+_THREADS = "workers are threads"
+_SHUFFLES = "shuffles all of the data set, if any"
+_LOCAL = "file download"
+_STREAMS = "file boto3 s3fs download fifo cmd"
+_FILES = "file boto3 s3fs s3torchconnector download"
+
+READERS = {
+    "webdataset": Reader("webdataset", _STREAMS, "webdataset PIL numpy", "torch"),
+    "tf": Reader("tfrecord", _LOCAL, "tensorflow", "", f"decodes with TensorFlow; {_THREADS}"),
+    "mxnet": Reader(
+        "recordio", _LOCAL, "mxnet", "", f"always decodes, to 224 x 224, with OpenCV; {_THREADS}"
+    ),
+    "datasets": Reader("parquet", "file s3fs download", "datasets PIL numpy", "torch"),
+    "torch": Reader("folder", _FILES, "torch PIL numpy", "", _SHUFFLES),
+    "wids": Reader("webdataset", _LOCAL, "wids torch PIL numpy"),
+    "raw": Reader("folder webdataset", _LOCAL, "PIL numpy", "", _SHUFFLES),
+}
+"""The readers; of those of a format, the first that is installed is its natural one."""
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A data set to read."""
+
+    name: str  # as it was given
+    format: str  # the name of its format; `folder` for image files in directories
+    files: Sequence[str]  # its shards, or its images
+    size: int  # bytes of these
+    samples: int | None = None  # how many it has, if something beside it says so
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is on S3."""
+        return is_s3(self.name)
+
+
+class Cell(NamedTuple):
+    """A combination to measure."""
+
+    data: DataSet
+    reader: str
+    access: str  # one of the names, or `cmd:` and a command
+    workers: int
+
+    def named(self, access: str) -> str:
+        """Return how people call it."""
+        workers = format_count(self.workers, "worker")
+        return f"{self.data.name} with {self.reader} by {access}, {workers}"
+
+
+def read_data(path: str) -> DataSet:
+    """Return the data set that a user named."""
+    with source_errors(path):
+        if shards := find_shards(path):
+            counts = [shards.samples.get(file) for file in shards.files]
+            known = [count for count in counts if count is not None]
+            samples = sum(known) if len(known) == len(counts) else None
+            return DataSet(path, shards.layout.name, shards.files, _size(shards.files), samples)
+        if not is_dir(path):
+            raise SourceError(f"{path}: no such directory, and no shards of a known format")
+        names = sorted(entry.path for entry in entries(path) if entry.name.endswith(".parquet"))
+        if names:
+            return DataSet(path, "parquet", names, _size(names))
+        if not holds_images(path, depth=2):
+            raise SourceError(f"{path}: has neither shards of a known format nor images")
+        files, size = list[str](), 0
+        for scanned in scan_below(path, None):
+            files += [os.path.join(path, name) for name in scanned.paths.split("\0") if name]
+            size += sum(scanned.sizes)
+    return DataSet(path, "folder", sorted(files), size, len(files))
+
+
+def _size(paths: Sequence[str]) -> int:
+    calls = ((0, partial(facts, path)) for path in paths)  # several at once on S3
+    return sum(found.size for found in results(paths[0], calls))
+
+
+def loop_of(reader: str) -> Path:
+    """Return the file of the loop that a reader runs in."""
+    package = Path(__file__).parents[1]
+    installed = package / "loops"
+    place = installed if installed.is_dir() else package.parent / "examples" / "loops"
+    return place / f"{reader}_loop.py"
+
+
+def read_loop(reader: str) -> str:
+    """Return the code of the loop that a reader runs in."""
+    if reader not in READERS:
+        raise OptionError(f"--reader {reader}: choose of {', '.join(READERS)}")
+    return read_whole(loop_of(reader)).decode()
+
+
+def readers_of(data: Sequence[DataSet]) -> list[str]:
+    """Return the natural readers of data sets."""
+    return list(dict.fromkeys(reader for one in data for reader in _natural(one)))
+
+
+def parse_access(values: Sequence[str]) -> list[str]:
+    """Read ``--access``: names separated by commas, or ``cmd:`` and a command."""
+    found = []
+    for value in values:
+        found += [value] if value.startswith("cmd:") else value.split(",")
+    for each in found:
+        if each.startswith("cmd:"):
+            if "{url}" not in each:
+                raise OptionError(f"--access {quoted(each)}: say where the address goes: {{url}}")
+        elif each not in {"file", *REMOTE} - {"cmd"}:
+            names = ", ".join(["file", *REMOTE[:-1], "'cmd:COMMAND {url}'"])
+            raise OptionError(f"--access {each}: choose of {names}")
+    return list(dict.fromkeys(found))
+
+
+def cells_of(
+    data: Sequence[DataSet], readers: Sequence[str], access: Sequence[str], workers: Sequence[int]
+) -> tuple[list[Cell], list[str]]:
+    """Return the combinations to measure, and why others are left out.
+
+    Without names of readers or ways, each format has its natural reader, and each reader its way.
+
+    Raises:
+        OptionError: If nothing remains, or nothing of a reader or a way that the user named.
+    """
+    for name in readers:
+        if name not in READERS:
+            raise OptionError(f"--reader {name}: choose of {', '.join(READERS)}")
+    cells, refused = [], list[str]()
+    for one in data:
+        for reader in readers or _natural(one):
+            for way, count in product(access or _natural_access(reader, one), workers):
+                cell = Cell(one, reader, way, count)
+                if why := why_not(cell):
+                    refused.append(why)
+                else:
+                    cells.append(cell)
+    refused = list(dict.fromkeys(refused))
+    used = {cell.reader for cell in cells} | {cell.access for cell in cells}
+    if not cells or not {*readers, *access} <= used:
+        raise OptionError("; ".join(refused))
+    return cells, refused
+
+
+def why_not(cell: Cell) -> str:
+    """Return why a combination cannot be measured; nothing if it can."""
+    data, reader, way = cell.data, READERS[cell.reader], cell.access.partition(":")[0]
+    name = f"{cell.reader} x {way}"
+    if data.format not in reader.formats.split():
+        others = reader.formats.replace(" ", " and ")
+        return f"{cell.reader} does not read {data.format} ({data.name}), but {others}"
+    if way not in reader.access.split():
+        ways = reader.access.replace(" ", ", ")
+        return f"{name}: not a valid pair; {cell.reader} reads by {ways}"
+    if way not in (REMOTE if data.is_remote else IN_PLACE):
+        return f"{name}: {data.name} is on {'S3' if data.is_remote else 'a disk'}"
+    needed = [*reader.needs.split(), *({way} & _PACKAGES)]
+    needed += reader.workers_need.split() if cell.workers else ()
+    if missing := [each for each in needed if not is_installed(each)]:
+        workers = f" with {format_count(cell.workers, 'worker')}" if cell.workers else ""
+        return f"{name}{workers}: not installed: {', '.join(missing)}"
+    return ""
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module can be imported."""
+    return find_spec(module) is not None
+
+
+def _natural(data: DataSet) -> list[str]:
+    """Return the natural reader of a format."""
+    found = [name for name, reader in READERS.items() if data.format in reader.formats.split()]
+    if not found:
+        raise OptionError(
+            f"{data.name}: bench has no reader of {data.format}; convert it, such as to webdataset"
+        )
+    ready = [name for name in found if all(map(is_installed, READERS[name].needs.split()))]
+    return (ready or found)[:1]
+
+
+def _natural_access(reader: str, data: DataSet) -> list[str]:
+    if not data.is_remote:
+        return ["file"]
+    ways = [way for way in REMOTE if way in READERS[reader].access.split()]
+    return [way for way in ways if way not in _PACKAGES or is_installed(way)][:1]
+
+
+def shard_notes(cells: Sequence[Cell]) -> Iterator[str]:
+    """Say where workers get no shard, or some more than others, and what to do."""
+    for data, readers in dict.fromkeys(
+        (cell.data, cell.workers) for cell in cells if _shares(cell)
+    ):
+        shards = len(data.files)
+        idle, more = readers - shards, shards % readers
+        if not more:
+            continue
+        what = f"{more} read{'s' if more == 1 else ''} a shard more than the others"
+        if idle > 0:
+            what = f"{idle} get{'s' if idle == 1 else ''} nothing"
+        yield (
+            f"{data.name}: {format_count(shards, 'shard')} for {readers} readers: {what}; "
+            f"dsprep shard {quote(data.name)} DEST --multiple-of {readers}"
+        )
+
+
+def _shares(cell: Cell) -> bool:
+    """Return whether several workers share whole shards."""
+    return cell.workers > 1 and cell.data.format != "folder" and cell.reader not in ("wids", "raw")

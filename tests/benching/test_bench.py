@@ -1,0 +1,276 @@
+"""``dsprep bench`` runs the loops, and reports what they did."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+import signal
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsprep
+from dsprep.benching import cache
+from dsprep.benching.cells import Cell, read_data
+from dsprep.benching.loops import Asked, run_loop
+from tests.conftest import Finished, Running
+
+RunCli = Callable[..., Finished]
+QUICK = ("--rounds", 1, "--steps", 8, "--warmup", 1, "--every", 2, "-q")
+"""More steps than an epoch of 24 images has, in batches of 4."""
+
+
+def measured(run_here: RunCli, *args: object, code: int = 0) -> dict[str, Any]:
+    """The report of a run."""
+    done = run_here("bench", *args, *QUICK, "--json")
+    assert done.code == code, done.err
+    return dict(json.loads(done.out))
+
+
+# Workers of most libraries are PyTorch's, which is too large for what tests install: 700 MB.
+WITH_TORCH = [
+    (("webdataset",), "webdataset,wids", "train", "0,2"),
+    (("folder", "parquet"), "torch,datasets", "train", "0,2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("formats", "readers", "work", "workers"),
+    [
+        (("webdataset", "folder"), "webdataset,raw", "bytes", "0"),
+        (("webdataset",), "webdataset,raw", "decode", "0"),
+        (("folder", "parquet"), "raw,datasets", "train", "0"),
+        (("tfrecord", "recordio"), "tf,mxnet", "train", "0"),
+        *(WITH_TORCH if find_spec("torch") else ()),
+    ],
+)
+def test_the_loops_of_the_examples_run(
+    data: Path, run_here: RunCli, formats: tuple[str, ...], readers: str, work: str, workers: str
+) -> None:
+    places = [data / name for name in formats]
+    options = ("--reader", readers, "--work", work, "-j", workers, "--shuffle", 5)
+    report = measured(run_here, *places, *options)
+
+    assert {row["reader"].split()[0].lower() for row in report["rows"]} == {
+        {"raw": "python", "tf": "tensorflow"}.get(name, name) for name in readers.split(",")
+    }
+    for row in report["rows"]:
+        assert row["error"] == ""
+        figures = row["figures"]
+        assert figures["images_per_second"] > 0
+        assert figures["step_p50"] <= figures["step_p95"] <= figures["step_p99"]
+        assert figures["memory"] > 10_000_000
+        assert len(row["windows"]) == 3
+        told = row["reader"].split()[0] != "mxnet"
+        assert (figures["bytes_per_second"] is not None) == told
+    assert report["sentence"]
+
+
+def test_workers_hand_out_the_same_bytes(data: Path) -> None:
+    """One epoch has each image once: that is seen by its bytes."""
+    total = sum(file.stat().st_size for file in (data / "folder").rglob("*.jpg"))
+    for workers in (0, 2):
+        cell = Cell(read_data(str(data / "folder")), "raw", "file", workers)
+        run = run_loop(cell, [str(data / "folder")], Asked("bytes", 5, 3, 0, 0.0), lambda _: None)
+
+        assert [step.images for step in run.steps] == [5, 5, 5, 5, 4]
+        assert sum(step.size or 0 for step in run.steps) == total
+
+
+def test_a_step_that_computes_is_what_limits(data: Path, run_here: RunCli) -> None:
+    report = measured(
+        run_here, data / "webdataset", "-j0", "--compute", 100, "--cached", "--work", "bytes"
+    )
+    (row,) = report["rows"]
+
+    assert row["figures"]["utilization"] > 0.9
+    assert row["figures"]["step_mean"] >= 0.1
+    assert row["limit"] == "compute"
+    assert 0.8 < row["cached_share"] < 1.2
+
+
+def test_cold_files_are_read_from_the_device(data: Path, run_here: RunCli) -> None:
+    if cache.in_memory(str(data)):
+        return  # there is no device
+    place = data / "webdataset"
+    arguments = (place, "-j0", "--work", "bytes", "--reader", "raw")
+    (cold,) = measured(run_here, *arguments, "--cache", "cold")["rows"]
+    (warm,) = measured(run_here, *arguments, "--cache", "warm")["rows"]
+
+    assert (cold["cache"], warm["cache"]) == ("cold", "warm")
+    assert cache.proof("cold", 94, 100) == "warm in part"
+    assert cache.proof("cold", 95, 100) == "cold"
+
+
+def test_what_is_in_memory_is_never_cold() -> None:
+    assert cache.in_memory("/dev/shm/x")
+    assert not cache.in_memory("/proc")
+
+
+def test_pipes_and_commands_feed_as_files_do(data: Path, run_here: RunCli) -> None:
+    ways = ("--access", "file,fifo", "--access", "cmd:cat {url}")
+    report = measured(run_here, data / "webdataset", "-j0", *ways)
+
+    assert [row["access"] for row in report["rows"]] == ["file", "fifo", "cmd:cat {url}"]
+    assert [row["error"] for row in report["rows"]] == ["", "", ""]
+
+
+def test_a_combination_that_fails_is_a_row(data: Path, run_here: RunCli) -> None:
+    ways = ("--access", "file", "--access", "cmd:false {url}")
+    report = measured(run_here, data / "webdataset", "-j0", *ways, code=3)
+    good, bad = report["rows"]
+
+    assert good["figures"]
+    assert bad["figures"] is None
+    assert "exit code 1" in bad["error"]
+
+
+def test_the_table_is_csv_or_text(data: Path, run_here: RunCli) -> None:
+    place = data / "webdataset"
+    label = ("--label", "FSx", "--work", "bytes", "-j0")
+    done = run_here("bench", place, *label, *QUICK, "--csv")
+    (row,) = csv.DictReader(io.StringIO(done.out))
+
+    assert (row["data"], row["by"], row["workers"]) == (str(place), "FSx", "0")
+    assert float(row["images/s"]) > 0
+    done = run_here("bench", place, *label, *QUICK[:-1])
+    assert "images/s, the most" in done.out
+    assert "less than 5 times the memory" in done.out
+
+
+def test_nothing_runs_when_only_the_plan_is_asked_for(data: Path, run_here: RunCli) -> None:
+    places = [data / "webdataset", data / "tfrecord"]
+    done = run_here("bench", *places, "-j0,2", "--reader", "webdataset,tf", "--dry-run")
+
+    assert f"{data}/tfrecord with tf by file, 2 workers" in done.out
+    assert "3 shards for 2 readers: 1 reads a shard more" in done.out
+    assert "nothing was written" in done.out
+
+
+def test_show_code_prints_the_loop(data: Path, run_here: RunCli) -> None:
+    done = run_here("bench", data / "tfrecord", "--show-code")
+    named = run_here("bench", data / "tfrecord", "--show-code", "--reader", "tf")
+
+    assert done.out == named.out
+    assert "tf.data.TFRecordDataset" in done.out
+    compile(done.out, "loop", "exec")
+    assert "dsprep" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--reader", "tf"), "tf does not read folder"),
+        (("--json", "--csv"), "both are forms of one report"),
+        (("--workers", ","), "give numbers from 0 on"),
+        (("--compute", "-1"), "give numbers from 0 on"),
+        (("--workers", "0,x"), "'x' is not a whole number"),
+        (("-o", "s3://bucket/page"), "cannot be written to S3"),
+        (("--show-code", "--reader", "keras"), "choose of webdataset"),
+    ],
+)
+def test_refusals(data: Path, run_here: RunCli, options: tuple[str, ...], message: str) -> None:
+    done = run_here("bench", data / "folder", *options)
+
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_numbers_of_callers_are_checked(data: Path) -> None:
+    with pytest.raises(dsprep.OptionError, match="--every 0: give 1 or more"):
+        dsprep.bench(data / "folder", every=0)
+
+
+def test_ctrl_c_gives_what_has_been_measured(data: Path, start_cli: Callable[..., Running]) -> None:
+    place = data / "webdataset"
+    running = start_cli(
+        *("bench", place, "--json", "-j0", "--steps", 20, "--warmup", 0, "--rounds", 500),
+        *("--work", "bytes"),
+    )
+    seen = set[int]()
+    while len(seen) < 2:  # the first loop is over when there is another
+        seen |= loops_of(running)
+        time.sleep(0.02)
+    running.process.send_signal(signal.SIGINT)
+    done = running.end()
+
+    assert done.code == 130
+    report = json.loads(done.out)
+    assert report["state"] == "interrupted"
+    assert report["rows"][0]["rounds"] >= 1
+    assert running.family() == []
+
+
+def loops_of(running: Running) -> set[int]:
+    """The processes of loops, without those that they start."""
+    found = set()
+    for pid in running.family():
+        with suppress(OSError):
+            parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+            named = "webdataset_loop.py" in Path(f"/proc/{pid}/cmdline").read_text()
+            if named and int(parent) == running.process.pid:
+                found.add(pid)
+    return found
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_loads_nothing_and_escapes_names(
+    data: Path, tmp_path: Path, run_here: RunCli
+) -> None:
+    place = tmp_path / "<img src=x onerror=alert(1)>"
+    place.symlink_to(data / "webdataset")
+    measured(run_here, place, "-j0", "--work", "bytes", "-o", tmp_path / "page")
+
+    text = (tmp_path / "page/index.html").read_text("utf-8")
+    page = Elements()
+    page.feed(text)
+    tags = {tag for tag, _ in page.elements}
+    assert {"svg", "table", "polyline", "rect"} <= tags
+    assert not tags & {"script", "img", "link", "iframe", "object", "image", "use"}
+    addresses = [
+        value
+        for tag, attributes in page.elements
+        for name, value in attributes.items()
+        if name in ("src", "href", "xlink:href", "style") or name.startswith("on")
+    ]
+    assert addresses == []
+    assert "<img src=x onerror=alert(1)>" in page.text
+    assert "url(" not in text
+    policy = next(
+        attributes["content"] or ""
+        for tag, attributes in page.elements
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    style = re.search(r"<style>(.*?)</style>", text, re.S)
+    assert style is not None
+    digest = b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in policy
+    assert "prefers-color-scheme:dark" in style[1]
+    classes = {
+        name for _, attributes in page.elements for name in (attributes.get("class") or "").split()
+    }
+    assert all(f".{name}" in style[1] for name in classes), "a class without a style"

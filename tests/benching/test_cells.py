@@ -1,0 +1,120 @@
+"""Which combinations there are, and why others are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dsprep.benching import cells
+from dsprep.benching.cells import DataSet, cells_of, loop_of, parse_access, read_data, shard_notes
+from dsprep.errors import OptionError, SourceError
+
+WDS = DataSet("wds", "webdataset", ("a.tar", "b.tar", "c.tar"), 300, 30)
+REMOTE = DataSet("s3://b/wds", "webdataset", ("s3://b/wds/a.tar",), 100)
+TF = DataSet("tf", "tfrecord", ("a.tfrecord",), 100)
+PHOTOS = DataSet("photos", "folder", ("photos/a.jpg",), 100)
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What is installed, which tests change."""
+    names = {
+        *("webdataset", "PIL", "numpy", "torch", "tensorflow", "mxnet", "datasets", "wids"),
+        *("boto3", "s3fs", "s3torchconnector"),
+    }
+    monkeypatch.setattr(cells, "is_installed", lambda name: name in names)
+    return names
+
+
+def found(
+    data: Sequence[DataSet], readers: Sequence[str] = (), access: Sequence[str] = ()
+) -> list[str]:
+    return [f"{one.reader} {one.access}" for one in cells_of(data, readers, access, [0])[0]]
+
+
+@pytest.mark.parametrize("reader", cells.READERS)
+def test_each_reader_has_a_loop(reader: str) -> None:
+    assert loop_of(reader).is_file()
+
+
+def test_each_format_has_a_natural_reader_and_way(installed: set[str]) -> None:
+    data = [WDS, REMOTE, TF, PHOTOS]
+    assert found(data) == ["webdataset file", "webdataset boto3", "tf file", "torch file"]
+    installed -= {"torch"}
+    assert found([PHOTOS]) == ["raw file"]
+
+
+def test_valid_pairs_are_measured_and_others_noted() -> None:
+    done, notes = cells_of([WDS, TF], [], ["file", "fifo"], [0, 2])
+
+    assert [(cell.reader, cell.access, cell.workers) for cell in done] == [
+        *(("webdataset", "file", 0), ("webdataset", "file", 2)),
+        *(("webdataset", "fifo", 0), ("webdataset", "fifo", 2), ("tf", "file", 0)),
+        ("tf", "file", 2),
+    ]
+    assert notes == ["tf x fifo: not a valid pair; tf reads by file, download"]
+
+
+@pytest.mark.parametrize(
+    ("data", "readers", "access", "message"),
+    [
+        (WDS, ["torch"], [], "torch does not read webdataset (wds), but folder"),
+        (WDS, ["tensorflow"], [], "--reader tensorflow: choose of webdataset, tf"),
+        (WDS, [], ["boto3"], "webdataset x boto3: wds is on a disk"),
+        (REMOTE, [], ["file"], "webdataset x file: s3://b/wds is on S3"),
+        (TF, [], ["cmd:cat {url}"], "tf x cmd: not a valid pair; tf reads by file, download"),
+        (WDS, [], ["file", "s3fs"], "webdataset x s3fs: wds is on a disk"),
+    ],
+)
+def test_impossible_ones_are_refused_by_name(
+    data: DataSet, readers: Sequence[str], access: Sequence[str], message: str
+) -> None:
+    with pytest.raises(OptionError) as refused:
+        cells_of([data], readers, access, [0])
+    assert message in str(refused.value)
+
+
+def test_what_is_not_installed_is_named(installed: set[str]) -> None:
+    installed -= {"torch", "tensorflow"}
+    with pytest.raises(OptionError, match="tf x file: not installed: tensorflow"):
+        cells_of([TF], [], [], [0])
+    done, notes = cells_of([WDS], [], [], [0, 2])
+    assert [cell.workers for cell in done] == [0]
+    assert notes == ["webdataset x file with 2 workers: not installed: torch"]
+
+
+def test_ways_are_named_one_by_one_or_together() -> None:
+    command = "cmd:aws s3 cp {url} - --quiet, really"
+    assert parse_access(["file,fifo", "file", command]) == ["file", "fifo", command]
+    for wrong in ("nfs", "cmd:cat", "file,,fifo", "cmd"):
+        with pytest.raises(OptionError, match="--access"):
+            parse_access([wrong])
+
+
+def test_shards_are_counted_against_readers() -> None:
+    many = DataSet("my wds", "webdataset", tuple(f"{at}.tar" for at in range(24)), 100)
+    done, _ = cells_of([many, WDS, PHOTOS], [], [], [0, 2, 24, 32])
+    assert [*shard_notes(done)] == [
+        "my wds: 24 shards for 32 readers: 8 get nothing; "
+        "dsprep shard 'my wds' DEST --multiple-of 32",
+        "wds: 3 shards for 2 readers: 1 reads a shard more than the others; "
+        "dsprep shard wds DEST --multiple-of 2",
+        "wds: 3 shards for 24 readers: 21 get nothing; dsprep shard wds DEST --multiple-of 24",
+        "wds: 3 shards for 32 readers: 29 get nothing; dsprep shard wds DEST --multiple-of 32",
+    ]
+
+
+def test_data_sets_are_recognized(data: Path, tmp_path: Path) -> None:
+    names = ("folder", "webdataset", "tfrecord", "recordio", "parquet")
+    read = [read_data(str(data / name)) for name in names]
+    assert [one.format for one in read] == [*names]
+    assert [len(one.files) for one in read] == [24, 3, 3, 3, 3]
+    assert [one.samples for one in read] == [24, 24, 24, 24, None]
+    for one in read:
+        assert one.size == sum(Path(file).stat().st_size for file in one.files)
+    with pytest.raises(SourceError, match="neither shards"):
+        read_data(str(tmp_path))
+    with pytest.raises(SourceError, match="gone"):
+        read_data(str(tmp_path / "gone"))
