@@ -94,7 +94,7 @@ def main() -> None:
                 stop(server)
             print(lines, flush=True)
             marks = rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)"
-            text = re.sub(marks, f"{lines}\n", GUIDE.read_text("utf-8"), flags=re.S)
+            text = re.sub(marks, f"{lines}\n", GUIDE.read_text("utf-8"), count=1, flags=re.S)
             GUIDE.write_text(text, "utf-8")
 
 
