@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dsprep.commands.augment import augment as augment
     from dsprep.commands.edit_lists import append_to_list as append_to_list
     from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "dsprep.commands.augment": "augment",
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
     "dsprep.commands.join": "join",

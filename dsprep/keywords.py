@@ -487,6 +487,43 @@ class ConvertOptions(ImageOptions, WriteOptions):
     )
 
 
+_copies = partial(option, "Copies")
+
+
+class AugmentOptions(ImageOptions, WriteOptions):
+    """The options of ``augment``."""
+
+    op: str | None = _copies(
+        "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
+        "each copy, in this order: crop=SHARE rotate=DEGREES shift=SHARE shear=DEGREES zoom=SHARE "
+        "hflip vflip brightness=SHARE contrast=SHARE color=SHARE blur=PIXELS noise=LEVELS "
+        "cutout=SHARE.",
+        metavar="NAME=VALUE[,...]",
+    )
+    per_image: int | None = _copies("Number of copies of each image.")
+    per_class: int | None = _copies(
+        "Copy images until each class has this many samples; larger classes stay as they are."
+    )
+    balance: bool = _copies(
+        "Copy images until each class has as many samples as the largest.", default=False
+    )
+    keep_originals: bool = _copies(
+        "Write the originals as well, with their bytes (default), or only copies.", default=True
+    )
+    fill: str | None = _copies(
+        "What is beyond the edges of an image, as Keras names it.  [default: nearest]",
+        choices=("nearest", "reflect", "wrap", "constant"),
+    )
+    mask_fill: int | None = _copies(
+        "Class number of what is beyond the edges of a mask.  [default: 255]", least=0
+    )
+    seed: int | None = _copies("Seed of the copies.  [default: 0]", least=None)
+    any_side: bool = _copies(
+        "Augment samples for validation and test, too.  [default: only the training side]",
+        default=False,
+    )
+
+
 class ShardOptions(WriteOptions):
     """The options of ``shard``."""
 

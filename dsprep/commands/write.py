@@ -60,7 +60,13 @@ from dsprep.workers.executor import Executor
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
-_DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "split": "split"}
+_DONE = {
+    "pack": "packed",
+    "convert": "converted",
+    "shard": "sharded",
+    "split": "split",
+    "augment": "augmented",
+}
 _DONE["shard append"] = "appended"
 
 _EXAMPLES = 3

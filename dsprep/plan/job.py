@@ -60,6 +60,10 @@ class Job:
     divide: Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]] | None = field(
         default=None, compare=False
     )
+    # adds rows for copies that are augmented to a catalog, and says which
+    expand: Callable[[Catalog], tuple[Catalog, Sequence[str]]] | None = field(
+        default=None, compare=False
+    )
     # what a report says of fields that are left out or changed
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -88,6 +92,7 @@ class Job:
             "raw_image": self.source.choice.raw_image,
             "pixel_columns": self.source.pixel_columns,
             "copies": self.copies,
+            "augment": images.augment and images.augment.to_json(),
         }
         return options | {name: value for name, value in rare.items() if value}
 

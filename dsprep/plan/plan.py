@@ -131,6 +131,9 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if job.divide is not None:
         catalog, notes = job.divide(catalog, pool)
         job = replace(job, notes=(*job.notes, *notes))
+    if job.expand is not None:
+        catalog, notes = job.expand(catalog)
+        job = replace(job, notes=(*job.notes, *notes))
     collisions = catalog.collisions() if job.key == "path" else []
     indexed = catalog
     if job.seed is not None:
@@ -162,8 +165,8 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
 def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
     """Refuse a transform that changes the geometry of images, but not of other fields."""
     # A few samples are looked at, before anything is written. Workers find the others.
-    transform = job.images.transform
-    if transform is None or not transform.moves:
+    option = job.images.moving_option
+    if option is None:
         return
     spoiled: dict[str, str] = {}
     if catalog.reader.reads_samples:
@@ -180,7 +183,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
         if labels and schema.label not in job.images.kept(schema):
             spoiled[str(schema.label)] = format_count(labels, "sample")
     if spoiled:
-        raise geometry_error(transform.moving_option, spoiled)
+        raise geometry_error(option, spoiled)
 
 
 def _require_side(name: str) -> None:

@@ -142,9 +142,9 @@ def identity_of(plan: Plan) -> dict[str, Any]:
         "schema": job.schema and json.loads(json.dumps(job.schema.to_json())),
         "file times": plan.catalog.mtimes_digest(),
     }
-    if job.images.transform is not None:
+    if job.images.changes:
         identity["Pillow"] = version("pillow")
-        if job.images.transform.filter == "bilinear":
+        if job.images.transform is not None and job.images.transform.filter == "bilinear":
             identity |= bilinear.versions()
     return identity
 
