@@ -493,6 +493,7 @@ _copies = partial(option, "Copies")
 class AugmentOptions(ImageOptions, WriteOptions):
     """The options of ``augment``."""
 
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
     op: str | None = _copies(
         "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
         "each copy, in this order: crop=SHARE rotate=DEGREES shift=SHARE shear=DEGREES zoom=SHARE "

@@ -93,7 +93,7 @@ def _names_records(known: Given) -> bool:
 
 
 def _changes_images(known: Given) -> bool:
-    options = ("--resize", "--crop", "--encode", "--color")
+    options = ("--resize", "--crop", "--encode", "--color", "--op")
     return any(known.get(name) not in (None, "keep") for name in options)
 
 
@@ -229,7 +229,7 @@ SIZES --multiple-of excludes single
     it goes with tfrecord, which is neither read nor written; leave it out
 --compression needs suffix
     the name of DEST ends with .gz; choose another name, or leave it out
-pack, convert, shard: --metadata needs webdataset
+pack, convert, shard, augment: --metadata needs webdataset
     it goes with webdataset, not with {format}
 --empty needs recordio
     it goes with recordio, not with {format}
@@ -258,14 +258,14 @@ shard: --seed needs --shuffle
     nothing uses its columns; give --filter
 --max-errors needs rejecting
     --on-error fail stops at the first; leave one of them out
-pack, convert: --max-pixels needs looks
+pack, convert, augment: --max-pixels needs looks
     images are not looked at; give --check header or --check decode
 
 --min-visible needs --crop
     it says which objects a crop drops: give --crop
 --enlarge needs --resize
     it says how to resize: give --resize
-pack, convert: --filter needs --resize
+pack, convert, augment: --filter needs --resize
     it says how to resize: give --resize
 --quality needs lossy
     no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out
@@ -276,17 +276,17 @@ shard append: --keep-fields needs made
 
 convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
-pack, convert, shard: --part excludes --overwrite
+pack, convert, shard, augment: --part excludes --overwrite
     parts add to what other parts write; remove what is there first, or leave one of them out
-pack, convert, shard: --part excludes tree
+pack, convert, shard, augment: --part excludes tree
     a folder gets its name when it is whole; write shards, or leave it out
 convert: --part excludes stream
     a stream has no parts; leave it out
 --ray-address needs --engine
     it says which cluster runs the work: give --engine ray
-pack, convert, shard: --engine excludes --part
+pack, convert, shard, augment: --engine excludes --part
     both divide the work among machines; leave one of them out
-pack, convert, shard: --engine excludes tree
+pack, convert, shard, augment: --engine excludes tree
     a folder is written on one machine; write shards, or leave it out
 convert: --engine excludes stream
     a stream is written by one process; leave it out
@@ -306,7 +306,7 @@ verify: --max-pixels needs decoding
     it says what copies are; give --leaks report or --leaks together
 --near-distance needs --near
     it says which images look alike; give --near, too
-pack, convert, shard: --group needs --split
+pack, convert, shard, augment: --group needs --split
     it says what stays on one side; give --split, too
 convert: --split excludes stream
     a stream is one shard; leave it out

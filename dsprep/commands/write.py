@@ -60,14 +60,8 @@ from dsprep.workers.executor import Executor
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
-_DONE = {
-    "pack": "packed",
-    "convert": "converted",
-    "shard": "sharded",
-    "split": "split",
-    "augment": "augmented",
-}
-_DONE["shard append"] = "appended"
+_DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "split": "split"}
+_DONE |= {"shard append": "appended", "augment": "augmented"}
 
 _EXAMPLES = 3
 # Options that change encoded samples, which then are not copied as they are.

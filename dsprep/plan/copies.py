@@ -59,7 +59,7 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     table = table.with_columns(copy=numbers).filter(pl.col("copy").list.len() > 0).explode("copy")
     is_copy = pl.col("copy") > 0
     # Originals keep their ids.
-    ids = catalog.table["index"].max() + is_copy.cum_sum().cast(pl.Int64)  # type: ignore[operator]
+    ids = catalog.table["index"].max() + is_copy.cum_sum().cast(pl.Int64)
     table = table.with_columns(
         path=copy_expr(), index=pl.when(is_copy).then(ids).otherwise("index")
     )
@@ -70,7 +70,13 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     if not count:
         raise OptionError("no sample gets a copy: all classes have that many samples; give more")
     notes = [*notes, *more, f"{count:,} copies of {format_count(len(catalog), 'sample')}"]
-    return replace(catalog, table=table), notes
+    catalog = replace(catalog, table=table)
+    for key, names in catalog.collisions()[:1]:
+        raise SourceError(
+            f"{catalog.root}: the key {key} would be that of several samples ({format_some(names)})"
+            ": augment the originals, not what was augmented already, or rename files"
+        )
+    return catalog, notes
 
 
 def _require_fields(catalog: Catalog, kept: Sequence[str]) -> None:
@@ -108,8 +114,8 @@ def _sides_of(catalog: Catalog, asked: Copies) -> tuple[pl.Expr, list[str]]:
     others = [name for name in catalog.sides if undated(name) != _TRAIN]
     if not own:
         raise SourceError(
-            f"{catalog.root}: has the sides {format_some(catalog.sides)}, and none is for training: "
-            "give --any-side to augment all of them"
+            f"{catalog.root}: has the sides {format_some(catalog.sides)}, and none is for "
+            "training: give --any-side to augment all of them"
         )
     notes = [f"without copies, as these sides are not for training: {format_some(others)}"]
     return pl.col("side").is_in(own), notes if others else []
