@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dsprep import keywords as of
 from dsprep.commands.write import new_job, write
@@ -12,11 +10,8 @@ from dsprep.commands.write_report import WriteReport
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.images.augment import FILLS, Augment, parse_ops
-from dsprep.plan.copies import Copies, with_copies
+from dsprep.plan.copies import Copies
 from dsprep.plan.job import images_of
-
-if TYPE_CHECKING:
-    from dsprep.catalog import Catalog
 
 
 @called_with(of.AugmentOptions)
@@ -38,9 +33,6 @@ def augment(options: of.AugmentOptions) -> WriteReport:
         *(options.keep_originals, options.any_side),
     )
     images = replace(images_of(options), augment=made)
-
-    def expand(catalog: Catalog) -> tuple[Catalog, Sequence[str]]:
-        return with_copies(catalog, asked, images.kept(catalog.settled.schema))
-
     job = new_job("augment", options)
-    return write(replace(job, images=images, expand=expand), options)
+    source = job.source.replace(needs_names=True)  # and with them, the keys of all samples
+    return write(replace(job, source=source, images=images, augmented=asked), options)

@@ -19,6 +19,7 @@ from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
 from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
+from dsprep.plan.copies import Copies, recorded
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.schema import Schema, Settled, idle_names
@@ -60,10 +61,7 @@ class Job:
     divide: Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]] | None = field(
         default=None, compare=False
     )
-    # adds rows for copies that are augmented to a catalog, and says which
-    expand: Callable[[Catalog], tuple[Catalog, Sequence[str]]] | None = field(
-        default=None, compare=False
-    )
+    augmented: Copies | None = None  # how many copies are augmented; None if none are
     # what a report says of fields that are left out or changed
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -92,7 +90,7 @@ class Job:
             "raw_image": self.source.choice.raw_image,
             "pixel_columns": self.source.pixel_columns,
             "copies": self.copies,
-            "augment": images.augment and images.augment.to_json(),
+            "augment": self.augmented and recorded(images.augment, self.augmented),
         }
         return options | {name: value for name, value in rare.items() if value}
 

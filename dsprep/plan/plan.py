@@ -13,6 +13,7 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
+from dsprep.plan.copies import AUGMENT_FILE, with_copies
 from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, weigh
 from dsprep.plan.destination import require_name
 from dsprep.plan.job import Job, resolve_defaults
@@ -92,6 +93,8 @@ class Plan:
         for side, _ in self.sets:
             yield from layout.dataset_index(self.job.set_name(side), [])
         yield from (name for name, _ in self.class_files())
+        if self.job.augmented is not None:
+            yield destination.companion(AUGMENT_FILE).name
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
             yield destination.companion(name).name
 
@@ -131,8 +134,9 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if job.divide is not None:
         catalog, notes = job.divide(catalog, pool)
         job = replace(job, notes=(*job.notes, *notes))
-    if job.expand is not None:
-        catalog, notes = job.expand(catalog)
+    if job.augmented is not None:
+        kept = job.images.kept(catalog.settled.schema)
+        catalog, notes = with_copies(catalog, job.augmented, kept)
         job = replace(job, notes=(*job.notes, *notes))
     collisions = catalog.collisions() if job.key == "path" else []
     indexed = catalog

@@ -45,7 +45,7 @@ from dsprep.storage.location import is_s3
 
 _MOST_PARTS = 1_000_000
 _JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
-_OWN = "source", "destination", "given", "divide", "expand"  # of a job: what each part has itself
+_OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
 _PURE = "dsprep.annotations."  # the package of functions that a plan may name
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
 _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {

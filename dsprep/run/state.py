@@ -28,6 +28,7 @@ from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.images import bilinear
+from dsprep.plan.copies import AUGMENT_FILE, augment_table
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
@@ -420,6 +421,9 @@ def _companions(
     if classes:
         found[destination.companion("classes.txt").name] = _classes(classes)
     found |= {name: _classes(names) for name, names in plan.class_files()}
+    if job.images.augment is not None:
+        table = augment_table(plan.catalog, job.images.augment)
+        found[destination.companion(AUGMENT_FILE).name] = table
     facts = iter([ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards])
     before = len(base.shards) if base else 0
     for side, count in plan.sets:
