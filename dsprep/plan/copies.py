@@ -9,6 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.formats import AUGMENT_FILE
 from dsprep.images.augment import FILLS, Augment, parse_ops
 from dsprep.sample import copy_expr, key_expr, original_expr
 from dsprep.schema import Schema
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Catalog
 
-AUGMENT_FILE = "augment.parquet"  # beside a manifest: the origin and parameters of each copy
 _TRAIN = "train"
 
 

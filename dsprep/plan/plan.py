@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
-from dsprep.formats import shard_stem
+from dsprep.formats import AUGMENT_FILE, shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
-from dsprep.plan.copies import AUGMENT_FILE, with_copies
+from dsprep.plan.copies import with_copies
 from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, weigh
 from dsprep.plan.destination import require_name
 from dsprep.plan.job import Job, resolve_defaults

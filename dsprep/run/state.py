@@ -25,10 +25,11 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
+from dsprep.formats import AUGMENT_FILE
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.images import bilinear
-from dsprep.plan.copies import AUGMENT_FILE, augment_table
+from dsprep.plan.copies import augment_table
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
