@@ -519,6 +519,10 @@ class AugmentOptions(ImageOptions, WriteOptions):
         "Class number of what is beyond the edges of a mask.  [default: 255]", least=0
     )
     seed: int | None = _copies("Seed of the copies.  [default: 0]", least=None)
+    preview: AnyPath | None = _copies(
+        "Write a picture of some images beside their copies to FILE, a PNG, also with --dry-run.",
+        metavar="FILE",
+    )
     any_side: bool = _copies(
         "Augment samples for validation and test, too.  [default: only the training side]",
         default=False,

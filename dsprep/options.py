@@ -280,6 +280,8 @@ pack, convert, shard, augment: --part excludes --overwrite
     parts add to what other parts write; remove what is there first, or leave one of them out
 pack, convert, shard, augment: --part excludes tree
     a folder gets its name when it is whole; write shards, or leave it out
+augment: --preview excludes --part
+    each part would write it: give it with --dry-run first
 convert: --part excludes stream
     a stream has no parts; leave it out
 --ray-address needs --engine

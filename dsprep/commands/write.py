@@ -257,6 +257,10 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(options.schema_out, text + "\n")
+        if isinstance(options, of.AugmentOptions) and options.preview is not None:
+            from dsprep.run.preview import write_preview
+
+            write_preview(plan, os.fspath(options.preview))
         if options.dry_run:
             return planned_report(plan, pool, progress)
         require_distinct_keys(plan)
