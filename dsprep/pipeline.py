@@ -237,7 +237,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample |
         data: bytes = value[0] if isinstance(value, Blobs) else value
         try:
             warp = None
-            if copy:
+            if copy and images.augment is not None:
                 image, warp = make_copy(data, key, copy)
             else:
                 image = make_image(path, data)

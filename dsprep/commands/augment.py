@@ -7,10 +7,10 @@ from dataclasses import replace
 from dsprep import keywords as of
 from dsprep.commands.write import new_job, write
 from dsprep.commands.write_report import WriteReport
+from dsprep.dataset.copies import Copies
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.images.augment import FILLS, Augment, parse_ops
-from dsprep.plan.copies import Copies
 from dsprep.plan.job import images_of
 
 
@@ -23,6 +23,8 @@ def augment(options: of.AugmentOptions) -> WriteReport:
     """
     if options.key != "path":
         raise OptionError(f"--key {options.key}: the keys of copies are made of those of samples")
+    if options.split is not None:
+        raise OptionError("--split: divide the originals first, with dsprep pack --split")
     fill = options.fill or FILLS[0]
     mask_fill = 255 if options.mask_fill is None else options.mask_fill
     if mask_fill > 255:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from dsprep.dataset.copies import Copies
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import AUGMENT_FILE
-from dsprep.images.augment import FILLS, Augment, parse_ops
-from dsprep.sample import copy_expr, key_expr, original_expr
+from dsprep.sample import copy_expr
 from dsprep.schema import Schema
 from dsprep.sources.names import SPLITS, undated
-from dsprep.storage.files import exists, read_bytes
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -23,77 +20,6 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 _TRAIN = "train"
-
-
-@dataclass(frozen=True)
-class Copies:
-    """How many copies there are to be."""
-
-    per_image: int | None = None  # copies of each sample
-    per_class: int | None = None  # samples of each class, with the originals that are kept
-    balance: bool = False  # as many of each class as the largest class has
-    keep_originals: bool = True
-    any_side: bool = False  # whether samples for validation and test get copies, too
-
-    def __post_init__(self) -> None:
-        given = [self.per_image is not None, self.per_class is not None, self.balance]
-        if sum(given) != 1:
-            raise OptionError("give one of --per-image, --per-class and --balance")
-
-
-def recorded(augment: Augment | None, asked: Copies) -> dict[str, Any]:
-    """Return what a manifest records of copies."""
-    return (augment.to_json() if augment else {}) | asdict(asked)
-
-
-def copies_of(options: Mapping[str, Any], path: str) -> tuple[Augment, Copies] | None:
-    """Return what the manifest at a path, which may come from anywhere, records of copies."""
-    values = options.get("augment")
-    if values is None:
-        return None
-    try:
-        text = ",".join(f"{name}={value!r}" for name, value in values["ops"].items())
-        fill, fills = str(values["fill"]), int(values["mask_fill"])
-        augment = Augment(parse_ops(text), int(values["seed"]), fill, fills)
-        asked = Copies(**{each.name: values[each.name] for each in fields(Copies)})
-        if recorded(augment, asked) == values and fill in FILLS and 0 <= fills <= 255:
-            return augment, asked
-    except (LookupError, TypeError, ValueError, AttributeError, OptionError):
-        pass
-    raise SourceError(f"{path}: its copies were made in no way that this version of dsprep knows")
-
-
-def augment_table(catalog: Catalog, augment: Augment) -> bytes:
-    """Return the file that tells the origin and the parameters of each copy, as Parquet."""
-    import polars as pl
-
-    table = catalog.table.filter(pl.col("copy") > 0)
-    keys = table.select(key=key_expr(), copy=pl.col("copy"), path=original_expr())
-    keys = keys.select("key", key_expr().alias("origin"), "copy")
-    drawn = [augment.draw(key, copy) for _, key, copy in keys.iter_rows()]
-    columns = {name: [each[name] for each in drawn] for name in drawn[0]}
-    out = BytesIO()
-    keys.with_columns(**{name: pl.Series(own) for name, own in columns.items()}).write_parquet(out)
-    return out.getvalue()
-
-
-def origins_of(paths: pl.Series, root: str) -> pl.Series | None:
-    """Return the key of each sample, and for copies that of their sample; None without copies."""
-    import polars as pl
-
-    for path in (os.path.join(root, AUGMENT_FILE), f"{root.rstrip('/')}.{AUGMENT_FILE}"):
-        if exists(path):
-            break
-    else:
-        return None
-    try:
-        known = pl.read_parquet(BytesIO(read_bytes(path)), columns=["key", "origin"])
-        known = known.select(pl.col("key", "origin").cast(pl.String)).unique("key")
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise SourceError(f"{path}: is not the table of copies that dsprep wrote") from error
-    keys = paths.alias("path").to_frame().select(key=key_expr())
-    found = keys.join(known, on="key", how="left", maintain_order="left")
-    return found.select(pl.col("origin").fill_null(pl.col("key")))["origin"]
 
 
 def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[Catalog, list[str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import APART
+from dsprep.dataset.copies import Copies, recorded
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
@@ -19,7 +20,6 @@ from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
 from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
-from dsprep.plan.copies import Copies, recorded
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.schema import Schema, Settled, idle_names

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dsprep.dataset.copies import augment_table
 from dsprep.dataset.manifest import (
     FileReceipt,
     Manifest,
@@ -29,7 +30,6 @@ from dsprep.formats import AUGMENT_FILE
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.images import bilinear
-from dsprep.plan.copies import augment_table
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
