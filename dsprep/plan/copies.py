@@ -132,9 +132,9 @@ def _counts(catalog: Catalog, asked: Copies, chosen: pl.Expr) -> tuple[pl.Expr, 
             f"{format_some(empty)}; add images, or name the others with --keep-classes"
         )
     wanted = max(per_class.values()) if asked.balance else asked.per_class
-    own = pl.len().over("cls", chosen)
-    place = pl.int_range(pl.len()).over("cls", chosen)
-    missing = pl.lit(wanted) - (own if asked.keep_originals else 0)
+    own = pl.len().over("cls", chosen).cast(pl.Int64)
+    place = pl.int_range(pl.len(), dtype=pl.Int64).over("cls", chosen)
+    missing = pl.lit(wanted, dtype=pl.Int64) - (own if asked.keep_originals else 0)
     counts = (missing // own + (place < missing % own)).clip(0)
     large = [number for number, count in per_class.items() if count > (wanted or 0)]
     notes = []
