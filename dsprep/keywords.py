@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, field, option
 from dsprep.formats import CONCATENATIVE
+from dsprep.images.augment import FILLS, FORMS
 
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform
@@ -496,9 +497,7 @@ class AugmentOptions(ImageOptions, WriteOptions):
     to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
     op: str | None = _copies(
         "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
-        "each copy, in this order: crop=SHARE rotate=DEGREES shift=SHARE shear=DEGREES zoom=SHARE "
-        "hflip vflip brightness=SHARE contrast=SHARE color=SHARE blur=PIXELS noise=LEVELS "
-        "cutout=SHARE.",
+        f"each copy, in this order: {FORMS}.",
         metavar="NAME=VALUE[,...]",
     )
     per_image: int | None = _copies("Number of copies of each image.")
@@ -513,7 +512,7 @@ class AugmentOptions(ImageOptions, WriteOptions):
     )
     fill: str | None = _copies(
         "What is beyond the edges of an image, as Keras names it.  [default: nearest]",
-        choices=("nearest", "reflect", "wrap", "constant"),
+        choices=FILLS,
     )
     mask_fill: int | None = _copies(
         "Class number of what is beyond the edges of a mask.  [default: 255]", least=0

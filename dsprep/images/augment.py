@@ -7,7 +7,6 @@ that pixels are interpolated once.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -116,6 +115,11 @@ OPS: dict[str, Op] = {
     ),
 }
 """The operations, in the order in which they are applied."""
+
+FORMS = " ".join(
+    name if op.default else f"{name}={op.unit.split()[0].upper()}" for name, op in OPS.items()
+)
+"""How to give them, for help."""
 
 _MOVING = frozenset({"crop", "rotate", "shift", "shear", "zoom", "hflip", "vflip"})
 _FORM = re.compile(r"([a-z]+)(?:=(.+))?")
@@ -232,6 +236,8 @@ class Augment:
 
 def _uniform(seed: int, key: str, copy: int, name: str) -> Sequence[float]:
     """Return four numbers from 0 to less than 1."""
+    import hashlib  # slow to load, and --help needs this module
+
     digest = hashlib.sha256(f"{seed}\0{copy}\0{name}\0{key}".encode("utf-8", "surrogateescape"))
     parts = (digest.digest()[at : at + 8] for at in range(0, 32, 8))
     return [(int.from_bytes(part, "big") >> 11) / (1 << 53) for part in parts]
@@ -350,6 +356,8 @@ def _quantiles() -> Sequence[float]:
 
 def _noisy(image: Image, deviation: float, seed: str) -> Image:
     """Add noise to each level. A hash makes it: the generators of libraries change."""
+    import hashlib
+
     from PIL import Image as PillowImage
     from PIL import ImageChops
 
