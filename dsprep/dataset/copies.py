@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +35,20 @@ class Copies:
         if sum(given) != 1:
             raise OptionError("give one of --per-image, --per-class and --balance")
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what a manifest records."""
+        return {
+            "per_image": self.per_image,
+            "per_class": self.per_class,
+            "balance": self.balance,
+            "keep_originals": self.keep_originals,
+            "any_side": self.any_side,
+        }
+
 
 def recorded(augment: Augment | None, asked: Copies) -> dict[str, Any]:
     """Return what a manifest records of copies."""
-    return (augment.to_json() if augment else {}) | asdict(asked)
+    return (augment.to_json() if augment else {}) | asked.to_json()
 
 
 def copies_of(options: Mapping[str, Any]) -> tuple[Augment | None, Copies | None]:
@@ -48,7 +58,8 @@ def copies_of(options: Mapping[str, Any]) -> tuple[Augment | None, Copies | None
     text = ",".join(f"{name}={value!r}" for name, value in values["ops"].items())
     fill, mask_fill = str(values["fill"]), int(values["mask_fill"])
     augment = Augment(parse_ops(text), int(values["seed"]), fill, mask_fill)
-    asked = Copies(**{each.name: values[each.name] for each in fields(Copies)})
+    names = ("per_image", "per_class", "balance", "keep_originals", "any_side")
+    asked = Copies(*(values[name] for name in names))
     if recorded(augment, asked) != values or fill not in FILLS or not 0 <= mask_fill <= 255:
         raise ValueError("its copies were made in no way that dsprep knows")
     return augment, asked
