@@ -97,6 +97,11 @@ def _changes_images(known: Given) -> bool:
     return any(known.get(name) not in (None, "keep") for name in options)
 
 
+def _warps(known: Given) -> bool:
+    moving = r"\b(crop|rotate|shift|shear|zoom|[hv]flip)\b"
+    return re.search(moving, str(known.get("--op"))) is not None
+
+
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "tfrecord": (lambda known: known["format"] == "tfrecord", ["format"]),
     "webdataset": (lambda known: known["format"] == "webdataset", ["format"]),
@@ -116,6 +121,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
+    "warps": (_warps, []),
     # a seed also shuffles what becomes shards
     "drawing": (lambda known: not known["kept"] or bool(known.get("--to")), ["kept"]),
     "records": (_names_records, []),
@@ -269,7 +275,7 @@ pack, convert, augment: --filter needs --resize
     it says how to resize: give --resize
 --quality needs lossy
     no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out
-pack, convert: --keep-fields needs changes
+pack, convert, augment: --keep-fields needs changes
     images stay as they are; give --resize, --crop, --encode or --color, or leave it out
 shard append: --keep-fields needs made
     DATASET was made without a transform, so that images stay as they are; leave it out
@@ -280,6 +286,16 @@ pack, convert, shard, augment: --part excludes --overwrite
     parts add to what other parts write; remove what is there first, or leave one of them out
 pack, convert, shard, augment: --part excludes tree
     a folder gets its name when it is whole; write shards, or leave it out
+augment: --per-image excludes --per-class --balance
+    both say how many copies there are; leave one of them out
+augment: --balance excludes --per-class
+    both say how many copies there are; leave one of them out
+augment: --fill --mask-fill needs warps
+    no operation of --op moves the image; leave it out
+augment: --mask-fill needs framed
+    the samples of SOURCE have no masks; leave it out
+augment: --split --group excludes --op
+    copies would be divided as well: divide the originals first, with dsprep split or pack --split
 augment: --preview excludes --part
     each part would write it: give it with --dry-run first
 convert: --part excludes stream

@@ -23,8 +23,6 @@ def augment(options: of.AugmentOptions) -> WriteReport:
     """
     if options.key != "path":
         raise OptionError(f"--key {options.key}: the keys of copies are made of those of samples")
-    if options.split is not None:
-        raise OptionError("--split: divide the originals first, with dsprep pack --split")
     fill = options.fill or FILLS[0]
     mask_fill = 255 if options.mask_fill is None else options.mask_fill
     if mask_fill > 255:
