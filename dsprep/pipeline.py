@@ -89,6 +89,11 @@ class Images:
         return self.transform is not None or self.augment is not None
 
     @property
+    def probed(self) -> Transform | None:
+        """A transform that shows whether another machine makes the same images."""
+        return self.transform or (Transform(encode="jpeg") if self.augment else None)
+
+    @property
     def moving_option(self) -> str | None:
         """The option that changes the geometry of images; None if none does."""
         if self.augment is not None and self.augment.moves:

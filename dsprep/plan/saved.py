@@ -180,7 +180,7 @@ def files_read(plan: Plan, shards: Iterable[PlannedShard]) -> Iterator[tuple[str
 
 def probe_of(job: Job) -> tuple[str, str]:
     """Return what shows whether another machine makes the same images, and the versions here."""
-    transform = job.images.transform
+    transform = job.images.probed
     return ("", "") if transform is None else (probe(transform), versions(transform))
 
 
