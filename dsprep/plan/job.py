@@ -16,7 +16,7 @@ from dsprep.formats.parquet import Parquet
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
-from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
+from dsprep.keywords import AugmentOptions, ConvertOptions, FormatOptions, ImageOptions
 from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
@@ -130,7 +130,8 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         gzip=gzip,
         metadata=samples is not None and samples.metadata,
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
-        reencoded=samples is not None and samples.transform is not None,
+        reencoded=isinstance(samples, AugmentOptions)
+        or (samples is not None and samples.transform is not None),
         keep_crowd=options.crowd == "keep",
         empty=options.empty,
         object_masks=options.object_masks,
