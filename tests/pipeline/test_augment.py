@@ -66,6 +66,7 @@ def test_parameters_are_uniform_over_their_range() -> None:
     assert abs(np.corrcoef(flips.T)[0, 1]) < 0.1
 
 
+@pytest.mark.filterwarnings("ignore:Please import")  # of Keras to SciPy
 @pytest.mark.parametrize("fill", FILLS)
 def test_geometry_is_that_of_keras(fill: str) -> None:
     framework("tensorflow")
