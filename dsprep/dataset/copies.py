@@ -60,6 +60,14 @@ def copies_of(options: Mapping[str, Any]) -> tuple[Augment | None, Copies | None
     augment = Augment(parse_ops(text), int(values["seed"]), fill, mask_fill)
     names = ("per_image", "per_class", "balance", "keep_originals", "any_side")
     asked = Copies(*(values[name] for name in names))
+    numbers = [each for each in (asked.per_image, asked.per_class) if each is not None]
+    flags = (asked.balance, asked.keep_originals, asked.any_side)
+    if (
+        not {*map(type, numbers)} <= {int}
+        or min(numbers, default=1) < 1
+        or {*map(type, flags)} != {bool}
+    ):
+        raise ValueError("its copies have numbers that are none")
     if recorded(augment, asked) != values or fill not in FILLS or not 0 <= mask_fill <= 255:
         raise ValueError("its copies were made in no way that dsprep knows")
     return augment, asked

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 _TRAIN = "train"
+_MOST_COPIES = 100_000_000  # rows of a catalog that fit into memory
 
 
 def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[Catalog, list[str]]:
@@ -43,6 +44,11 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     counts, more = _counts(catalog, asked, chosen)
     first = pl.when(chosen & (not asked.keep_originals)).then(1).otherwise(0)
     numbers = pl.int_ranges(first, counts + 1, dtype=pl.Int64)
+    total = table.select(counts.cast(pl.Float64).sum()).item()
+    if total > _MOST_COPIES:
+        raise OptionError(
+            f"{total:,.0f} copies: dsprep writes {_MOST_COPIES:,} at once; give fewer"
+        )
     left_out = table.select((chosen & (counts == 0)).sum()).item()
     if not asked.keep_originals and left_out:
         more.append(f"{format_count(left_out, 'sample')} without a copy left out")

@@ -170,6 +170,7 @@ def test_split_keeps_copies_with_their_original(
         (["--op", "hflip", "--balance", "--mask-fill", "9"], 2, "no masks"),
         (["--op", "hflip", "--per-image", "1", "--key", "index"], 2, "keys of copies"),
         (["--op", "hflip", "--per-class", "2", "--classes", "names.txt"], 4, "without images"),
+        (["--op", "hflip", "--per-image", "999999999"], 2, "give fewer"),
         (["--op", "hflip", "--per-class", "1"], 2, "no sample gets a copy"),
     ],
 )
@@ -260,3 +261,44 @@ def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) 
     with Image.open(sheet) as picture:
         assert picture.size == (3 * 164 + 4, 7 * 164 + 4)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ops": {"wave": 1.0}},
+        {"ops": {"hflip": "0.5,vflip=0.5"}},
+        {"ops": None},
+        {"per_image": "2"},
+        {"per_image": 0},
+        {"balance": True},
+        {"fill": "mirror"},
+        {"mask_fill": 300},
+        {"more": 1},
+    ],
+)
+def test_a_manifest_that_lies_is_refused(
+    run_here: RunHere, birds: Path, tmp_path: Path, change: dict[str, object]
+) -> None:
+    asked = ("--to", "webdataset", "--op", "hflip", "--per-image", "1", "-j1", "-q")
+    assert run_here("augment", birds, tmp_path / "out", *asked).code == 0
+    manifest = tmp_path / "out" / "manifest.json"
+    values = json.loads(manifest.read_text())
+    values["options"]["augment"] |= change
+    manifest.write_text(json.dumps(values))
+    done = run_here("verify", tmp_path / "out", "--against", birds)
+    assert done.code in (3, 4), done.err
+    assert "its options are not those of this version of dsprep" in done.out + done.err
+
+
+def test_verify_makes_copies_again(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
+    asked = ("--to", "webdataset", "--op", "noise=5", "--per-image", "1", "-j1", "-q")
+    assert run_here("augment", birds, tmp_path / "out", *asked).code == 0
+    manifest = tmp_path / "out" / "manifest.json"
+    values = json.loads(manifest.read_text())
+    values["options"]["augment"]["seed"] = 1
+    manifest.write_text(json.dumps(values))
+    done = run_here("verify", tmp_path / "out", "--against", birds)
+    assert done.code == 3
+    assert (done.out + done.err).count("its image is not that of") == 7
+    assert all(f"{path.stem}_aug01" in done.out + done.err for path in birds.rglob("*.jpg"))
