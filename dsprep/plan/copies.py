@@ -65,7 +65,10 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     count = int((table["copy"] > 0).sum())
     if not count:
         raise OptionError("no sample gets a copy: all classes have that many samples; give more")
-    notes = [*notes, *more, f"{count:,} copies of {format_count(len(catalog), 'sample')}"]
+    origins = table.filter(pl.col("copy") > 0)["origin"].n_unique()
+    noun = "copy" if count == 1 else "copies"
+    made = f"{count:,} augmented {noun} of {format_count(origins, 'sample')}"
+    notes = [*notes, *more, made]
     catalog = replace(catalog, table=table)
     for key, names in catalog.collisions()[:1]:
         raise SourceError(

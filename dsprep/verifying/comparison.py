@@ -365,6 +365,8 @@ def _hints(other: pl.DataFrame, compared: int, comparison: Comparison) -> Iterat
     """Say what is not compared, and what to pass if all labels differ, as those of another list."""
     if comparison.shards.made.transform is not None:
         yield "images not compared, because they were transformed"
+    elif comparison.shards.made.copies is not None and not other.is_empty():
+        yield "augmented copies were made again; another version of Pillow makes other bytes"
     if comparison.extra:
         yield f"not compared, as the source does not have them: {format_some(comparison.extra)}"
     label = comparison.digest_of(LABEL)
