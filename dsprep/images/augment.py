@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -35,85 +35,57 @@ class Op(NamedTuple):
 
     params: Sequence[str]  # the names of what is drawn
     unit: str
+    most: float  # the largest value; all are above 0
+    includes_most: bool
+    default: float | None  # the value if none is given; None if one must be
     drawn: str  # what is drawn, from which range
     effect: str  # what a positive or a larger value does
-    most: float  # the largest value
-    least: float = 0.0  # the value has to be larger
-    includes_most: bool = True
-    default: float | None = None  # the value if none is given; None if one must be
 
 
-OPS: dict[str, Op] = {
-    "crop": Op(
-        ("crop", "crop_x", "crop_y"),
-        "share of the sides",
-        "share from V to 1; place from −1 to 1",
-        "cuts out a part of this share of both sides and enlarges it to the size of the image; "
-        "place 1 is the right or lower edge",
-        1.0,
-        includes_most=False,
-    ),
-    "rotate": Op(("rotate",), "degrees", "−V to V", "turns counterclockwise", 180.0),
-    "shift": Op(
-        ("shift_x", "shift_y"),
-        "share of the side",
-        "−V to V, for each axis",
-        "moves the content right or down",
-        1.0,
-        includes_most=False,
-    ),
-    "shear": Op(
-        ("shear",),
-        "degrees",
-        "−V to V",
-        "tilts vertical lines so that their lower ends go right; horizontal lines stay horizontal",
-        60.0,
-    ),
-    "zoom": Op(
-        ("zoom",),
-        "factor",
-        "1−V to 1+V, the same for both axes",
-        "a factor above 1 enlarges the content",
-        1.0,
-        includes_most=False,
-    ),
-    "hflip": Op(("hflip",), "probability", "0 or 1", "mirrors left and right", 1.0, default=0.5),
-    "vflip": Op(("vflip",), "probability", "0 or 1", "mirrors top and bottom", 1.0, default=0.5),
-    "brightness": Op(
-        ("brightness",), "factor", "1−V to 1+V", "multiplies each level", 1.0, includes_most=False
-    ),
-    "contrast": Op(
-        ("contrast",),
-        "factor",
-        "1−V to 1+V",
-        "multiplies the difference from the mean gray level",
-        1.0,
-        includes_most=False,
-    ),
-    "color": Op(
-        ("color",),
-        "factor",
-        "1−V to 1+V",
-        "multiplies the difference from the gray image: 0 is gray",
-        1.0,
-    ),
-    "blur": Op(("blur",), "pixels", "0 to V", "standard deviation of a Gaussian blur", 100.0),
-    "noise": Op(
-        ("noise",),
-        "levels",
-        "0 to V",
-        "standard deviation of Gaussian noise, separate for each channel",
-        100.0,
-    ),
-    "cutout": Op(
-        ("cutout_x", "cutout_y"),
-        "share of the sides",
-        "place from 0 to 1",
-        "blackens a rectangle of the share V of both sides; boxes and masks stay",
-        1.0,
-        includes_most=False,
-    ),
-}
+# NAME: PARAMETERS | unit | limit | what is drawn
+#     what it does
+_OPS = """
+crop: crop crop_x crop_y | share of the sides | < 1 | share from V to 1; place from −1 to 1
+    cuts out this share of both sides and enlarges it; place 1 is the right or lower edge
+rotate: rotate | degrees | <= 180 | −V to V
+    turns counterclockwise
+shift: shift_x shift_y | share of the side | < 1 | −V to V, for each axis
+    moves the content right or down
+shear: shear | degrees | <= 60 | −V to V
+    tilts vertical lines so that their lower ends go right; horizontal lines stay horizontal
+zoom: zoom | factor | < 1 | 1−V to 1+V, the same for both axes
+    a factor above 1 enlarges the content
+hflip: hflip | probability | <= 1 | 0 or 1
+    mirrors left and right
+vflip: vflip | probability | <= 1 | 0 or 1
+    mirrors top and bottom
+brightness: brightness | factor | < 1 | 1−V to 1+V
+    multiplies each level
+contrast: contrast | factor | < 1 | 1−V to 1+V
+    multiplies the difference from the mean gray level
+color: color | factor | <= 1 | 1−V to 1+V
+    multiplies the difference from the gray image: 0 is gray
+blur: blur | pixels | <= 100 | 0 to V
+    standard deviation of a Gaussian blur
+noise: noise | levels | <= 100 | 0 to V
+    standard deviation of Gaussian noise, separate for each channel
+cutout: cutout_x cutout_y | share of the sides | < 1 | place from 0 to 1
+    blackens a rectangle of the share V of both sides; boxes and masks stay
+"""
+
+
+def _parse_table() -> Iterator[tuple[str, Op]]:
+    lines = _OPS.strip().splitlines()
+    for head, effect in zip(lines[::2], lines[1::2], strict=True):
+        name, _, rest = head.partition(": ")
+        params, unit, limit, drawn = rest.split(" | ")
+        sign, most = limit.split()
+        default = 0.5 if unit == "probability" else None
+        told = (params.split(), unit, float(most), sign == "<=", default)
+        yield name, Op(*told, drawn, effect.strip())
+
+
+OPS = dict(_parse_table())
 """The operations, in the order in which they are applied."""
 
 FORMS = " ".join(
@@ -144,12 +116,12 @@ def parse_ops(text: str) -> dict[str, float]:
             raise OptionError(
                 f"--op {name}: give a value ({op.unit}), as in {name}={op.most / 5:g}"
             )
-        inside = op.least < value <= op.most and (op.includes_most or value < op.most)
+        inside = 0 < value <= op.most and (op.includes_most or value < op.most)
         if not inside:
             to = "to" if op.includes_most else "to less than"
             why = f"; {value:g} {_LEAVES_NOTHING}" if value >= op.most == 1 else ""
             raise OptionError(
-                f"--op {each}: give a number above {op.least:g} {to} {op.most:g} ({op.unit}){why}"
+                f"--op {each}: give a number above 0 {to} {op.most:g} ({op.unit}){why}"
             )
         found[name] = value
     if not found:
