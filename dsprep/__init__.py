@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dsprep.commands.augment import augment as augment
     from dsprep.commands.bench import bench as bench
     from dsprep.commands.bench_report import BenchReport as BenchReport
     from dsprep.commands.cost import CostReport as CostReport
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "dsprep.commands.augment": "augment",
     "dsprep.commands.bench": "bench",
     "dsprep.commands.bench_report": "BenchReport",
     "dsprep.commands.cost": "CostReport cost",

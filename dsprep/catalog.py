@@ -39,6 +39,9 @@ PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored
 ANNOTATION_COLUMNS: dict[str, pl.DataType] = {"annotation": pl.Int64()}
 # Then, if the source has sides, such as train and test: the number of that of a sample.
 SIDE_COLUMNS: dict[str, pl.DataType] = {"side": pl.Int64()}
+# Then, if samples have copies that will be augmented: the number of each copy, 0 for the sample
+# itself; and the number of the sample that it is of.
+COPY_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("copy", "origin"), pl.Int64())
 # Then one of these, or none: the class number, where the label is one whole number; or a list of
 # at least one number, for several numbers, a detection label or a fraction.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
@@ -91,7 +94,7 @@ class Catalog:
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
         columns, label = dict(widened(self.table.head(0)).schema), self.label_column
-        known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS | SIDE_COLUMNS
+        known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS | SIDE_COLUMNS | COPY_COLUMNS
         known |= {label: LABEL_COLUMNS[label]} if label else {}
         wanted = {name: kind for name, kind in known.items() if name in (*COLUMNS, *columns)}
         if list(columns.items()) != list(wanted.items()):
@@ -163,7 +166,8 @@ class Catalog:
         if self.annotated is not None:
             columns["annotation"] = list(map(self.annotated.place, columns["annotation"]))
         ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
-        places = (columns.get(name, ()) for name in (*PLACE_COLUMNS, *ANNOTATION_COLUMNS))
+        names = (*PLACE_COLUMNS, *ANNOTATION_COLUMNS, *COPY_COLUMNS)
+        places = (columns.get(name, ()) for name in names)
         return Rows(ids, paths, sizes, labels, *places)
 
     def with_sides(self, names: Sequence[str], numbers: pl.Series) -> Catalog:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.arguments import AnyPath
 from dsprep.declared import Option, Options, field, option
 from dsprep.formats import CONCATENATIVE
+from dsprep.images.augment import FILLS, FORMS
 
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform
@@ -485,6 +486,46 @@ class ConvertOptions(ImageOptions, WriteOptions):
     )
     target_size: int | str | None = _shards(
         "Maximum size of a shard on disk.  [default: a shard for each in SOURCE, otherwise 200MB]"
+    )
+
+
+_copies = partial(option, "Copies")
+
+
+class AugmentOptions(ImageOptions, WriteOptions):
+    """The options of ``augment``."""
+
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
+    op: str | None = _copies(
+        "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
+        f"each copy, in this order: {FORMS}.",
+        metavar="NAME=VALUE[,...]",
+    )
+    per_image: int | None = _copies("Number of copies of each image.")
+    per_class: int | None = _copies(
+        "Copy images until each class has this many samples; larger classes stay as they are."
+    )
+    balance: bool = _copies(
+        "Copy images until each class has as many samples as the largest.", default=False
+    )
+    keep_originals: bool = _copies(
+        "Write the originals as well, with their bytes (default), or only copies.", default=True
+    )
+    fill: str | None = _copies(
+        "What is beyond the edges of an image, as Keras names it.  [default: nearest]",
+        choices=FILLS,
+    )
+    mask_fill: int | None = _copies(
+        "Class number of what is beyond the edges of a mask.  [default: 255]", least=0
+    )
+    seed: int | None = _copies("Seed of the copies.  [default: 0]", least=None)
+    preview: AnyPath | None = _copies(
+        "Write a picture of some images beside their copies to FILE, a PNG, also with --dry-run.",
+        metavar="FILE",
+    )
+    any_side: bool = _copies(
+        "Augment samples for validation and test, too.  [default: only the training side]",
+        default=False,
     )
 
 

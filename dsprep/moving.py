@@ -11,8 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsprep.annotations.geometry import Move, measured_on, moved, turned, turns_of
-from dsprep.annotations.masks import IGNORED, moved_mask, numbers_of, png_of, turned_mask, used_in
+from dsprep.annotations.geometry import Move, Warp, measured_on, moved, turned, turns_of, warped
+from dsprep.annotations.masks import (
+    IGNORED,
+    moved_mask,
+    numbers_of,
+    png_of,
+    turned_mask,
+    used_in,
+    warped_mask,
+)
 from dsprep.annotations.objects import SHARES, Extent, Objects
 from dsprep.errors import BadSample
 from dsprep.images.header import sniff
@@ -34,9 +42,10 @@ if TYPE_CHECKING:
 
 MIN_VISIBLE = 0.3  # the share of an object's area that is left of it at least
 
-Mover: TypeAlias = Callable[[Sample, bytes, Encoded], Encoded]
+Mover: TypeAlias = Callable[[Sample, bytes, Encoded, Warp | None], Encoded]
 """Changes the fields of a sample as its image was changed, given the image before and after.
 
+A warp was done to the image after the transform.
 Returns the image to write, which is another one if the first was not upright. A BadSample says why
 a sample cannot be moved.
 """
@@ -87,7 +96,7 @@ def make_mover(
     if not (objects or masks or others):
         return None
 
-    def move(sample: Sample, data: bytes, image: Encoded) -> Encoded:
+    def move(sample: Sample, data: bytes, image: Encoded, warp: Warp | None) -> Encoded:
         effects = sample.effects = sample.effects or Counter()
         # Few images may have an EXIF orientation, which is known at once.
         may_turn = b"Exif" in data or b"eXIf" in data or data[:2] in (b"II", b"MM")
@@ -109,6 +118,8 @@ def make_mover(
                 if transform is not None:
                     least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
                     value = moved(value, step, least, effects)
+                    if warp is not None:
+                        value = warped(value, warp, (image.width, image.height), least, effects)
                 sample.fields[name] = value
         for name in others:
             other = sample.fields.get(name)
@@ -129,7 +140,9 @@ def make_mover(
                 else:
                     most, own, stored = before[0] * before[1], step, frame.turn == "stored"
                 found = read_mask(mask, own and own.size, classes, most, turn, stored)
-                sample.fields[name] = _moved_mask(mask, found, own, turn if stored else 1, effects)
+                turns = turn if stored else 1
+                own_warp = None if own is None else warp
+                sample.fields[name] = _moved_mask(mask, found, own, turns, effects, own_warp)
         return image
 
     return move
@@ -171,17 +184,23 @@ def _stays(step: Move) -> bool:
 
 
 def _moved_mask(
-    data: bytes, found: tuple[Image, Image], step: Move | None, turn: int, effects: Counter[str]
+    data: bytes,
+    found: tuple[Image, Image],
+    step: Move | None,
+    turn: int,
+    effects: Counter[str],
+    warp: Warp | None,
 ) -> bytes:
     """Return a mask as gray PNG, turned and moved; the file itself if it is that already."""
     image, mask = found
     is_gray = image.format == "PNG" and image.mode == "L"
     stays = step is None or _stays(step)
-    if is_gray and stays and turn == 1:
+    if is_gray and stays and turn == 1 and warp is None:
         return data
     mask = turned_mask(mask, *turns_of(turn))
     effects[_GRAY] += not is_gray
-    return png_of(mask if step is None or stays else moved_mask(mask, step))
+    mask = mask if step is None or stays else moved_mask(mask, step)
+    return png_of(mask if warp is None else warped_mask(mask, warp))
 
 
 def read_mask(

@@ -97,8 +97,13 @@ def _names_records(known: Given) -> bool:
 
 
 def _changes_images(known: Given) -> bool:
-    options = ("--resize", "--crop", "--encode", "--color")
+    options = ("--resize", "--crop", "--encode", "--color", "--op")
     return any(known.get(name) not in (None, "keep") for name in options)
+
+
+def _warps(known: Given) -> bool:
+    moving = r"\b(crop|rotate|shift|shear|zoom|[hv]flip)\b"
+    return re.search(moving, str(known.get("--op"))) is not None
 
 
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
@@ -120,6 +125,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "shuffling": (lambda known: known.get("--shuffle") is not False, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
+    "warps": (_warps, []),
     # a seed also shuffles what becomes shards
     "drawing": (lambda known: not known["kept"] or bool(known.get("--to")), ["kept"]),
     "records": (_names_records, []),
@@ -235,7 +241,7 @@ SIZES --multiple-of excludes single
     it goes with tfrecord, which is neither read nor written; leave it out
 --compression needs suffix
     the name of DEST ends with .gz; choose another name, or leave it out
-pack, convert, shard: --metadata needs webdataset
+pack, convert, shard, augment: --metadata needs webdataset
     it goes with webdataset, not with {format}
 --empty needs recordio
     it goes with recordio, not with {format}
@@ -264,35 +270,47 @@ shard: --seed needs --shuffle
     nothing uses its columns; give --filter
 --max-errors needs rejecting
     --on-error fail stops at the first; leave one of them out
-pack, convert: --max-pixels needs looks
+pack, convert, augment: --max-pixels needs looks
     images are not looked at; give --check header or --check decode
 
 --min-visible needs --crop
     it says which objects a crop drops: give --crop
 --enlarge needs --resize
     it says how to resize: give --resize
-pack, convert: --filter needs --resize
+pack, convert, augment: --filter needs --resize
     it says how to resize: give --resize
 --quality needs lossy
     no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out
-pack, convert: --keep-fields needs changes
+pack, convert, augment: --keep-fields needs changes
     images stay as they are; give --resize, --crop, --encode or --color, or leave it out
 shard append: --keep-fields needs made
     DATASET was made without a transform, so that images stay as they are; leave it out
 
 convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
-pack, convert, shard: --part refuses --overwrite
+augment: --per-image excludes --per-class --balance
+    both say how many copies there are; leave one of them out
+augment: --balance excludes --per-class
+    both say how many copies there are; leave one of them out
+augment: --fill --mask-fill needs warps
+    no operation of --op moves the image; leave it out
+augment: --mask-fill needs framed
+    the samples of SOURCE have no masks; leave it out
+augment: --split --group excludes --op
+    copies would be divided as well: divide the originals first, with dsprep split or pack --split
+augment: --preview excludes --part
+    each part would write it: give it with --dry-run first
+pack, convert, shard, augment: --part refuses --overwrite
     parts add to what other parts write; remove what is there first, or leave one of them out
-pack, convert, shard: --part refuses tree
+pack, convert, shard, augment: --part refuses tree
     a folder gets its name when it is whole; write shards, or leave it out
 convert: --part refuses stream
     a stream has no parts; leave it out
 --ray-address needs --engine
     it says which cluster runs the work: give --engine ray
-pack, convert, shard: --engine refuses --part
+pack, convert, shard, augment: --engine refuses --part
     --part divides the work among machines, too; leave one of them out
-pack, convert, shard: --engine refuses tree
+pack, convert, shard, augment: --engine refuses tree
     a folder is written on one machine; write shards, or leave it out
 convert: --engine refuses stream
     a stream is written by one process; leave it out
@@ -314,7 +332,7 @@ verify: --max-pixels needs decoding
     it says what copies are; give --leaks report or --leaks together
 --near-distance needs --near
     it says which images look alike; give --near, too
-pack, convert, shard: --group needs --split
+pack, convert, shard, augment: --group needs --split
     it says what stays on one side; give --split, too
 convert: --split excludes stream
     a stream is one shard; leave it out

@@ -15,24 +15,39 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
+from dsprep.annotations.geometry import Warp
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
 from dsprep.errors import BadSample, LeftOut, OptionError
 from dsprep.findings import STORED_AS_PIXELS, Reject, reject_of
 from dsprep.formats.base import Format
+from dsprep.images.augment import IDENTITY, Augment, affine_of
 from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
 from dsprep.images.transform import (
     FACTS_OF,
+    Decoded,
     Encoded,
     Transform,
     make_check,
     orientation_in,
+    pillow,
     require_readable,
 )
 from dsprep.moving import AS_SHOWN, Frame, further_images, make_mover
 from dsprep.rows import Reader, Rows
-from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
+from dsprep.sample import (
+    UNKNOWN_IMAGE,
+    Blobs,
+    Ints,
+    Sample,
+    Value,
+    copy_name,
+    image_kind_of,
+    key_of,
+    original_name,
+)
 from dsprep.schema import FACTS, IMAGE, TYPES, Schema
 from dsprep.workers.worker import Report, counted
 
@@ -49,6 +64,7 @@ class Images:
     max_pixels: int = DEFAULT_MAX_PIXELS  # the most pixels that an image may have
     keep_fields: frozenset[str] = frozenset()  # fields that do not depend on the image's geometry
     frame: Frame = AS_SHOWN  # which picture of each image was annotated
+    augment: Augment | None = None  # what is done to copies, after the transform
 
     def __post_init__(self) -> None:
         if IMAGE in self.keep_fields:
@@ -61,12 +77,29 @@ class Images:
 
     def moves_fields(self, schema: Schema) -> bool:
         """Whether more than the image changes, which needs typed samples."""
-        if self.transform is None:
+        if not self.changes:
             return False
         geometry = any(each.type in ("objects", "mask") for each in schema.fields)
-        return geometry or (
-            self.transform.moves and bool(further_images(schema, self.kept(schema)))
-        )
+        moves = self.moving_option is not None
+        return geometry or (moves and bool(further_images(schema, self.kept(schema))))
+
+    @property
+    def changes(self) -> bool:
+        """Whether images that are written may differ from those of the source."""
+        return self.transform is not None or self.augment is not None
+
+    @property
+    def probed(self) -> Transform | None:
+        """A transform that shows whether another machine makes the same images."""
+        return self.transform or (Transform(encode="jpeg") if self.augment else None)
+
+    @property
+    def moving_option(self) -> str | None:
+        """The option that changes the geometry of images; None if none does."""
+        if self.augment is not None and self.augment.moves:
+            return "--op"
+        moves = self.transform is not None and self.transform.moves
+        return self.transform.moving_option if self.transform and moves else None
 
     def readable(self, layout: Format) -> frozenset[str] | None:
         """Return the kinds of image that may be written; None for any."""
@@ -103,7 +136,7 @@ class Pipeline:
     @property
     def looks(self) -> bool:
         images = self.images
-        checks = images.transform is not None or images.check != "none"
+        checks = images.changes or images.check != "none"
         return checks or bool(self.typed_facts) or self.moves
 
 
@@ -116,15 +149,18 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
     label_name, kind = (told.name, told.type) if told else (None, "")
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
     overrides = "label" in pipeline.overridden
-    read = pipeline.reader.read(rows)
-    for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
+    copies = rows.copies or repeat(0, len(rows.ids))
+    read = zip(rows.ids, rows.paths, labels, copies, _read(pipeline.reader, rows), strict=True)
+    for id, path, label, copy, found in read:
         if isinstance(found, BadSample):
             yield found
             continue
         if isinstance(found, bytes):
-            sample = Sample(key_of(path), {image_name: found}, id, path, image_name)
+            own = original_name(path) if copy else path
+            sample = Sample(key_of(own), {image_name: found}, id, own, image_name)
         else:
             sample = found
+            sample.id = id if copy else sample.id
         if label is not None and label_name and (overrides or sample is not found):
             value: Any = label
             if isinstance(label, int):
@@ -140,17 +176,38 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
                         yield BadSample(f"its label {error}")
                         continue
             sample.fields[label_name] = value
-        yield finish(sample, path)
+        yield finish(sample, path, copy)
 
 
-def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadSample]:
-    """Return a function from a sample that was read, and its path, to the sample to write."""
-    make_image = image_maker(pipeline)
+def _read(reader: Reader, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
+    """Read the samples of rows; one whose copies are neighbors is read once."""
+    if not rows.copies:
+        yield from reader.read(rows)
+        return
+    originals, starts = rows.originals()
+    found: bytes | Sample | BadSample = b""
+    read = reader.read(originals)
+    for is_start in starts:
+        found = next(read) if is_start else found
+        if isinstance(found, Sample):
+            yield replace(found, fields={**found.fields}, effects=Counter(found.effects or ()))
+        else:
+            yield found
+
+
+def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample | BadSample]:
+    """Return a function from a sample that was read to the sample to write.
+
+    It also takes the path, and the number of the copy that is wanted; 0 is the sample itself.
+    """
+    make_image, make_copy = image_maker(pipeline), _copy_maker(pipeline)
     typed = pipeline.layout.schema is not None
     images = pipeline.images
     kept = images.kept(pipeline.schema)
     geometry = (images.transform, images.max_pixels, images.frame, kept)
     move = make_mover(_written(pipeline), *geometry) if typed else None
+    geometry = (images.transform or Transform(), *geometry[1:])
+    move_copy = make_mover(_written(pipeline), *geometry) if typed and images.augment else None
     objects = pipeline.schema.objects if typed else None
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
@@ -168,9 +225,12 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
                 sample.effects = Counter()
             sample.fields[objects.name] = layout.fitted(value, sample.effects)
 
-    def finish(sample: Sample, path: str) -> Sample | BadSample:
+    def finish(sample: Sample, path: str, copy: int = 0) -> Sample | BadSample:
         key = sample.key
-        if by_index:
+        if copy:
+            sample.key = copy_name(key, copy)
+            sample.path = sample.path and copy_name(sample.path, copy)
+        elif by_index:
             sample.key, sample.path = f"{sample.id:09d}", ""
         elif not keeps_id and key.isascii() and key.isdecimal() and len(key) < 20:
             sample.id = int(key) if key == str(int(key)) else sample.id
@@ -181,13 +241,17 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadS
         value = value["bytes"] if isinstance(value, dict) else value
         data: bytes = value[0] if isinstance(value, Blobs) else value
         try:
-            image = make_image(path, data)
-            if only_checks:
+            warp = None
+            if copy and images.augment is not None:
+                image, warp = make_copy(data, key, copy)
+            else:
+                image = make_image(path, data)
+            if only_checks and not copy:
                 return sample
             if (spoiled := why_spoiled(sample, data)) is not None:
                 return spoiled
-            if move is not None:
-                image = move(sample, data, image)
+            if (mover := move_copy if copy else move) is not None:
+                image = mover(sample, data, image, warp)
                 fit(sample)
             if image.data is not data:
                 _replace_image(sample, image, layout)
@@ -244,6 +308,31 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     return unchecked if level == "none" else checked
 
 
+def _copy_maker(pipeline: Pipeline) -> Callable[[bytes, str, int], tuple[Encoded, Warp | None]]:
+    """Return a function from an image, the key of its sample and a number to that copy of it."""
+    images, readable = pipeline.images, pipeline.images.readable(pipeline.layout)
+    transform, augment = images.transform or Transform(), images.augment
+    last: tuple[bytes, Decoded] | None = None  # of several copies in turn, which is the usual case
+
+    def copied(data: bytes, key: str, copy: int) -> tuple[Encoded, Warp | None]:
+        nonlocal last
+        assert augment is not None
+        if last is None or last[0] is not data:
+            last = data, transform.decoded(data, images.max_pixels)
+        before, params = last[1], augment.draw(key, copy)
+        affine = affine_of(params, before.pixels.size)
+        with pillow("cannot augment it", images.max_pixels):
+            pixels = augment.apply(before.pixels.copy(), params, key, copy)
+        image = transform.encoded(before._replace(pixels=pixels), images.max_pixels)
+        if image.shape is not None:
+            image = image._replace(data=pipeline.layout.pack_pixels(image.data, image.shape))
+        else:
+            require_readable(image.kind, readable)
+        return image, None if affine == IDENTITY else Warp(affine, augment.mask_fill)
+
+    return copied
+
+
 def _replace_image(sample: Sample, image: Encoded, layout: Format) -> None:
     """Put the new image in the place of the old one, typed or raw."""
     before = str(sample.image)
@@ -265,7 +354,7 @@ def _replace_image(sample: Sample, image: Encoded, layout: Format) -> None:
 
 def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
     """Return a function that sets facts of an image: after a transform all, else those missing."""
-    layout, is_new = pipeline.layout, pipeline.images.transform is not None
+    layout, is_new = pipeline.layout, pipeline.images.changes
     typed, known = pipeline.typed_facts, pipeline.schema.by_name
 
     def renew_typed(sample: Sample, image: Encoded) -> None:
@@ -413,8 +502,7 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
     kept = {*pipeline.images.kept(schema)}
     moving = {each.name for each in schema.fields if each.type in ("objects", "mask")}
     judged = kept | FACTS | {schema.label} | moving
-    images, transform = further_images(schema), pipeline.images.transform
-    moves = transform is not None and transform.moves
+    images, moves = further_images(schema), pipeline.images.moving_option is not None
 
     def name_of(raw: str) -> str:
         if layout.schema is not None:
@@ -446,16 +534,16 @@ def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | N
     # It takes the sample, and the bytes of its image before the transform. A transform that changes
     # the geometry of all images is an OptionError; one that only turns some of them upright makes
     # these samples rejects.
-    transform = pipeline.images.transform
-    if transform is None:
+    if not pipeline.images.changes:
         return lambda sample, data: None
+    option = pipeline.images.moving_option
     dependents = _dependents_finder(pipeline)
 
     def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
         fields = dependents(sample)
-        if fields and transform.moves:
+        if fields and option is not None:
             where = f"as in the sample {sample.key!r}"
-            raise geometry_error(transform.moving_option, dict.fromkeys(fields, where))
+            raise geometry_error(option, dict.fromkeys(fields, where))
         if not fields or orientation_in(data) == 1:
             return None
         return BadSample(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, Self
 
 from dsprep.errors import BadSample
-from dsprep.sample import Sample
+from dsprep.sample import Sample, original_name
 from dsprep.schema import Reading, Table
 
 
@@ -39,6 +39,25 @@ class Rows:
     # for images with annotations: the number of each, and where its objects lie, as the reader has
     # it; None without any
     annotations: Sequence[tuple[int, Any]] = ()
+    # if samples have copies: the number of each copy, 0 for the sample itself; and the number of
+    # the sample that it is of
+    copies: Sequence[int] = ()
+    origins: Sequence[int] = ()
+
+    def originals(self) -> tuple[Rows, Sequence[bool]]:
+        """Return the samples to read for neighboring copies, and which rows begin another one.
+
+        Paths are those of the samples; ids stay.
+        """
+        starts = [
+            at == 0 or origin != self.origins[at - 1] for at, origin in enumerate(self.origins)
+        ]
+        rows = self.without({at for at, is_start in enumerate(starts) if not is_start})
+        paths = [
+            original_name(path) if copy else path
+            for path, copy in zip(rows.paths, rows.copies, strict=True)
+        ]
+        return replace(rows, paths=paths, copies=(), origins=()), starts
 
     def without(self, rejected: Collection[int]) -> Rows:
         """Return the rows without some positions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -76,6 +77,9 @@ OTHER_IMAGES = {
 """Extensions of images that dsprep does not decode, in lower case, and what these are."""
 
 
+_COPY = re.compile(r"_aug[0-9]+(\.[^./]*)?\Z")  # what `copy_name` adds
+
+
 @dataclass(slots=True)
 class Sample:
     """One training example."""
@@ -125,6 +129,40 @@ def key_size_expr() -> pl.Expr:
     import polars as pl
 
     return pl.col("path").str.replace(r"([^/])\.[^./]*$", "$1").str.len_bytes().cast(pl.Int64)
+
+
+def copy_name(path: str, copy: int) -> str:
+    """The path, or the key, of a copy of the sample with this one: ``cat/1_aug03.jpg``."""
+    directory, slash, name = path.rpartition("/")
+    stem, dot, extension = name.rpartition(".")
+    stem, extension = (stem, dot + extension) if dot else (name, "")
+    return f"{directory}{slash}{stem}_aug{copy:02d}{extension}"
+
+
+def copy_expr(path: str = "path", copy: str = "copy") -> pl.Expr:
+    """Return what :func:`copy_name` computes, for whole columns; number 0 is no copy."""
+    import polars as pl
+
+    parts = pl.col(path).str.extract_groups(r"(?s)^(.*?)(\.[^./]*)?$").struct
+    number = pl.col(copy).cast(pl.String).str.zfill(2)
+    name = pl.concat_str(parts.field("1"), pl.lit("_aug"), number, parts.field("2").fill_null(""))
+    return pl.when(pl.col(copy) > 0).then(name).otherwise(pl.col(path))
+
+
+def original_name(path: str) -> str:
+    """The path, or the key, that :func:`copy_name` was given."""
+    return _COPY.sub(r"\1", path)
+
+
+def original_expr(path: str = "path", copy: str = "copy") -> pl.Expr:
+    """Return what :func:`original_name` computes, for whole columns; number 0 is no copy."""
+    import polars as pl
+
+    return (
+        pl.when(pl.col(copy) > 0)
+        .then(pl.col(path).str.replace(r"_aug[0-9]+(\.[^./]*)?$", "${1}"))
+        .otherwise(pl.col(path))
+    )
 
 
 def image_kind_of(path: str) -> str | None:

@@ -1,6 +1,6 @@
-"""Write what the docs have from the code: the `--help-all` of all commands, the table of formats.
+"""Write what the docs have from the code: the `--help-all` of all commands, and tables.
 
-python -m scripts.reference           writes docs/cli.md, and the table in docs/formats.md
+python -m scripts.reference           writes docs/cli.md, and tables in docs/formats.md and a guide
 python -m scripts.reference --check   fails, with the difference, if they are not current
 """
 
@@ -18,10 +18,11 @@ import click
 from dsprep.cli.help import HELP_ALL
 from dsprep.cli.main import cli
 from dsprep.formats import FORMATS
+from dsprep.images.augment import OPS
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE, FORMATS_PAGE = DOCS / "cli.md", DOCS / "formats.md"
-_TABLE = re.compile(r"(?<=<!-- formats -->\n).*?(?=\n<!-- end -->)", re.S)
+PAGE, FORMATS_PAGE, GUIDE = DOCS / "cli.md", DOCS / "formats.md", DOCS / "guides" / "augment.md"
+_TABLE = re.compile(r"(?<=s -->\n).*?(?=\n<!-- end -->)", re.S)
 
 HEAD = """\
 # Command line
@@ -80,13 +81,23 @@ def formats_page(text: str) -> str:
     return _TABLE.sub(lambda _: "\n".join(rows), text)
 
 
+def guide(text: str) -> str:
+    """Return the guide on augmentation with a table of the operations."""
+    rows = ["| operation | V is a | drawn for each copy | what it does |", "|---|---|---|---|"]
+    for name, op in OPS.items():
+        shown = f"`{name}`, `{name}=V`" if op.default else f"`{name}=V`"
+        rows.append(f"| {shown} | {op.unit} | {op.drawn} | {op.effect} |")
+    return _TABLE.sub(lambda _: "\n".join(rows), text)
+
+
 def main() -> None:
     """Write the pages, or check them."""
     parser = argparse.ArgumentParser(description="Write what the docs have from the code.")
     parser.add_argument("--check", action="store_true", help="only say whether it is current")
     is_check = parser.parse_args().check
-    old = FORMATS_PAGE.read_text("utf-8")
-    for path, new in ((PAGE, page()), (FORMATS_PAGE, formats_page(old))):
+    tables = {FORMATS_PAGE: formats_page, GUIDE: guide}
+    written = ((path, make(path.read_text("utf-8"))) for path, make in tables.items())
+    for path, new in ((PAGE, page()), *written):
         if not is_check:
             path.write_text(new, "utf-8")
         elif new != (old := path.read_text("utf-8") if path.exists() else ""):

@@ -25,6 +25,7 @@ from dsprep.annotations.objects import (
 
 # what it costs, as reports say it
 _CLIPPED = "object cut at the edge of its image"
+_MIRRORED = "object mirrored, whose keypoints keep their order: left ones are now right ones"
 _DROPPED = "object dropped, as too little of it was left in its image"
 
 
@@ -34,6 +35,23 @@ class Move(NamedTuple):
     size: tuple[int, int]  # before
     scaled: tuple[int, int]  # after resizing
     window: tuple[int, int, int, int]  # of that, what is kept: left, top, right and bottom
+
+
+class Warp(NamedTuple):
+    """What is done to an image besides, without changing its size: a map of its points.
+
+    Both are a·x + b·y + c and d·x + e·y + f, in pixels.
+    """
+
+    inverse: tuple[float, ...]  # where the points of the new image come from
+    mask_fill: int  # the number of pixels of a mask that come from beyond its edges
+
+    @property
+    def forward(self) -> tuple[float, ...]:
+        """Where points go."""
+        a, b, c, d, e, f = self.inverse
+        det = a * e - b * d
+        return e / det, -b / det, (b * f - c * e) / det, -d / det, a / det, (c * d - a * f) / det
 
 
 def measured_on(objects: Objects, extent: Extent) -> Objects:
@@ -114,6 +132,58 @@ def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]
             whole = cut
         items.append(whole)
     return Objects(tuple(items), (width, height))
+
+
+def warped(
+    objects: Objects, warp: Warp, size: tuple[int, int], min_visible: float, counts: Counter[str]
+) -> Objects:
+    """Return objects after their image of this size has been warped; count what that cost."""
+    a, b, c, d, e, f = warp.forward
+    scale = abs(a * e - b * d)
+    is_straight = b == d == 0
+    frame = Move(size, size, (0, 0, *size))
+
+    def points(values: Sequence[float]) -> Any:
+        found = [*values]
+        found[::2] = [a * x + b * y + c for x, y in corners_of(tuple(values))]
+        found[1::2] = [d * x + e * y + f for x, y in corners_of(tuple(values))]
+        return tuple(found)
+
+    items = []
+    for each in objects.items:
+        x0, y0, x1, y1 = each.box
+        polygons = tuple(map(points, each.polygons))
+        # A box that is not upright any more becomes the box around what it was around, as far as
+        # a polygon or a mask tells that.
+        corners = points((x0, y0, x1, y0, x1, y1, x0, y1))
+        box = box_of(polygons if polygons and not is_straight else [corners])
+        before, runs = sum(map(area_of, polygons)) or scale * pixels_of(each.rle), each.rle
+        if runs is not None:
+            from dsprep.annotations.masks import mask_of, runs_of, warped_mask
+
+            mask = warped_mask(mask_of(runs), warp._replace(mask_fill=0))
+            runs, edges = runs_of(mask), mask.getbbox()
+            if edges is None or not (polygons or is_straight):
+                box = tuple(map(float, edges or (0, 0, 0, 0)))  # type: ignore[assignment]
+        keypoints = tuple(
+            value
+            for x, y, seen in _points(each)
+            for value in ((*points((x, y)), seen) if seen else (0.0, 0.0, 0.0))
+        )
+        whole = each._replace(box=box, polygons=polygons, rle=runs, keypoints=keypoints)
+        before = before or visible_area(whole)
+        cut = _clipped(whole, float(size[0]), float(size[1]), frame)
+        after = visible_area(cut) if cut else 0.0
+        if cut is None or after < min_visible * before:
+            counts[_DROPPED] += 1
+            continue
+        counts[_CLIPPED] += after < 0.999 * before
+        if keypoints and a * e - b * d < 0:
+            counts[_MIRRORED] += 1
+        if each.area is not None and before:
+            cut = cut._replace(area=each.area * scale * min(1.0, after / before))
+        items.append(cut)
+    return Objects(tuple(items), objects.extent)
 
 
 def _moved(each: Object, across: float, down: float, left: float, top: float) -> Object:

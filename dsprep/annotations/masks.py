@@ -21,7 +21,7 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from dsprep.annotations.geometry import Move
+    from dsprep.annotations.geometry import Move, Warp
 
 IGNORED = 255  # the number of pixels that belong to no class: borders, and what nobody judged
 
@@ -116,6 +116,14 @@ def moved_mask(mask: Image, move: Move) -> Image:
     if move.scaled != move.size:
         mask = mask.resize(move.scaled, Resampling.NEAREST)
     return mask if move.window == (0, 0, *move.scaled) else mask.crop(move.window)
+
+
+def warped_mask(mask: Image, warp: Warp) -> Image:
+    """Warp a mask by the nearest pixels."""
+    from PIL.Image import Resampling, Transform
+
+    data, fill = (*warp.inverse,), warp.mask_fill
+    return mask.transform(mask.size, Transform.AFFINE, data, Resampling.NEAREST, fillcolor=fill)
 
 
 def turned_mask(mask: Image, across: bool, down: bool, swaps: bool) -> Image:

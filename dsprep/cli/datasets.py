@@ -115,6 +115,24 @@ def convert(**options: Any) -> int:
     return _write("convert", **options)
 
 
+@command("SOURCE... DEST", of.AugmentOptions, of.TransformOptions, aliases=_ALIASES)
+def augment(**options: Any) -> int:
+    """Write the samples of SOURCE, and augmented copies of them, to DEST.
+
+    SOURCE and DEST are what pack takes. The copies of a.jpg are a_aug01.jpg, a_aug02.jpg and so on.
+    What a copy looks like depends on the key of its sample, the number of the copy and --seed
+    alone: any number of workers and machines writes the same bytes, and a data set that grows keeps
+    the copies that it has. Boxes and masks move with the image.
+
+    \b
+    Examples:
+      dsprep augment birds/ more/ --to folder --op rotate=40,hflip --per-class 1000
+      dsprep augment photos/ shards/ --to webdataset --op shift=0.2,zoom=0.2 --per-image 5
+      dsprep augment shards/ s3://bucket/train/ --to tfrecord --op hflip,color=0.3 --balance
+    """
+    return _write("augment", transform=take_transform(options), **options)
+
+
 @command("SOURCE... DEST", of.ShardOptions, aliases=_ALIASES)
 def cut(**options: Any) -> int:
     """Write SOURCE as shards of another size or order at DEST.

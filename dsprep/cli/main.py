@@ -23,6 +23,7 @@ COMMANDS = {
     "pack": ("dsprep.cli.datasets", "Pack images into WebDataset, TFRecord or RecordIO shards."),
     "convert": ("dsprep.cli.datasets", "Convert samples from any format to any other."),
     "shard": ("dsprep.cli.datasets", "Change the size, order or number of shards; append, index."),
+    "augment": ("dsprep.cli.datasets", "Add augmented copies of images, of rare classes first."),
     "join": ("dsprep.cli.datasets", "Make one data set of several, without writing shards again."),
     "verify": ("dsprep.cli.datasets", "Check shards: complete, undamaged, readable by frameworks."),
     "status": ("dsprep.cli.datasets", "Say what is there of a data set that is being written."),

@@ -136,7 +136,7 @@ class Converted(Iterator[bytes]):
                     try:
                         sample = read(raw)
                         if not isinstance(sample, BadSample):
-                            sample = finish(sample, path)
+                            sample = finish(sample, path, 0)
                         if isinstance(sample, BadSample):
                             raise sample
                         if sample.key == before and layout.distinct == "key":

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 _DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "split": "split"}
-_DONE["shard append"] = "appended"
+_DONE |= {"shard append": "appended", "augment": "augmented"}
 
 _EXAMPLES = 3
 # Options that change encoded samples, which then are not copied as they are.
@@ -258,6 +258,10 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(options.schema_out, text + "\n")
+        if isinstance(options, of.AugmentOptions) and options.preview is not None:
+            from dsprep.run.preview import write_preview
+
+            write_preview(plan, os.fspath(options.preview))
         if options.dry_run:
             return planned_report(plan, pool, progress)
         require_distinct_keys(plan)

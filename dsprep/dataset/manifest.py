@@ -22,7 +22,9 @@ from dsprep.storage.local import LONGEST_NAME, open_regular
 from dsprep.storage.store import crc32c as extend
 
 if TYPE_CHECKING:
+    from dsprep.dataset.copies import Copies
     from dsprep.formats.base import Format
+    from dsprep.images.augment import Augment
     from dsprep.images.transform import Transform
 
 VERSION = 2
@@ -308,11 +310,14 @@ class Recorded:
     fields: Choice = Choice()
     # the columns of records and of their times, if only the newest versions were read
     versions: tuple[str, str] | None = None
+    augment: Augment | None = None  # what was done to copies
+    copies: Copies | None = None  # how many there are; None without any
     known: bool = True  # whether this was recorded; if not, it is what is most likely
 
 
 def recorded_options(manifest: Manifest, path: str) -> Recorded:
     """Read the options of the manifest at a path, which may come from anywhere."""
+    from dsprep.dataset.copies import copies_of
     from dsprep.images.transform import Transform  # sync reads manifests, and no options
 
     if manifest.format not in FORMATS:
@@ -337,6 +342,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             (options.get("annotation_size"), options.get("boxes_frame")),
             Choice(only=only, drop=drop, rename=rename, cast=cast),
             versions and (str(versions[0]), str(versions[1])),
+            *copies_of(options),
         )
         # What was converted to the right type, or left out, is not what was recorded.
         told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))

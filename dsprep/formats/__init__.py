@@ -78,14 +78,25 @@ def shard_stem(path: str) -> str:
     return name
 
 
+AUGMENT_FILE = "augment.parquet"
+"""The table beside a manifest that tells the origin and the parameters of augmented copies."""
+
+
 def format_of_file(path: str) -> type[Format] | None:
     """Return the format whose shards have names like this one; None if none has."""
     plain = path.removesuffix(".gz")
+    if is_table_of_copies(path):
+        return None
     for each in SHARDED.values():
         if plain.endswith(each.suffix):
             return each
     # tfds: train.tfrecord-00000-of-00008; Inception: train-00000-of-01024
     return FORMATS["tfrecord"] if _NUMBERED.search(plain) else None
+
+
+def is_table_of_copies(path: str) -> bool:
+    """Return whether a file has the name of the table that ``dsprep augment`` writes."""
+    return f".{os.path.basename(path)}".endswith(f".{AUGMENT_FILE}")
 
 
 def format_of_source(path: str) -> type[Format] | None:

@@ -235,6 +235,15 @@ class Encoded(NamedTuple):
     shape: Shape | None = None  # that of bare pixels
 
 
+class Decoded(NamedTuple):
+    """An image before it is encoded."""
+
+    pixels: Image  # upright
+    kind: str  # what it will be encoded as
+    before: Size  # the size of the upright image before the transform
+    lost_frames: bool
+
+
 @dataclass(frozen=True)
 class Transform:
     """What to do to each image. Sizes are (width, height) in pixels, of the upright image.
@@ -338,6 +347,18 @@ class Transform:
         Raises:
             BadImage: If the image is damaged, too large, or cannot be what was asked for.
         """
+        made = self._made(data, max_pixels)
+        return made if isinstance(made, Encoded) else self.encoded(made, max_pixels)
+
+    def decoded(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Decoded:
+        """Decode an image to gray or RGB, upright, resized and cropped, without encoding it."""
+        made = self._made(data, max_pixels, only_decodes=True)
+        assert isinstance(made, Decoded)
+        return made
+
+    def _made(
+        self, data: bytes, max_pixels: int, *, only_decodes: bool = False
+    ) -> Encoded | Decoded:
         header = read_header(data)
         require_whole(data, header)
         kind = _KINDS.get(self.encode, header.kind if header.kind in _KINDS.values() else "png")
@@ -352,28 +373,32 @@ class Transform:
             moved = orientation != 1 or size != upright or window != (0, 0, *upright)
             mode = {"rgb": "RGB", "gray": "L", "keep": image.mode}[self.color]
             recolors = image.mode != mode or (self.color != "keep" and "transparency" in image.info)
-            if not (moved or recolors or self.encode != "keep"):
+            if not (moved or recolors or self.encode != "keep" or only_decodes):
                 require_decodable(data, header, max_pixels)
                 return Encoded(header.kind, data, *upright)
             require_pixels(window[2] - window[0], window[3] - window[1], max_pixels)
             window = _stored_window(window, size, turn)
             size = _stored_size(size, turn)
-            if turn == 1 and self._is_bilinear(image, kind, size):
+            if turn == 1 and not only_decodes and self._is_bilinear(image, kind, size):
                 made = bilinear.resize_jpeg(data, size, window, self.quality)
                 if made is not None:
                     edges = window[2] - window[0], window[3] - window[1]
                     return Encoded(kind, made, *edges, before=upright)
-            pixels = self._pixels(image, kind, size, window)
+            pixels = self._pixels(image, kind, size, window, luma=not only_decodes)
             if turn != 1:
                 from PIL.Image import Transpose
 
                 pixels = pixels.transpose(Transpose[_TURNS[turn]])
-            lost_frames = bool(getattr(image, "is_animated", False))
-            if self.is_raw:
-                bands = pixels.split() if self.encode == RAW_CHW else [pixels]
-                shape = Shape(*pixels.size[::-1], len(pixels.getbands()), self.encode == RAW_CHW)
-                data = b"".join(band.tobytes() for band in bands)
-                return Encoded(self.encode, data, *pixels.size, lost_frames, upright, shape)
+            return Decoded(pixels, kind, upright, bool(getattr(image, "is_animated", False)))
+
+    def encoded(self, image: Decoded, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
+        """Encode an image, or return its bare pixels, as the transform says."""
+        pixels, kind, upright, lost_frames = image
+        if self.is_raw:
+            bands = pixels.split() if self.encode == RAW_CHW else [pixels]
+            shape = Shape(*pixels.size[::-1], len(pixels.getbands()), self.encode == RAW_CHW)
+            data = b"".join(band.tobytes() for band in bands)
+            return Encoded(self.encode, data, *pixels.size, lost_frames, upright, shape)
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
             pixels.info.clear()  # Pillow would write comments and profiles from there
             out, quality = BytesIO(), self.quality or _QUALITY
@@ -419,11 +444,13 @@ class Transform:
             new <= old < 2 * new for old, new in zip(image.size, size, strict=True)
         )
 
-    def _pixels(self, image: ImageFile, kind: str, size: Size, window: Window) -> Image:
+    def _pixels(
+        self, image: ImageFile, kind: str, size: Size, window: Window, *, luma: bool
+    ) -> Image:
         """Decode an opened image, convert, resize and crop it: all as it is stored, not upright."""
         ratio = min(image.width / size[0], image.height / size[1])
         # What is JPEG before and after stays in luma and chroma, which saves time.
-        luma = kind == "jpg" and self.color != "gray" and ratio >= 1 and stores_luma(image)
+        luma = luma and kind == "jpg" and self.color != "gray" and ratio >= 1 and stores_luma(image)
         # JPEG is decoded at a half, a quarter or an eighth of its size if that is enough.
         draft = image.draft("YCbCr" if luma else "L" if self.color == "gray" else None, size)
         extent = draft[1][2:] if draft else image.size

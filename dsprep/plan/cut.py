@@ -224,7 +224,7 @@ def weigh(
     if job.copies or job.size.by_file:
         return sizes, None, not job.copies
     encodes = catalog.reader.encodes or catalog.reader.pixels is not None
-    if job.images.transform is not None or encodes:
+    if job.images.changes or encodes:
         capacity = None
         if by_bytes:
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import APART
+from dsprep.dataset.copies import Copies, recorded
 from dsprep.declared import words_of
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
@@ -19,6 +20,7 @@ from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.keywords import (
     AppendOptions,
+    AugmentOptions,
     ConvertOptions,
     FormatOptions,
     ImageOptions,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 _KINDS: Mapping[str, Sequence[type]] = {
     "pack": (PackOptions, TransformOptions),
     "convert": (ConvertOptions, TransformOptions),
+    "augment": (AugmentOptions, TransformOptions),
     "shard": (ShardOptions,),
     "shard append": (AppendOptions,),
 }
@@ -78,6 +81,7 @@ class Job:
     divide: Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]] | None = field(
         default=None, compare=False
     )
+    augmented: Copies | None = None  # how many copies are augmented; None if none are
     # what a report says of fields that are left out or changed
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -106,6 +110,7 @@ class Job:
             "raw_image": self.source.choice.raw_image,
             "pixel_columns": self.source.pixel_columns,
             "copies": self.copies,
+            "augment": self.augmented and recorded(images.augment, self.augmented),
         }
         return options | {name: value for name, value in rare.items() if value}
 
@@ -157,7 +162,8 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         gzip=gzip,
         metadata=samples is not None and samples.metadata,
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
-        reencoded=samples is not None and samples.transform is not None,
+        reencoded=isinstance(samples, AugmentOptions)
+        or (samples is not None and samples.transform is not None),
         keep_crowd=options.crowd == "keep",
         empty=options.empty,
         object_masks=options.object_masks,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
-from dsprep.formats import shard_stem
+from dsprep.formats import AUGMENT_FILE, shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
+from dsprep.plan.copies import with_copies
 from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, some_of, weigh
 from dsprep.plan.destination import require_name
 from dsprep.plan.job import Job, resolve_defaults
@@ -96,6 +97,8 @@ class Plan:
         for side, _ in self.sets:
             yield from layout.dataset_index(self.job.set_name(side), [])
         yield from (name for name, _ in self.class_files())
+        if self.job.augmented is not None:
+            yield destination.companion(AUGMENT_FILE).name
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
             yield destination.companion(name).name
 
@@ -139,6 +142,10 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if job.divide is not None:
         catalog, notes = job.divide(catalog, pool)
         job = replace(job, notes=(*job.notes, *notes))
+    if job.augmented is not None:
+        kept = job.images.kept(catalog.settled.schema)
+        catalog, notes = with_copies(catalog, job.augmented, kept)
+        job = replace(job, notes=(*job.notes, *notes))
     from dsprep.catalog import compact  # not before polars is there
 
     # From here on, what the plan takes for each sample is all that limits how many there may be.
@@ -147,7 +154,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     catalog = replace(catalog, table=compact(columns))
     collisions = catalog.collisions() if job.key == "path" else []
     reader = catalog.reader
-    estimates = job.images.transform is not None or reader.encodes or reader.pixels is not None
+    estimates = job.images.changes or reader.encodes or reader.pixels is not None
     nothing = replace(catalog, table=catalog.table.clear())
     sample = some_of(catalog) if estimates else nothing
     if job.seed is not None:
@@ -181,8 +188,8 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
 def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
     """Refuse a transform that changes the geometry of images, but not of other fields."""
     # A few samples are looked at, before anything is written. Workers find the others.
-    transform = job.images.transform
-    if transform is None or not transform.moves:
+    option = job.images.moving_option
+    if option is None:
         return
     spoiled: dict[str, str] = {}
     if catalog.reader.reads_samples:
@@ -199,7 +206,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
         if labels and schema.label not in job.images.kept(schema):
             spoiled[str(schema.label)] = format_count(labels, "sample")
     if spoiled:
-        raise geometry_error(transform.moving_option, spoiled)
+        raise geometry_error(option, spoiled)
 
 
 def _require_side(name: str) -> None:

@@ -31,6 +31,7 @@ from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 from dsprep.rows import Reader
+from dsprep.sample import original_expr
 from dsprep.sources.annotated import AnnotatedReader
 from dsprep.sources.archive import ArchiveReader
 from dsprep.sources.readers import ArchivedParts, FileReader, SampleReader
@@ -164,14 +165,17 @@ def files_read(plan: Plan, shards: Iterable[PlannedShard]) -> Iterator[tuple[str
         yield path, 0, 0, False
     if isinstance(reader, FileReader | SampleReader):
         for shard in shards:
-            rows = plan.catalog.table[shard.start : shard.stop].select("path", "size", "mtime")
+            rows = plan.catalog.table[shard.start : shard.stop]
+            if "copy" in rows.columns:
+                rows = rows.with_columns(path=original_expr())
+            rows = rows.select("path", "size", "mtime").unique(maintain_order=True)
             for path, size, mtime in rows.iter_rows():
                 yield join(reader.root, path), size, mtime, not reader.reads_samples
 
 
 def probe_of(job: Job) -> tuple[str, str]:
     """Return what shows whether another machine makes the same images, and the versions here."""
-    transform = job.images.transform
+    transform = job.images.probed
     return ("", "") if transform is None else (probe(transform), versions(transform))
 
 

@@ -46,7 +46,7 @@ def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
     ends = plan.shards[:1] if is_s3(plan.catalog.root) else [plan.shards[0], plan.shards[-1]]
     files = list(dict.fromkeys(path for path, *_ in files_read(plan, ends)))
     seen = files[:: math.ceil(len(files) / _LOOKS)]
-    pool.prepare(check_node, NodeTask(target, seen, plan.job.images.transform, *probe_of(plan.job)))
+    pool.prepare(check_node, NodeTask(target, seen, plan.job.images.probed, *probe_of(plan.job)))
 
 
 def check_node(task: NodeTask) -> None:

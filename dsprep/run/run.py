@@ -186,7 +186,7 @@ class Run:
         is_remote = plan.job.destination.remote is not None
         if is_remote and needed > free_bytes(self._state.target.destination.scratch):
             return False
-        if pipeline.images.transform is not None or pipeline.images.check == "decode":
+        if pipeline.images.changes or pipeline.images.check == "decode":
             return shards < 4 * workers
         if reader.reads_samples and not pipeline.copies:
             return shards < workers

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dsprep.dataset.copies import augment_table
 from dsprep.dataset.manifest import (
     FileReceipt,
     Manifest,
@@ -25,6 +26,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
+from dsprep.formats import AUGMENT_FILE
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.images import bilinear
@@ -143,9 +145,9 @@ def identity_of(plan: Plan) -> dict[str, Any]:
         "schema": job.schema and json.loads(json.dumps(job.schema.to_json())),
         "file times": plan.catalog.mtimes_digest(),
     }
-    if job.images.transform is not None:
+    if job.images.changes:
         identity["Pillow"] = version("pillow")
-        if job.images.transform.filter == "bilinear":
+        if job.images.transform is not None and job.images.transform.filter == "bilinear":
             identity |= bilinear.versions()
     return identity
 
@@ -423,6 +425,9 @@ def _companions(
     if classes:
         found[destination.companion("classes.txt").name] = _classes(classes)
     found |= {name: _classes(names) for name, names in plan.class_files()}
+    if job.images.augment is not None:
+        table = augment_table(plan.catalog, job.images.augment)
+        found[destination.companion(AUGMENT_FILE).name] = table
     facts = iter([ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards])
     before = len(base.shards) if base else 0
     for side, count in plan.sets:

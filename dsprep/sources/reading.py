@@ -19,7 +19,7 @@ from dsprep.dataset.manifest import manifest_of
 from dsprep.declared import called_with, field, options_in
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
-from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
+from dsprep.formats import CONCATENATIVE, format_of_source, is_table_of_copies, shard_stem
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
@@ -383,7 +383,8 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
     root, notes = source.root, list[Finding]()
     if is_dir(root) and not source.others:
         found = {entry.name: entry for entry in entries(root) if not entry.name.startswith(".")}
-        tables = [entry for name, entry in found.items() if name.endswith(".parquet")]
+        ends = ((name, entry) for name, entry in found.items() if name.endswith(".parquet"))
+        tables = [entry for name, entry in ends if not is_table_of_copies(name)]
         files = sorted(entry.path for entry in tables if entry.is_file())
         if not files and any(map(is_partition, found.values())):
             from dsprep.sources.files import list_files

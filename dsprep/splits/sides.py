@@ -124,6 +124,12 @@ def _draw_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequen
     groups = None if options.group is None else groups_of(samples, options.group)
     count = None if groups is None else groups.n_unique()
     notes = []
+    if samples.origins is not None:
+        groups = samples.origins if groups is None else groups
+        numbered = samples.origins.alias("key").to_frame().with_row_index("row")
+        origins = numbered.group_by("key", maintain_order=True).agg("row")["row"]
+        copies = [*copies, *origins.filter(origins.list.len() > 1).to_list()]
+        notes.append("augmented copies are kept on the side of their original")
     if options.stable:
         keys = path.to_frame().select(key=key_expr())["key"] if groups is None else groups
         numbers = stable_sides(keys, ratios, options.seed or 0)

@@ -19,6 +19,7 @@ from dsprep.images.transform import Geometry
 from dsprep.moving import Frame, further_images
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
+from dsprep.plan.copies import with_copies
 from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
@@ -115,16 +116,19 @@ def prepare(
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, overridden=catalog.overridden | {"label"})
+    if made.copies is not None:  # which are made again
+        kept = Images(keep_fields=made.keep_fields).kept(settled.schema)
+        catalog, _ = with_copies(catalog, made.copies, kept)
     # Of images that were transformed, the sizes are enough to move what lies on them.
     transform = made.transform and Geometry(**vars(made.transform))
     keep_fields, frame = made.keep_fields, Frame(*made.frame)
-    images = Images(transform, "none", made.max_pixels, keep_fields, frame)
+    images = Images(transform, "none", made.max_pixels, keep_fields, frame, made.augment)
     is_typed = transform is None or images.moves_fields(settled.schema)
     pipeline = Pipeline(
         catalog.reader.in_frame(frame.turn),
         settled.schema,
         replace(layout, schema=base if is_typed else None),
-        images if is_typed else replace(images, transform=None),
+        images if is_typed else replace(images, transform=None, augment=None),
         made.key,
         catalog.classes,
         overridden=catalog.overridden,
@@ -361,6 +365,8 @@ def _hints(other: pl.DataFrame, compared: int, comparison: Comparison) -> Iterat
     """Say what is not compared, and what to pass if all labels differ, as those of another list."""
     if comparison.shards.made.transform is not None:
         yield "images not compared, because they were transformed"
+    elif comparison.shards.made.copies is not None and not other.is_empty():
+        yield "augmented copies were made again; another version of Pillow makes other bytes"
     if comparison.extra:
         yield f"not compared, as the source does not have them: {format_some(comparison.extra)}"
     label = comparison.digest_of(LABEL)

@@ -69,7 +69,7 @@ def moved(sample: Sample, transform: Transform | None) -> Encoded:
             image = Encoded("png", data, *opened.size)
     move = make_mover(SCHEMA, transform, PIXELS)
     assert move is not None
-    return move(sample, data, image)
+    return move(sample, data, image, None)
 
 
 edges = st.integers(24, 90)

@@ -32,6 +32,7 @@ OF_COMMANDS = {
     "shard": "shard",
     "shard append": "append",
     "shard index": "index",
+    "augment": "augment",
     "join": "join",
     "split": "split",
     "cost": "cost",

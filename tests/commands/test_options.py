@@ -43,7 +43,7 @@ ALWAYS = {
     *("--only", "--drop", "--rename", "--cast", "--image-field", "--label-field", "--label-type"),
     *("--schema", "--schema-out", "--no-image"),
     # images
-    *("--resize", "--crop", "--encode", "--color"),
+    *("--resize", "--crop", "--encode", "--color", "--op", "--keep-originals", "--any-side"),
     # which samples, rows or files
     *("--shuffle", "--filter", "--folds", "--leaks", "--assign"),
     *("--train-ratio", "--test-ratio", "--chunks", "--fraction", "--count", "--per-class"),
@@ -94,7 +94,8 @@ def test_no_option_is_forgotten(name: str) -> None:
         for option in rule.options
         if not rule.commands or name in rule.commands
     }
-    assert options <= ruled | ALWAYS | ({"--seed"} if name == "lst sample" else set())
+    draws = {"--seed"} if name in ("lst sample", "augment") else set()
+    assert options <= ruled | ALWAYS | draws
 
 
 def test_the_table_names_what_there_is() -> None:

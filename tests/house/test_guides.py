@@ -207,6 +207,12 @@ def write_boxes(root: Path) -> None:
     shutil.make_archive(str(root / "yolo"), "zip", root / "yolo")
 
 
+def write_birds(root: Path) -> None:
+    """Write a common and a rare class."""
+    image_folder(root / "birds", ("crow",), 16)
+    image_folder(root / "birds", ("owl",), 4)
+
+
 def write_scheduler(root: Path) -> None:
     """Write a stand-in of Slurm, which runs the tasks of an array, and what machines see."""
     write_data_set(root)
@@ -360,6 +366,7 @@ DOWNLOADS = {
     "masks.md": write_segments,
     "tables.md": write_tables,
     "several-machines.md": write_scheduler,
+    "augment.md": write_birds,
     "sagemaker.md": write_sagemaker,
 }
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""

@@ -73,6 +73,23 @@ class TestTheSameBytes:
             assert done.code == 0, done.err
         assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
+    def test_of_augmented_copies_on_s3(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        ceph: Bucket,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        asked = ("--to", "webdataset", "--op", "rotate=40,noise=5", "--per-image", 2, "--shards", 3)
+        for dest, engine in ((f"{ceph.url}/augmented/", "ray"), (tmp_path / "local", "local")):
+            done = run_here("augment", twelve, dest, *asked, "--engine", engine)
+            assert done.code == 0, done.err
+        assert "augment.parquet" in ceph.contents("augmented/")
+        assert ceph.contents("augmented/") == contents(tmp_path / "local")
+
     def test_on_s3(
         self,
         run_here: RunHere,

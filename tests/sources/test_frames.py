@@ -63,7 +63,7 @@ def moved(tmp_path: Path, image: bytes, object: Any, size: Any, frame: Frame) ->
     move = make_mover(catalog.settled.schema, None, 1 << 20, frame=frame)
     assert move is not None
     with PillowImage.open(io.BytesIO(image)) as opened:
-        encoded = move(sample, image, Encoded("png", image, *opened.size))
+        encoded = move(sample, image, Encoded("png", image, *opened.size), None)
     written = PillowImage.open(io.BytesIO(encoded.data))
     assert written.getexif().get(0x0112, 1) == 1
     assert written.size == (encoded.width, encoded.height)

@@ -1,0 +1,106 @@
+"""Augmented copies, as a data set records them: how many, of which samples, by which parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.formats import AUGMENT_FILE
+from dsprep.images.augment import FILLS, Augment, parse_ops
+from dsprep.sample import key_expr, original_expr
+from dsprep.storage.files import exists, read_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How many copies there are to be."""
+
+    per_image: int | None = None  # copies of each sample
+    per_class: int | None = None  # samples of each class, with the originals that are kept
+    balance: bool = False  # as many of each class as the largest class has
+    keep_originals: bool = True
+    any_side: bool = False  # whether samples for validation and test get copies, too
+
+    def __post_init__(self) -> None:
+        given = [self.per_image is not None, self.per_class is not None, self.balance]
+        if sum(given) != 1:
+            raise OptionError("give one of --per-image, --per-class and --balance")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a manifest records."""
+        return {
+            "per_image": self.per_image,
+            "per_class": self.per_class,
+            "balance": self.balance,
+            "keep_originals": self.keep_originals,
+            "any_side": self.any_side,
+        }
+
+
+def recorded(augment: Augment | None, asked: Copies) -> dict[str, Any]:
+    """Return what a manifest records of copies."""
+    return (augment.to_json() if augment else {}) | asked.to_json()
+
+
+def copies_of(options: Mapping[str, Any]) -> tuple[Augment | None, Copies | None]:
+    """Return what a manifest, which may come from anywhere, records of copies."""
+    if (values := options.get("augment")) is None:
+        return None, None
+    text = ",".join(f"{name}={value!r}" for name, value in values["ops"].items())
+    fill, mask_fill = str(values["fill"]), int(values["mask_fill"])
+    augment = Augment(parse_ops(text), int(values["seed"]), fill, mask_fill)
+    names = ("per_image", "per_class", "balance", "keep_originals", "any_side")
+    asked = Copies(*(values[name] for name in names))
+    numbers = [each for each in (asked.per_image, asked.per_class) if each is not None]
+    flags = (asked.balance, asked.keep_originals, asked.any_side)
+    if (
+        not {*map(type, numbers)} <= {int}
+        or min(numbers, default=1) < 1
+        or {*map(type, flags)} != {bool}
+    ):
+        raise ValueError("its copies have numbers that are none")
+    if recorded(augment, asked) != values or fill not in FILLS or not 0 <= mask_fill <= 255:
+        raise ValueError("its copies were made in no way that dsprep knows")
+    return augment, asked
+
+
+def augment_table(catalog: Catalog, augment: Augment) -> bytes:
+    """Return the file that tells the origin and the parameters of each copy, as Parquet."""
+    import polars as pl
+
+    table = catalog.table.filter(pl.col("copy") > 0)
+    keys = table.select(key=key_expr(), copy=pl.col("copy"), path=original_expr())
+    keys = keys.select("key", key_expr().alias("origin"), "copy")
+    drawn = [augment.draw(key, copy) for _, key, copy in keys.iter_rows()]
+    columns = {name: [each[name] for each in drawn] for name in drawn[0]}
+    out = BytesIO()
+    keys.with_columns(**{name: pl.Series(own) for name, own in columns.items()}).write_parquet(out)
+    return out.getvalue()
+
+
+def origins_of(paths: pl.Series, root: str) -> pl.Series | None:
+    """Return the key of each sample, and for copies that of their sample; None without copies."""
+    import polars as pl
+
+    for path in (os.path.join(root, AUGMENT_FILE), f"{root.rstrip('/')}.{AUGMENT_FILE}"):
+        if exists(path):
+            break
+    else:
+        return None
+    try:
+        known = pl.read_parquet(BytesIO(read_bytes(path)), columns=["key", "origin"])
+        known = known.select(pl.col("key", "origin").cast(pl.String)).unique("key")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise SourceError(f"{path}: is not the table of copies that dsprep wrote") from error
+    keys = paths.alias("path").to_frame().select(key=key_expr())
+    found = keys.join(known, on="key", how="left", maintain_order="left")
+    return found.select(pl.col("origin").fill_null(pl.col("key")))["origin"]
