@@ -548,7 +548,9 @@ class ServeOptions(Options):
         "or each of its sides is a channel.",
         metavar="NAME=DATA",
     )
-    to: str | None = _channels("Convert shards to this format while they are sent.")
+    to: str | None = _channels(
+        "Convert shards to this format while they are sent.", choices=tuple(CONCATENATIVE)
+    )
     attributes: Sequence[str] = _channels(
         "Attributes of an augmented manifest to send, in this order.  [default: all of the first "
         "line but those that end in -metadata]",
@@ -571,6 +573,7 @@ class ServeOptions(Options):
     )
     timeout: float | None = None  # seconds without a reader after which it stops
     write: Callable[..., object] | None = None  # called with each block, instead of pipes
+    progress: Progress | None = None  # receives the progress
     program: Sequence[str] = ()  # a command to run, with its arguments
 
 

@@ -16,7 +16,7 @@ from dsprep import keywords as of
 from dsprep.commands.facts import facts_of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
-from dsprep.options import require_effect
+from dsprep.options import option_name, require_effect
 from dsprep.storage.transfer import DEFAULT_PART
 from dsprep.text import read_text
 from dsprep.units import format_size, parse_size
@@ -175,7 +175,9 @@ def _layout(name: str, samples: int, size: int, objects: int, prices: Prices) ->
 def _epoch(options: of.CostOptions) -> EpochCost | None:
     if options.gpu_hour is None or options.epoch_hours is None or options.utilization is None:
         return None
-    if not 0 < options.utilization <= 1:
-        raise OptionError(f"--utilization {options.utilization}: is a share, such as 0.6")
+    for name, most in (("gpu_hour", math.inf), ("epoch_hours", math.inf), ("utilization", 1.0)):
+        if not 0 < (value := getattr(options, name)) <= most or value == math.inf:
+            limit = f"at most {most:g}" if most == 1 else "finite"
+            raise OptionError(f"{option_name(name)} {value}: give a number above 0, {limit}")
     full = options.gpu_hour * options.epoch_hours
     return EpochCost(full, full / options.utilization)

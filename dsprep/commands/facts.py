@@ -11,7 +11,7 @@ from itertools import chain
 from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
-from dsprep.formats.augmented import MANIFESTS, parse_augmented
+from dsprep.formats.augmented import MANIFESTS, default_attributes, parse_augmented
 from dsprep.images.transform import Transform
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
@@ -37,9 +37,8 @@ class DataFacts:
     # the files that hold the samples, by their names below the directory, with their sizes
     files: Sequence[tuple[str, int]] = field(default=(), repr=False)
     beside: Sequence[str] = ()  # names of the other files at that place
-    shape: tuple[int, int] | None = (
-        None  # width and height of all images, if a transform made them so
-    )
+    shape: tuple[int, int] | None = None  # width and height that a transform gave all images
+    attributes: Sequence[str] = ()  # that a job reads of an augmented manifest
     schema: Schema | None = None  # that every sample was checked against; None if none was
 
 
@@ -196,7 +195,10 @@ def _of_list(path: str) -> DataFacts:
 
 def _of_lines(path: str) -> DataFacts:
     """Return what an augmented manifest tells, and the manifest that dsprep wrote beside it."""
-    lines = list(parse_augmented(read_text(path), path))
+    text = read_text(path)
+    lines = list(parse_augmented(text, path))
+    if not lines:
+        raise SourceError(f"{path}: names no files")
     names = set(chain.from_iterable(line.names for line in lines))
     if not names and all(line.kind == "number" for line in lines):
         names = {int(line.label[0]) for line in lines if line.label}
@@ -210,4 +212,5 @@ def _of_lines(path: str) -> DataFacts:
         classes=len((made and made.classes) or names) or None,
         bytes=None if made is None else made.bytes,
         files=[(line.ref, 0) for line in lines],
+        attributes=default_attributes(json.loads(text.split("\n")[lines[0].line - 1])),
     )

@@ -20,10 +20,8 @@ from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
-from dsprep.formats.augmented import METADATA, REFERENCE
 from dsprep.storage.local import destination_errors
 from dsprep.storage.location import is_s3, parse_url
-from dsprep.text import read_text
 
 _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
 _SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
@@ -74,6 +72,8 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     Returns:
         The request's JSON, and the facts that it was made of.
     """
+    if options.output is not None:
+        parse_url(str(options.output))
     notes = [f"replace {name} in the JSON, or give --{name}" for name in _missing(options)]
     if options.command:
         training = ("--lists", "--prefix", "--mode", "--seed", "--attributes")
@@ -252,7 +252,7 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     if data.format == "augmented-manifest":
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
-        attributes = options.attributes or _attributes(place)
+        attributes = options.attributes or data.attributes
         return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
     is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
@@ -269,15 +269,6 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     above = os.path.dirname(prefix[:-1])
     url = os.path.join(above if above.count("/") > 1 else prefix, f"{name}.list")
     return replace(channel, uri=url, kind="ManifestFile", listed=[{"prefix": prefix}, *own])
-
-
-def _attributes(path: str) -> list[str]:
-    """Return the attributes of the first line: references, then the labels that are described."""
-    values = json.loads(next(filter(str.strip, read_text(path).split("\n"))))
-    references = [name for name in values if name == "source-ref" or name.endswith(REFERENCE)]
-    labels = [name for name in values if name + METADATA in values and name not in references]
-    others = [name for name in values if name not in references and not name.endswith(METADATA)]
-    return [*references, *(labels or others)]
 
 
 def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:

@@ -84,6 +84,13 @@ def _find_attribute(values: dict[str, Any]) -> str | None:
     return names[0] if names else None
 
 
+def default_attributes(values: Mapping[str, Any]) -> list[str]:
+    """Return what a job reads of a line: its references, then the labels that are described."""
+    references = [name for name in values if name.endswith(REFERENCE)]
+    others = [name for name in values if not name.endswith((REFERENCE, METADATA))]
+    return [*references, *([name for name in others if name + METADATA in values] or others)]
+
+
 def _parse(line: str) -> dict[str, Any]:
     if len(line) > _LONGEST:
         raise _Wrong(f"is {len(line):,} characters long, and no line of a manifest is")

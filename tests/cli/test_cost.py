@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,9 @@ def test_machines() -> None:
     assert dsprep.cost(**options, utilization=0.5).epoch == (6.0, 12.0)
     with pytest.raises(OptionError, match="give --utilization"):
         dsprep.cost(**options)
-    with pytest.raises(OptionError, match="is a share"):
-        dsprep.cost(**options, utilization=60.0)
+    for wrong in ({"utilization": 60.0}, {"gpu_hour": math.nan}, {"epoch_hours": -2.0}):
+        with pytest.raises(OptionError, match="give a number above 0"):
+            dsprep.cost(**{**options, "utilization": 0.5, **wrong})
 
 
 def test_a_table_of_your_own(tmp_path: Path) -> None:

@@ -244,12 +244,17 @@ def test_masks_of_semantic_segmentation(tmp_path: Path, job: Callable[..., dict[
     assert found["HyperParameters"] == {"num_training_samples": "2", "num_classes": "7"}
 
 
-def test_augmented_manifests(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+def test_augmented_manifests(
+    made: Path, tmp_path: Path, job: Callable[..., dict[str, Any]]
+) -> None:
     found = job(f"train={made / 'sage.manifest'}")
     (channel,) = found["InputDataConfig"]
     assert on_s3(channel)["AttributeNames"] == ["source-ref", "class"]
     assert (channel["RecordWrapperType"], channel["InputMode"]) == ("RecordIO", "Pipe")
     assert found["HyperParameters"] == {"num_training_samples": "12", "num_classes": "3"}
+    (tmp_path / "empty.manifest").write_text("")
+    with pytest.raises(dsprep.SourceError, match=r"empty.manifest: names no files"):
+        dsprep.sagemaker([f"train={tmp_path}/empty.manifest"], prefix=PREFIX)
     with pytest.raises(OptionError, match="read in Pipe mode"):
         dsprep.sagemaker([made / "sage.manifest"], prefix=PREFIX, mode="File")
 
@@ -309,6 +314,8 @@ def test_refused(made: Path) -> None:
         dsprep.sagemaker([PREFIX], seed=3, output=PREFIX, command=["pack"])
     with pytest.raises(OptionError, match="has no side test, but 'train', 'val'"):
         dsprep.sagemaker([f"test={made / 'sides'}"], prefix=PREFIX)
+    with pytest.raises(OptionError, match="'out' is not a place on S3"):
+        dsprep.sagemaker([PREFIX], output="out", command=["pack"])
     with pytest.raises(OptionError, match="give --prefix"):
         dsprep.sagemaker([made / "tfrecord"])
 
