@@ -42,6 +42,8 @@ _MISSING = {
     "output": "s3://REPLACE-with-a-bucket/output/",
 }
 
+_PLACE = "/opt/ml/processing"
+
 # Each instance packs the files that it gets, under names of its own; at most 256 characters.
 _PACK_SHARE = (
     'n=$(sed \'s/.*"current_host": *"//;s/".*//\' /opt/ml/config/resourceconfig.json); '
@@ -74,7 +76,8 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     """
     if options.output is not None:
         parse_url(str(options.output))
-    notes = [f"replace {name} in the JSON, or give --{name}" for name in _missing(options)]
+    missing = [name for name in _MISSING if getattr(options, name) is None]
+    notes = [f"replace {name} in the JSON, or give --{name}" for name in missing]
     if options.command:
         training = ("--lists", "--prefix", "--mode", "--seed", "--attributes")
         if given := [name for name in training if name in options.given]:
@@ -125,10 +128,6 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
 
 
-def _missing(options: of.SagemakerOptions) -> Iterator[str]:
-    return (name for name in _MISSING if getattr(options, name) is None)
-
-
 def _resources(options: of.SagemakerOptions, size: int) -> dict[str, Any]:
     """Return the instances, with room for the data that is downloaded to each."""
     return {
@@ -174,22 +173,13 @@ class JobChannel:
     def entry(self, options: of.SagemakerOptions) -> dict[str, Any]:
         """Return an entry of ``InputDataConfig``."""
         if found := _FILE_SYSTEM.fullmatch(self.uri):
-            source = {
-                "FileSystemDataSource": {
-                    "FileSystemId": found[2],
-                    "FileSystemType": _TYPES[found[1]],
-                    "DirectoryPath": found[3],
-                    "FileSystemAccessMode": "ro",
-                }
-            }
+            place = {"FileSystemId": found[2], "FileSystemType": _TYPES[found[1]]}
+            place |= {"DirectoryPath": found[3], "FileSystemAccessMode": "ro"}
+            source = {"FileSystemDataSource": place}
             return {"ChannelName": self.name, "DataSource": source, "InputMode": "File"}
-        on_s3: dict[str, Any] = {
-            "S3DataType": self.kind,
-            "S3Uri": self.uri,
-            "S3DataDistributionType": "ShardedByS3Key"
-            if self._is_sharded(options)
-            else "FullyReplicated",
-        }
+        share = "ShardedByS3Key" if self._is_sharded(options) else "FullyReplicated"
+        on_s3: dict[str, Any] = {"S3DataType": self.kind, "S3Uri": self.uri}
+        on_s3["S3DataDistributionType"] = share
         if self.attributes:
             on_s3["AttributeNames"] = list(self.attributes)
         entry = {
@@ -281,21 +271,19 @@ def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
 
 def _hyperparameters(channels: Mapping[str, JobChannel]) -> tuple[dict[str, str], list[str]]:
     """Return the hyperparameters that follow from the data, and the names of those that do not."""
-    train = next((channels[name] for name in ("train", "training") if name in channels), None)
-    train = train or next(iter(channels.values()))
-    about = [channels.get(train.name + end) for end in _ABOUT]
-    sources = [each.data for each in (*about, channels.get(_MAP), train) if each]
-    counts = {
-        "num_training_samples": next(
-            (each.samples for each in sources if each and each.samples), None
-        ),
-        "num_classes": next((each.classes for each in sources if each and each.classes), None),
-    }
-    found = {name: str(count) for name, count in counts.items() if count is not None}
+    train = channels.get("train") or channels.get("training") or next(iter(channels.values()))
+    # A list, annotations or a label map know better than a directory of images.
+    names = (*(train.name + end for end in _ABOUT), _MAP, train.name)
+    told = [channels[name].data for name in names if name in channels]
+    found: dict[str, str] = {}
+    for data in filter(None, told):
+        counts = {"num_training_samples": data.samples, "num_classes": data.classes}
+        found = {name: str(count) for name, count in counts.items() if count} | found
+    unknown = [name for name in ("num_training_samples", "num_classes") if name not in found]
     if train.data is not None and train.data.shape:
         width, height = train.data.shape
         found["image_shape"] = f"3,{height},{width}"
-    return found, [name for name, count in counts.items() if count is None]
+    return found, unknown
 
 
 # A processing job
@@ -310,48 +298,30 @@ def _processing(options: of.SagemakerOptions) -> dict[str, Any]:
     name, *rest = options.command
     if name not in ("pack", "convert", "shard"):
         raise OptionError(f"{name}: choose pack, convert or shard as the command of the job")
-    job: dict[str, Any] = {
+    if "--part" in rest:
+        raise OptionError("--part: the job gives each instance its part; leave it out")
+    size, image = 0, options.image or _MISSING["image"]
+    app: dict[str, Any] = {"ImageUri": image}
+    places: dict[str, Any] = {}
+    if options.sharded:
+        size = sum(size for data in facts_of(source) for _, size in data.files)
+        app["ContainerEntrypoint"] = ["sh", "-c", _PACK_SHARE, "sh"]
+        app["ContainerArguments"] = [name, *rest]
+        given = {"S3Uri": source, "LocalPath": f"{_PLACE}/input", "S3DataType": "S3Prefix"}
+        given |= {"S3InputMode": "File", "S3DataDistributionType": "ShardedByS3Key"}
+        made = {"S3Uri": options.output, "LocalPath": f"{_PLACE}/output"}
+        made["S3UploadMode"] = "EndOfJob"
+        places["ProcessingInputs"] = [{"InputName": "input", "S3Input": given}]
+        outputs = [{"OutputName": "output", "S3Output": made}]
+        places["ProcessingOutputConfig"] = {"Outputs": outputs}
+    else:  # dsprep itself reads from S3 and writes there
+        part = ["--part", "auto"] if options.instances > 1 else []
+        app["ContainerArguments"] = [name, source, options.output, *rest, *part]
+    cluster = _resources(options, 2 * math.ceil(size / options.instances))
+    return {
         "ProcessingJobName": options.name,
         "RoleArn": options.role or _MISSING["role"],
-        "AppSpecification": {"ImageUri": options.image or _MISSING["image"]},
-        "ProcessingResources": {"ClusterConfig": _resources(options, 0)},
+        "AppSpecification": app,
+        "ProcessingResources": {"ClusterConfig": cluster},
         "StoppingCondition": {"MaxRuntimeInSeconds": _DAY},
-    }
-    if not options.sharded:
-        # dsprep itself reads from S3 and writes there.
-        part = ["--part", "auto"] if options.instances > 1 else []
-        job["AppSpecification"]["ContainerArguments"] = [name, source, options.output, *rest, *part]
-        return job
-    size = sum(size for data in facts_of(source) for _, size in data.files)
-    job["ProcessingResources"]["ClusterConfig"] = _resources(
-        options, 2 * math.ceil(size / options.instances)
-    )
-    job["AppSpecification"] |= {
-        "ContainerEntrypoint": ["sh", "-c", _PACK_SHARE, "sh"],
-        "ContainerArguments": [name, *rest],
-    }
-    job["ProcessingInputs"] = [
-        {
-            "InputName": "input",
-            "S3Input": {
-                "S3Uri": source,
-                "LocalPath": "/opt/ml/processing/input",
-                "S3DataType": "S3Prefix",
-                "S3InputMode": "File",
-                "S3DataDistributionType": "ShardedByS3Key",
-            },
-        }
-    ]
-    job["ProcessingOutputConfig"] = {
-        "Outputs": [
-            {
-                "OutputName": "output",
-                "S3Output": {
-                    "S3Uri": options.output,
-                    "LocalPath": "/opt/ml/processing/output",
-                    "S3UploadMode": "EndOfJob",
-                },
-            }
-        ]
-    }
-    return job
+    } | places
