@@ -622,8 +622,6 @@ class SagemakerOptions(Options):
 
 _costs, _machines = partial(option, "Data"), partial(option, "Machines")
 
-TRANSFERS = ("same-region", "other-region", "internet")
-
 
 class CostOptions(Options):
     """The options of ``cost``."""
@@ -634,7 +632,6 @@ class CostOptions(Options):
     shard_size: Sequence[str] = _costs(
         "Sizes of shards to compare.  [default: 10MB,100MB,1GB]", default=(), metavar="SIZE[,SIZE]"
     )
-    transfer: str = _costs("Where the data is read.", default="same-region", choices=TRANSFERS)
     prices: AnyPath | None = _costs(
         "Table of prices, instead of the built-in one, dsprep/commands/prices.toml.", metavar="FILE"
     )

@@ -106,11 +106,7 @@ def _lines(report: ServeReport) -> Iterator[str]:
     yield from rows_of(("rejected", len(rejects)))
     yield from (f"    {text}" for text in some_of(rejects, 5))
     yield from rows_of(
-        *(
-            ("program", f"ended with {report.exit_code}")
-            for _ in [0]
-            if report.exit_code is not None
-        ),
+        ("program", "" if report.exit_code is None else f"ended with {report.exit_code}"),
         *(("note", note) for note in report.notes),
         ("time", format_duration(report.seconds)),
     )

@@ -59,7 +59,7 @@ def test_sums(
         assert found[:2] == expected[:2]
         assert found[2:] == pytest.approx(expected[2:])
     assert report.conversion == pytest.approx(conversion)
-    assert report.transfer == 0
+    assert report.transfer["same-region"] == 0
 
 
 def test_the_figures_of_practice(run_here: Callable[..., Finished]) -> None:
@@ -71,8 +71,8 @@ def test_the_figures_of_practice(run_here: Callable[..., Finished]) -> None:
 
 def test_transfer_to_the_internet() -> None:
     # 10,000 x 0.09 + 40,000 x 0.085 + 50,000 x 0.07
-    assert dsprep.cost(samples=1, size="100TB", transfer="internet").transfer == pytest.approx(7800)
-    assert dsprep.cost(samples=1, size="1TB", transfer="other-region").transfer == pytest.approx(20)
+    transfer = dsprep.cost(samples=1, size="100TB").transfer
+    assert transfer == pytest.approx({"same-region": 0, "other-region": 2000, "internet": 7800})
 
 
 def test_a_data_set_is_what_verify_finds(photos: Path, tmp_path: Path) -> None:
