@@ -52,16 +52,9 @@ def facts_of(place: str) -> list[DataFacts]:
     for path in (place, os.path.join(place, MANIFEST), f"{bare}.{MANIFEST}"):
         if path.endswith(MANIFEST) and is_file(path):
             return _of_manifest(place, os.path.dirname(path), read_manifest(path))
-    if is_dir(place):
-        shards = find_shards(place)
-        return [_of_shards(place, shards) if shards is not None else _of_files(place)]
     if (shards := find_shards(place)) is not None:
         return [_of_shards(place, shards)]
-    if not exists(place):
-        raise SourceError(f"{place}: does not exist")
-    (directory, name), size = os.path.split(place), facts(place).size
-    classes = _annotated_classes(directory, [name]) if name.endswith(".json") else None
-    return [DataFacts(place, directory, "files", None, classes, size, files=[(name, size)])]
+    return [_of_files(place)]
 
 
 def side_of(place: str, name: str | None) -> list[DataFacts]:
@@ -138,22 +131,26 @@ def _of_shards(place: str, shards: ShardSet) -> DataFacts:
 
 
 def _of_files(place: str) -> DataFacts:
-    """Return what a directory of images, masks or annotations holds."""
-    scans = list(scan_below(place, None))
+    """Return what a directory of images, masks or annotations, or a file of one, holds."""
+    directory, scans = place, list(scan_below(place, None)) if is_dir(place) else []
     names = chain.from_iterable(filter(None, scan.paths.split("\0")) for scan in scans)
     sizes = chain.from_iterable(scan.sizes for scan in scans)
     files = sorted(zip(names, sizes, strict=True))
-    extensions = [name.rpartition(".")[2].lower() for name, _ in files]
-    documents = [name for name, _ in files if name.endswith(".json")]
-    images = sum(each in IMAGE_EXTENSIONS for each in extensions)
+    if not scans:
+        if not exists(place):
+            raise SourceError(f"{place}: does not exist")
+        directory, name = os.path.split(place)
+        files = [(name, facts(place).size)]
     if not files:
         raise SourceError(f"{place}: holds no files")
+    documents = [name for name, _ in files if name.endswith(".json")]
+    images = sum(name.rpartition(".")[2].lower() in IMAGE_EXTENSIONS for name, _ in files)
     return DataFacts(
         place,
-        place,
+        directory,
         "files",
         samples=images or len(documents) or None,
-        classes=_annotated_classes(place, documents) if documents and not images else None,
+        classes=_annotated_classes(directory, documents) if documents and not images else None,
         bytes=sum(size for _, size in files),
         files=files,
         beside=[finding.path for scan in scans for finding in scan.findings],

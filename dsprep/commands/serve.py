@@ -203,7 +203,7 @@ def _serve(
             threading.Thread(target=_send, args=(each, place, epochs, served), daemon=True)
             for each in channels
         ]
-        process = None
+        process: subprocess.Popen[bytes] | None = None
         try:
             for thread in threads:
                 thread.start()
@@ -211,11 +211,9 @@ def _serve(
                 line = (sys.executable, "-c", _LAUNCH, str(os.getpid()), *program)
                 environment = os.environ | _environment(place, channels)
                 process = subprocess.Popen(line, env=environment)
-            while not served.errors:
-                if process and process.poll() is not None:
-                    break
-                if not process and not any(thread.is_alive() for thread in threads):
-                    break
+            while not served.errors and (
+                process.poll() is None if process else any(map(threading.Thread.is_alive, threads))
+            ):
                 idle = time.monotonic() - served.touched
                 if timeout and served.waiting and idle > timeout:
                     pipes = format_some(list(map(str, served.waiting.values())))
@@ -223,28 +221,21 @@ def _serve(
                 time.sleep(_LOOK)
         finally:
             # The program first: it must not take the end of a pipe for that of an epoch.
-            _end(process)
+            if process:
+                process.terminate()  # nothing, if it has ended
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_GRACE)
+                process.kill()
+                process.wait()
             served.stop.set()
             for thread in threads:
                 if thread.ident is not None:
                     thread.join(_GRACE)  # one that waits for S3 ends with this process
-    with source_errors(place):
-        for error in served.errors:
-            raise error
-    if process is None:
-        return None
-    return 128 - process.returncode if process.returncode < 0 else process.returncode
-
-
-def _end(process: subprocess.Popen[bytes] | None) -> None:
-    if process is None or process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    if served.errors:
+        with source_errors(place):
+            raise served.errors[0]
+    code = process.returncode if process else None
+    return 128 - code if code and code < 0 else code
 
 
 @contextmanager
@@ -256,17 +247,11 @@ def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
             directory.mkdir(parents=True, exist_ok=True)
         lock = Lock(locked := config / ".dsprep-serve", place)
         try:
-            files = {
-                "inputdataconfig": {channel.name: channel.config for channel in channels},
-                "resourceconfig": _resources(channels),
-                "hyperparameters": {},
-            }
             _remove_pipes(data, channels)
             for channel in channels:
                 _make_pipe(_pipe(place, channel, 0))
-            for name, values in files.items():
-                text = json.dumps(values, indent=1) + "\n"
-                write_whole(config / f"{name}.json", text.encode(), config)
+            for name, values in _settings(channels).items():
+                write_whole(config / name, json.dumps(values, indent=1).encode() + b"\n", config)
             yield
         finally:
             _remove_pipes(data, channels)
@@ -292,19 +277,24 @@ def _make_pipe(path: Path) -> None:
         raise DestinationError(f"{path}: is there already, and is not a pipe") from None
 
 
-def _resources(channels: Sequence[Channel]) -> dict[str, object]:
-    """Return what ``resourceconfig.json`` says: each part is a host."""
+def _settings(channels: Sequence[Channel]) -> dict[str, dict[str, object]]:
+    """Return the files of ``input/config``: each part is a host."""
     number, of, _ = channels[0].part
-    return {"current_host": f"algo-{number + 1}", "hosts": [f"algo-{n + 1}" for n in range(of)]}
+    hosts = [f"algo-{n + 1}" for n in range(of)]
+    return {
+        "inputdataconfig.json": {channel.name: channel.config for channel in channels},
+        "resourceconfig.json": {"current_host": hosts[number], "hosts": hosts},
+        "hyperparameters.json": {},
+    }
 
 
 def _environment(place: Path, channels: Sequence[Channel]) -> dict[str, str]:
     """Return the variables that SageMaker's training toolkit sets, as far as data decides them."""
-    data, resources = place / "input/data", _resources(channels)
+    data, (inputs, resources, settings) = place / "input/data", _settings(channels).values()
     values: dict[str, object] = {
         **{f"CHANNEL_{each.name.upper()}": data / each.name for each in channels},
         "CHANNELS": json.dumps([each.name for each in channels]),
-        "INPUT_DATA_CONFIG": json.dumps({each.name: each.config for each in channels}),
+        "INPUT_DATA_CONFIG": json.dumps(inputs),
         "INPUT_DIR": place / "input",
         "INPUT_CONFIG_DIR": place / "input/config",
         "RESOURCE_CONFIG": json.dumps(resources),
@@ -313,7 +303,7 @@ def _environment(place: Path, channels: Sequence[Channel]) -> dict[str, str]:
         "MODEL_DIR": place / "model",
         "OUTPUT_DIR": place / "output",
         "OUTPUT_DATA_DIR": place / "output/data",
-        "HPS": "{}",
+        "HPS": json.dumps(settings),
     }
     return {f"SM_{name}": str(value) for name, value in values.items()}
 
