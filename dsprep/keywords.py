@@ -552,8 +552,8 @@ class ServeOptions(Options):
         "Convert shards to this format while they are sent.", choices=tuple(CONCATENATIVE)
     )
     attributes: Sequence[str] = _channels(
-        "Attributes of an augmented manifest to send, in this order.  [default: all of the first "
-        "line but those that end in -metadata]",
+        "Attributes of an augmented manifest to send, in this order.  [default: source-ref and the "
+        "label]",
         default=(),
         metavar="NAME[,NAME...]",
     )

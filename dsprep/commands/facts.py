@@ -11,7 +11,7 @@ from itertools import chain
 from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
-from dsprep.formats.augmented import MANIFESTS, default_attributes, parse_augmented
+from dsprep.formats.augmented import MANIFESTS, parse_augmented
 from dsprep.images.transform import Transform
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
@@ -38,7 +38,7 @@ class DataFacts:
     files: Sequence[tuple[str, int]] = field(default=(), repr=False)
     beside: Sequence[str] = ()  # names of the other files at that place
     shape: tuple[int, int] | None = None  # width and height that a transform gave all images
-    attributes: Sequence[str] = ()  # that a job reads of an augmented manifest
+    attributes: Sequence[str] = ()  # of the first line of an augmented manifest
     schema: Schema | None = None  # that every sample was checked against; None if none was
 
 
@@ -209,5 +209,5 @@ def _of_lines(path: str) -> DataFacts:
         classes=len((made and made.classes) or names) or None,
         bytes=None if made is None else made.bytes,
         files=[(line.ref, 0) for line in lines],
-        attributes=default_attributes(json.loads(text.split("\n")[lines[0].line - 1])),
+        attributes=list(json.loads(text.split("\n")[lines[0].line - 1])),
     )

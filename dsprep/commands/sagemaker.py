@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from dsprep import keywords as of
@@ -20,8 +21,10 @@ from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
-from dsprep.storage.local import destination_errors
-from dsprep.storage.location import is_s3, parse_url
+from dsprep.formats.augmented import default_attributes
+from dsprep.storage.local import destination_errors, write_whole
+from dsprep.storage.location import is_s3, parse_url, require_disk
+from dsprep.units import format_count, quoted_names
 
 _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
 _SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
@@ -104,7 +107,13 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     }
     if idle := [name for name, effect in effects.items() if name in options.given and not effect]:
         raise OptionError(f"{idle[0]} has no effect: no channel needs it; leave it out")
+    for each in channels:
+        count = len(each.data.files) if each.data and each.is_sharded(options) else math.inf
+        if count < options.instances:
+            files = format_count(int(count), "file")
+            notes.append(f"{each.name}: {files} for {options.instances} instances; some get none")
     if options.lists is not None:
+        require_disk(str(options.lists))
         _write_lists(str(options.lists), lists)
     elif lists:
         notes.append(f"upload {', '.join(lists)}: give --lists DIR to write it")
@@ -163,11 +172,12 @@ class JobChannel:
         if self.mode != "File" or self.data is None:
             return 0
         sizes = [size for _, size in self.data.files]
-        if self._is_sharded(options):
+        if self.is_sharded(options):
             return math.ceil(len(sizes) / options.instances) * max(sizes, default=0)
         return max(self.data.bytes or 0, sum(sizes))
 
-    def _is_sharded(self, options: of.SagemakerOptions) -> bool:
+    def is_sharded(self, options: of.SagemakerOptions) -> bool:
+        """Return whether each instance gets a share; lists and annotations go to all."""
         return options.sharded and not any(map(self.name.endswith, _ABOUT))
 
     def entry(self, options: of.SagemakerOptions) -> dict[str, Any]:
@@ -177,7 +187,7 @@ class JobChannel:
             place |= {"DirectoryPath": found[3], "FileSystemAccessMode": "ro"}
             source = {"FileSystemDataSource": place}
             return {"ChannelName": self.name, "DataSource": source, "InputMode": "File"}
-        share = "ShardedByS3Key" if self._is_sharded(options) else "FullyReplicated"
+        share = "ShardedByS3Key" if self.is_sharded(options) else "FullyReplicated"
         on_s3: dict[str, Any] = {"S3DataType": self.kind, "S3Uri": self.uri}
         on_s3["S3DataDistributionType"] = share
         if self.attributes:
@@ -242,7 +252,10 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     if data.format == "augmented-manifest":
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
-        attributes = options.attributes or data.attributes
+        if unknown := [name for name in options.attributes if name not in data.attributes]:
+            names = quoted_names(data.attributes)
+            raise OptionError(f"--attributes {unknown[0]}: {place} has the attributes {names}")
+        attributes = options.attributes or default_attributes(data.attributes)
         return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
     is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
@@ -265,8 +278,8 @@ def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
     with destination_errors(directory):
         os.makedirs(directory, exist_ok=True)
         for url, values in lists.items():
-            with open(os.path.join(directory, os.path.basename(url)), "w") as file:
-                file.write(json.dumps(values) + "\n")
+            path = Path(directory, os.path.basename(url))
+            write_whole(path, json.dumps(values).encode() + b"\n", path.parent)
 
 
 def _hyperparameters(channels: Mapping[str, JobChannel]) -> tuple[dict[str, str], list[str]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
@@ -84,11 +84,11 @@ def _find_attribute(values: dict[str, Any]) -> str | None:
     return names[0] if names else None
 
 
-def default_attributes(values: Mapping[str, Any]) -> list[str]:
-    """Return what a job reads of a line: its references, then the labels that are described."""
-    references = [name for name in values if name.endswith(REFERENCE)]
-    others = [name for name in values if not name.endswith((REFERENCE, METADATA))]
-    return [*references, *([name for name in others if name + METADATA in values] or others)]
+def default_attributes(names: Collection[str]) -> list[str]:
+    """Return which attributes of a line a job reads: references, then labels with metadata."""
+    references = [name for name in names if name.endswith(REFERENCE)]
+    others = [name for name in names if not name.endswith((REFERENCE, METADATA))]
+    return [*references, *([name for name in others if name + METADATA in names] or others)]
 
 
 def _parse(line: str) -> dict[str, Any]:

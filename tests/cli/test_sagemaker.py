@@ -259,6 +259,11 @@ def test_augmented_manifests(
         dsprep.sagemaker([made / "sage.manifest"], prefix=PREFIX, mode="File")
 
 
+def test_says_that_an_instance_gets_nothing(made: Path) -> None:
+    report = dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, sharded=True, instances=4)
+    assert "tfrecord: 3 files for 4 instances; some get none" in report.notes
+
+
 def test_file_systems(made: Path, job: Callable[..., dict[str, Any]]) -> None:
     found = job(
         "train=efs://fs-0123456789abcdef0/birds/train", "val=fsx://fs-0123456789abcdef0/mnt/val"
@@ -316,6 +321,12 @@ def test_refused(made: Path) -> None:
         dsprep.sagemaker([f"test={made / 'sides'}"], prefix=PREFIX)
     with pytest.raises(OptionError, match="'out' is not a place on S3"):
         dsprep.sagemaker([PREFIX], output="out", command=["pack"])
+    with pytest.raises(OptionError, match="gives each instance its part"):
+        dsprep.sagemaker([PREFIX], output=PREFIX, command=["pack", "--part", "0/2"])
+    with pytest.raises(OptionError, match="--attributes klass: .* has the attributes 'source-ref'"):
+        dsprep.sagemaker([made / "sage.manifest"], prefix=PREFIX, attributes=["klass"])
+    with pytest.raises(OptionError, match="cannot be written to S3"):
+        dsprep.sagemaker([made / "recordio"], prefix=PREFIX, mode="Pipe", lists=PREFIX)
     with pytest.raises(OptionError, match="give --prefix"):
         dsprep.sagemaker([made / "tfrecord"])
 
