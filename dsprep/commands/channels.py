@@ -49,9 +49,12 @@ CONTENT_TYPES = {
     "tfrecord": "application/x-tfrecord",
     "webdataset": "application/x-tar",
     "parquet": "application/x-parquet",
+    "list": "application/x-image",
     "files": "application/x-recordio",
     "augmented-manifest": "application/x-recordio",
 }
+
+WRAPPED = ("files", "augmented-manifest")  # of which each object becomes a record of RecordIO
 
 Unit = tuple[str | bytes, ...]
 """What is never divided: a shard, a file, or the attributes of a line. Text is the path of one."""
@@ -80,7 +83,7 @@ class Channel:
     @property
     def is_wrapped(self) -> bool:
         """Whether each object becomes a record of RecordIO."""
-        return self.format in ("files", "augmented-manifest")
+        return self.format in WRAPPED
 
     @property
     def config(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.commands.channels import CONTENT_TYPES
+from dsprep.commands.channels import CONTENT_TYPES, WRAPPED
 from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
@@ -36,7 +36,7 @@ _TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
 # The ends of names of channels that tell of the images of another channel.
 _ABOUT = ("_lst", "_annotation")
 _MAP = "label_map"
-_IMAGES = "application/x-image"  # of images, lists and annotations
+_IMAGES = CONTENT_TYPES["list"]  # also of images and annotations
 _WILD = re.compile(r"[*?\[{]")
 
 _MISSING = {
@@ -192,31 +192,24 @@ class JobChannel:
         on_s3["S3DataDistributionType"] = share
         if self.attributes:
             on_s3["AttributeNames"] = list(self.attributes)
+        assert self.data is not None
+        content = CONTENT_TYPES[self.data.format]
+        if self.data.format == "files" and self.mode != "Pipe":
+            first, is_about = self.data.files[0][0], self.name.endswith("_annotation")
+            content = "image/png" if is_about and first.endswith(".png") else _IMAGES
+            content = "application/json" if self.name == _MAP else content
+        is_wrapped = self.data.format in WRAPPED and self.mode == "Pipe"
         entry = {
             "ChannelName": self.name,
             "DataSource": {"S3DataSource": on_s3},
-            "ContentType": self._content_type(),
+            "ContentType": content,
             "InputMode": self.mode,
             "CompressionType": "None",
-            "RecordWrapperType": "RecordIO" if self._is_wrapped() else "None",
+            "RecordWrapperType": "RecordIO" if is_wrapped else "None",
         }
         if options.seed is not None:
             entry["ShuffleConfig"] = {"Seed": options.seed}
         return entry
-
-    def _is_wrapped(self) -> bool:
-        is_files = self.data is not None and self.data.format == "files"
-        return self.kind == "AugmentedManifestFile" or (is_files and self.mode == "Pipe")
-
-    def _content_type(self) -> str:
-        assert self.data is not None
-        if self.data.format not in ("files", "list"):
-            return CONTENT_TYPES[self.data.format]
-        if self._is_wrapped():
-            return CONTENT_TYPES["files"]
-        first = self.data.files[0][0] if self.data.files else ""
-        is_mask = self.name.endswith("_annotation") and first.endswith(".png")
-        return "application/json" if self.name == _MAP else "image/png" if is_mask else _IMAGES
 
 
 def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
