@@ -28,6 +28,7 @@ from dsprep.formats import CONCATENATIVE
 from dsprep.formats.augmented import MANIFESTS, REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
+from dsprep.keywords import CHANNEL
 from dsprep.run.part import Part
 from dsprep.schema import Schema
 from dsprep.sources.annotated import Names, plain_name
@@ -170,12 +171,23 @@ def _record(path: str, file: Readable, size: int) -> Iterator[bytes]:
     yield PADDING[size % 4]
 
 
+def channel_name(name: str, place: str) -> str:
+    """Return a name that SageMaker allows; that of a side comes from a manifest, so from anyone."""
+    if not CHANNEL.fullmatch(name):
+        raise OptionError(
+            f"{place}: {name!r} is no name of a channel: give it a name of letters, digits and "
+            f". _ - only, as NAME={place}"
+        )
+    return name
+
+
 def channels_of(
     data: str, name: str | None, attributes: Sequence[str], notes: dict[str, None]
 ) -> Iterator[Channel]:
     """Return the channel of a data set, or, without a name, one for each of its sides."""
     if data.endswith(MANIFESTS):
-        yield Channel(name or "train", "augmented-manifest", _lines(data, attributes))
+        own = channel_name(name or "train", data)
+        yield Channel(own, "augmented-manifest", _lines(data, attributes))
         return
     if attributes:
         raise OptionError(f"--attributes: {data} is no augmented manifest; leave it out")
@@ -186,7 +198,8 @@ def channels_of(
             count = format_count(len(each.beside), "file")
             notes[f"{data}: {count} passed over, such as {format_some(each.beside)}"] = None
         units = [(path,) for path in sizes]
-        yield Channel(name or each.side or "train", format, units, sizes, schema=each.schema)
+        own = channel_name(name or each.side or "train", data)
+        yield Channel(own, format, units, sizes, schema=each.schema)
 
 
 def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:

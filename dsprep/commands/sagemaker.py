@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.commands.channels import CONTENT_TYPES, WRAPPED
+from dsprep.commands.channels import CONTENT_TYPES, WRAPPED, channel_name
 from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
@@ -225,9 +225,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
         return
     for data in side_of(place, name or None):
         own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
-        if not of.CHANNEL.fullmatch(own):
-            raise OptionError(f"{place}: {own!r} is no name of a channel; write CHANNEL={place}")
-        yield _located(own, data, options)
+        yield _located(channel_name(own, place), data, options)
 
 
 def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobChannel:

@@ -136,8 +136,6 @@ def _channels(options: of.ServeOptions, notes: dict[str, None]) -> list[Channel]
     seed = (options.seed or 0) if options.shuffle_shards else None
     channels = []
     for name, data in named or [(None, options.data)]:
-        if name is not None and not of.CHANNEL.fullmatch(name):
-            raise OptionError(f"--channel {name}: names have letters, digits and . _ - only")
         for each in channels_of(str(data), name, options.attributes, notes):
             if options.to is not None and each.is_wrapped:
                 raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")

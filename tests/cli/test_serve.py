@@ -484,6 +484,17 @@ def test_refused(made: Path, options: dict[str, Any], error: type[Exception], to
         dsprep.serve(made / "tfrecord", **options)
 
 
+def test_a_side_of_a_hostile_manifest_is_no_path(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "val", tmp_path / "data")
+    path = tmp_path / "data/manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["options"]["sides"] = {"../../../victim": len(manifest["shards"])}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(OptionError, match="is no name of a channel"):
+        dsprep.serve(tmp_path / "data", fifo=tmp_path / "ml", timeout=0.1)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
