@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from dsprep.commands.facts import facts_of, side_of
+from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
-from dsprep.formats import CONCATENATIVE
+from dsprep.formats import CONCATENATIVE, FORMATS
 from dsprep.formats.augmented import MANIFESTS, REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
@@ -171,6 +171,15 @@ def _record(path: str, file: Readable, size: int) -> Iterator[bytes]:
     yield PADDING[size % 4]
 
 
+def require_stream(data: DataFacts) -> None:
+    """Refuse shards that cannot be read front to back, one after another."""
+    if data.format in FORMATS and data.format not in CONCATENATIVE:
+        raise OptionError(
+            f"{data.place}: {data.format} cannot be read from a pipe: convert it to another "
+            "format, or use File or FastFile mode"
+        )
+
+
 def channel_name(name: str, place: str) -> str:
     """Return a name that SageMaker allows; that of a side comes from a manifest, so from anyone."""
     if not CHANNEL.fullmatch(name):
@@ -192,14 +201,14 @@ def channels_of(
     if attributes:
         raise OptionError(f"--attributes: {data} is no augmented manifest; leave it out")
     for each in side_of(data, name):
-        format = each.format if each.format in CONCATENATIVE else "files"
+        require_stream(each)
         sizes = {os.path.join(each.directory, file): size for file, size in each.files}
-        if each.format == "files" and each.beside:
+        if each.format in WRAPPED and each.beside:
             count = format_count(len(each.beside), "file")
             notes[f"{data}: {count} passed over, such as {format_some(each.beside)}"] = None
         units = [(path,) for path in sizes]
         own = channel_name(name or each.side or "train", data)
-        yield Channel(own, format, units, sizes, schema=each.schema)
+        yield Channel(own, each.format, units, sizes, schema=each.schema)
 
 
 def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.commands.channels import CONTENT_TYPES, WRAPPED, channel_name
+from dsprep.commands.channels import CONTENT_TYPES, WRAPPED, channel_name, require_stream
 from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
@@ -198,13 +198,15 @@ class JobChannel:
             first, is_about = self.data.files[0][0], self.name.endswith("_annotation")
             content = "image/png" if is_about and first.endswith(".png") else _IMAGES
             content = "application/json" if self.name == _MAP else content
+        # SageMaker decompresses in Pipe mode only.
+        is_gzip = self.mode == "Pipe" and self.data.files[0][0].endswith((".gz", ".tgz"))
         is_wrapped = self.data.format in WRAPPED and self.mode == "Pipe"
         entry = {
             "ChannelName": self.name,
             "DataSource": {"S3DataSource": on_s3},
             "ContentType": content,
             "InputMode": self.mode,
-            "CompressionType": "None",
+            "CompressionType": "Gzip" if is_gzip else "None",
             "RecordWrapperType": "RecordIO" if is_wrapped else "None",
         }
         if options.seed is not None:
@@ -248,6 +250,8 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
             raise OptionError(f"--attributes {unknown[0]}: {place} has the attributes {names}")
         attributes = options.attributes or default_attributes(data.attributes)
         return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
+    if options.mode == "Pipe":
+        require_stream(data)
     is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
     channel = JobChannel(name, prefix, options.mode or "FastFile", data)

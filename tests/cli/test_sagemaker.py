@@ -259,6 +259,21 @@ def test_augmented_manifests(
         dsprep.sagemaker([made / "sage.manifest"], prefix=PREFIX, mode="File")
 
 
+def test_a_pipe_decompresses_and_has_no_parquet(
+    photos: Path, tmp_path: Path, job: Callable[..., dict[str, Any]]
+) -> None:
+    dsprep.pack(photos, tmp_path / "gz", to="tfrecord", compression="gzip", workers=1)
+    for mode, compression in (("Pipe", "Gzip"), ("File", "None")):
+        (channel,) = job(tmp_path / "gz", mode=mode)["InputDataConfig"]
+        assert channel["CompressionType"] == compression
+    dsprep.pack(photos, tmp_path / "pq", to="parquet", workers=1)
+    assert job(tmp_path / "pq")["InputDataConfig"][0]["ContentType"] == "application/x-parquet"
+    with pytest.raises(OptionError, match="parquet cannot be read from a pipe"):
+        job(tmp_path / "pq", mode="Pipe")
+    with pytest.raises(OptionError, match="parquet cannot be read from a pipe"):
+        dsprep.serve(tmp_path / "pq", write=bytes)
+
+
 def test_says_that_an_instance_gets_nothing(made: Path) -> None:
     report = dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, sharded=True, instances=4)
     assert "tfrecord: 3 files for 4 instances; some get none" in report.notes
