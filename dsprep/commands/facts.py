@@ -66,6 +66,8 @@ def side_of(place: str, name: str | None) -> list[DataFacts]:
             f"{place}: has no side {name}, but {quoted_names([each.side for each in sides])}: "
             "leave out the name of the channel, or name the shards of one side"
         )
+    if not all(each.files for each in found):
+        raise SourceError(f"{place}: the data set has no samples")
     return found
 
 
@@ -74,8 +76,8 @@ def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFac
     classed = schema and (schema.objects or schema.label_field)
     classes = len(classed.names) if classed and classed.names else len(manifest.classes or ())
     if FORMATS[manifest.format].is_tree:
-        files = _of_files(place) if is_dir(place) else DataFacts(place, directory, "files")
-        made = replace(files, samples=manifest.samples, bytes=manifest.bytes)
+        tree = place.removesuffix(f".{MANIFEST}").removesuffix(f"/{MANIFEST}")
+        made = replace(_of_files(tree), samples=manifest.samples, bytes=manifest.bytes)
         return [replace(made, classes=classes or None)]
     whole = DataFacts(
         place,

@@ -274,6 +274,11 @@ def test_a_pipe_decompresses_and_has_no_parquet(
         dsprep.serve(tmp_path / "pq", write=bytes)
 
 
+def test_a_tree_by_its_manifest(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+    by_name = job(f"train={made / 'images'}", mode="Pipe")
+    assert job(f"train={made / 'images.manifest.json'}", mode="Pipe") == by_name
+
+
 def test_says_that_an_instance_gets_nothing(made: Path) -> None:
     report = dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, sharded=True, instances=4)
     assert "tfrecord: 3 files for 4 instances; some get none" in report.notes

@@ -484,6 +484,16 @@ def test_refused(made: Path, options: dict[str, Any], error: type[Exception], to
         dsprep.serve(made / "tfrecord", **options)
 
 
+def test_a_data_set_without_samples(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "val", tmp_path / "data")
+    path = tmp_path / "data/manifest.json"
+    empty = {"shards": [], "samples": 0, "bytes": 0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | empty))
+    for call in (dsprep.serve, lambda data, **_: dsprep.sagemaker([data], prefix="s3://bucket")):
+        with pytest.raises(SourceError, match="the data set has no samples"):
+            call(tmp_path / "data", program=["true"])
+
+
 def test_a_side_of_a_hostile_manifest_is_no_path(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made / "val", tmp_path / "data")
     path = tmp_path / "data/manifest.json"
