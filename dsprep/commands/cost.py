@@ -152,21 +152,18 @@ def cost(options: of.CostOptions) -> CostReport:
 
 def _layout(name: str, samples: int, size: int, objects: int, prices: Prices) -> LayoutCost:
     """Price objects of equal size."""
-    parts = math.ceil(size / objects / DEFAULT_PART) if objects else 0
+    parts, ranges = (math.ceil(size / max(objects, 1) / each) for each in (DEFAULT_PART, _RANGE))
     # An upload in parts takes a search, a beginning and a completion besides.
-    writes = objects * (parts + 3 if parts > 1 else 1)
-    ranges = objects * math.ceil(size / objects / _RANGE) if objects else 0
-    storage = price_of(prices.storage, size)
-    epochs = (prices.requests(0, count) for count in (objects, ranges, samples))
-    return LayoutCost(name, objects, storage, prices.requests(writes), *epochs)
+    upload = prices.requests(objects * (parts + 3 if parts > 1 else 1))
+    epochs = (prices.requests(0, count) for count in (objects, objects * ranges, samples))
+    return LayoutCost(name, objects, price_of(prices.storage, size), upload, *epochs)
 
 
 def _epoch(options: of.CostOptions) -> EpochCost | None:
     if options.gpu_hour is None or options.epoch_hours is None or options.utilization is None:
         return None
-    for name, most in (("gpu_hour", math.inf), ("epoch_hours", math.inf), ("utilization", 1.0)):
-        if not 0 < (value := getattr(options, name)) <= most or value == math.inf:
-            limit = f"at most {most:g}" if most == 1 else "finite"
-            raise OptionError(f"{option_name(name)} {value}: give a number above 0, {limit}")
+    for name, most in (("gpu_hour", 1e9), ("epoch_hours", 1e9), ("utilization", 1.0)):
+        if not 0 < (value := getattr(options, name)) <= most:  # also refuses nan
+            raise OptionError(f"{option_name(name)} {value}: give a number above 0, up to {most:g}")
     full = options.gpu_hour * options.epoch_hours
     return EpochCost(full, full / options.utilization)

@@ -117,7 +117,7 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         _write_lists(str(options.lists), lists)
     elif lists:
         notes.append(f"upload {', '.join(lists)}: give --lists DIR to write it")
-    if any(_FILE_SYSTEM.match(each.uri) for each in channels):
+    if any(each.data is None for each in channels):
         notes.append("add VpcConfig with the subnets and security groups of the file system")
     hyperparameters, unknown = _hyperparameters({each.name: each for each in channels})
     notes += [f"{name} is not known: give it in HyperParameters" for name in unknown]
