@@ -140,10 +140,10 @@ def _channels(options: of.ServeOptions, notes: dict[str, None]) -> list[Channel]
             if options.to is not None and each.is_wrapped:
                 raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")
             if len(each.units) < part.of:
+                files = format_count(len(each.units), "file")
                 raise OptionError(
-                    f"--part {options.part}: {each.name} has "
-                    f"{format_count(len(each.units), 'file')} for {part.of} parts, so that some "
-                    "get nothing"
+                    f"--part {options.part}: {each.name} has {files} for {part.of} parts, so that "
+                    "some get nothing: give fewer parts, or make more shards"
                 )
             channel = replace(each, part=part, seed=seed)
             if options.to not in (None, each.format):
