@@ -589,10 +589,12 @@ class ServeOptions(Options):
         "or each of its sides is a channel.",
         metavar="NAME=DATA",
     )
-    to: str | None = _channels("Convert shards to this format while they are sent.")
+    to: str | None = _channels(
+        "Convert shards to this format while they are sent.", choices=tuple(CONCATENATIVE)
+    )
     attributes: Sequence[str] = _channels(
-        "Attributes of an augmented manifest to send, in this order.  [default: all of the first "
-        "line but those that end in -metadata]",
+        "Attributes of an augmented manifest to send, in this order.  [default: source-ref and the "
+        "label]",
         default=(),
         metavar="NAME[,NAME...]",
     )
@@ -612,6 +614,7 @@ class ServeOptions(Options):
     )
     timeout: float | None = None  # seconds without a reader after which it stops
     write: Callable[..., object] | None = None  # called with each block, instead of pipes
+    progress: Progress | None = None  # receives the progress
     program: Sequence[str] = ()  # a command to run, with its arguments
 
 
@@ -660,8 +663,6 @@ class SagemakerOptions(Options):
 
 _costs, _machines = partial(option, "Data"), partial(option, "Machines")
 
-TRANSFERS = ("same-region", "other-region", "internet")
-
 
 class CostOptions(Options):
     """The options of ``cost``."""
@@ -672,7 +673,6 @@ class CostOptions(Options):
     shard_size: Sequence[str] = _costs(
         "Sizes of shards to compare.  [default: 10MB,100MB,1GB]", default=(), metavar="SIZE[,SIZE]"
     )
-    transfer: str = _costs("Where the data is read.", default="same-region", choices=TRANSFERS)
     prices: AnyPath | None = _costs(
         "Table of prices, instead of the built-in one, dsprep/commands/prices.toml.", metavar="FILE"
     )

@@ -41,6 +41,8 @@ def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any)
     require_effect("convert", given, stream=True, stdout=is_stream(dest))
     if dest.endswith(".gz"):
         raise OptionError(f"{dest}: a stream is not compressed; write to - and pipe it into gzip")
+    if source[0] != STREAM and is_dir(source[0]):
+        raise OptionError(f"{source[0]}: is a directory; a stream is made of one shard")
     rejects: list[str] = []
 
     def on_reject(reject: Reject) -> None:
@@ -88,8 +90,6 @@ def _open_source(path: str) -> AbstractContextManager[Readable]:
     if path == STREAM:
         # Unbuffered: what has come is worked on, whether or not more follows soon.
         return io.FileIO(sys.stdin.fileno(), closefd=False)
-    if is_dir(path):
-        raise OptionError(f"{path}: is a directory; a stream is made of one shard")
     with source_errors(path):
         return open_pipe(path) if is_pipe(path) else open_file(path)
 

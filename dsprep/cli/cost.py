@@ -31,7 +31,7 @@ def cost(as_json: bool, quiet: bool, **options: Any) -> int:
     \b
     Examples:
       dsprep cost shards/
-      dsprep cost photos/ --transfer internet
+      dsprep cost photos/ --prices prices.toml
       dsprep cost --samples 1000000000 --size 100TB --shard-size 100MB
       dsprep cost shards/ --gpu-hour 5.67 --epoch-hours 2 --utilization 0.6
     """
@@ -51,29 +51,30 @@ def _lines(report: CostReport) -> Iterator[str]:
     head = ("", "objects", "a month", "upload", "epoch: objects", "8 MiB ranges", "samples")
     rows = [(each.layout, f"{each.objects:,}", *map(money, each[2:])) for each in report.layouts]
     yield from table_of([head, *rows], "in US dollars")
+    machines = report.epoch and "{} an epoch, {} if input-bound".format(*map(money, report.epoch))
+    same, other, internet = map(money, report.transfer.values())
     yield from rows_of(
-        ("transfer", f"{money(report.transfer)} an epoch"),
+        ("transfer", f"{same} an epoch in one region, {other} to another, {internet} outside"),
         ("conversion", f"{money(report.conversion)} an epoch, if a function converts on the way"),
+        ("machines", machines),
+        ("prices", report.prices),
         width=10,
     )
-    if report.epoch is not None:
-        full, bound = map(money, report.epoch)
-        yield from rows_of(("machines", f"{full} an epoch, {bound} if input-bound"), width=10)
-    yield from rows_of(("prices", report.prices), width=10)
 
 
 def sync_lines(report: SyncReport) -> Iterator[str]:
     """Yield what a planned sync would cost."""
-    from dsprep.commands.cost import read_prices
+    from dsprep.commands.cost import price_of, read_prices
 
     prices = read_prices()
     requests = money(prices.requests(report.requests.writes, report.requests.reads))
-    storage = money(prices.storing(report.bytes)) if is_s3(report.destination) else ""
-    moved = money(prices.moving(report.bytes, "internet")) if is_s3(report.source) else ""
+    storage = money(price_of(prices.storage, report.bytes)) if is_s3(report.destination) else ""
+    internet = money(price_of(prices.transfer["internet"], report.bytes))
+    moved = f"up to {internet} for transfer, as to the internet; none in the same region"
     yield from rows_of(
         ("cost", f"{requests} in requests"),
         ("", storage and f"{storage} a month for what is sent"),
-        ("", moved and f"up to {moved} for transfer, as to the internet; none in the same region"),
+        ("", moved if is_s3(report.source) else ""),
         ("prices", f"{prices.date}, {prices.region}"),
         width=16,
     )

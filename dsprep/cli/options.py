@@ -141,7 +141,7 @@ def _click_option(declared: Option) -> click.Parameter:
     about: dict[str, Any] = {"help": declared.help, "default": declared.default}
     if declared.metavar:
         about["metavar"] = declared.metavar
-    if declared.name == "to":
+    if declared.name == "to" and not declared.choices:
         about["type"] = FormatChoice(declared.folders)
     elif declared.choices:
         about |= {"type": click.Choice(declared.choices), "show_default": True}

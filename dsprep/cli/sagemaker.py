@@ -31,10 +31,10 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
     """Print the JSON of a SageMaker training job whose channels are DATA.
 
     DATA is PLACE or CHANNEL=PLACE: a data set (a directory of shards, a shard, a manifest), a .lst,
-    an augmented manifest, or a directory of images or annotations, on a disk or on S3. A data set
-    with sides is a channel for each. efs://fs-1234/path and fsx://fs-1234/mount/path are file
-    systems. Channels of one name with _lst or _annotation, and label_map, are those of SageMaker's
-    own algorithms.
+    an augmented manifest, or a directory of images or annotations, on a disk or on S3. PLACE alone
+    is a channel of this name. A data set with sides is a channel for each. efs://fs-1234/path and
+    fsx://fs-1234/mount/path are file systems. Channels of one name with _lst or _annotation, and
+    label_map, are those of SageMaker's own algorithms.
 
     What the JSON says of the data comes from manifests, lists and listings. Nothing is sent to AWS:
     aws sagemaker create-training-job --cli-input-json file://job.json does that. What is still to

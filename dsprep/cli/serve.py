@@ -14,6 +14,7 @@ from dsprep.cli.options import Parsed, command
 from dsprep.cli.report import rows_of, show, some_of
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 from dsprep.keywords import ServeOptions
+from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def serve(
         if sys.stdout.isatty():
             raise OptionError("--stdout: stdout is a terminal; redirect it into a file or a pipe")
         options["write"] = _write
-    report = dsprep.serve(program=program, **options)
+    progress = progress_for(sys.stderr, quiet)
+    report = dsprep.serve(program=program, progress=progress, **options)
     # The program, or the data, has stdout.
     show(report, _lines, as_json, quiet, sys.stderr if program or stdout else sys.stdout)
     return report.exit_code or (REJECTS_EXIT_CODE if report.rejects else 0)
@@ -93,7 +95,7 @@ def _write(block: bytes) -> None:
 
 
 def _lines(report: ServeReport) -> Iterator[str]:
-    yield f"{report.place or 'stdout'}: served"
+    yield f"{report.place or ('stdout' if report.exit_code is None else 'pipes')}: served"
     for each in report.channels:
         kind = "line" if each.format == "augmented-manifest" else "file"
         epochs = format_count(each.epochs, "whole epoch")
@@ -104,11 +106,7 @@ def _lines(report: ServeReport) -> Iterator[str]:
     yield from rows_of(("rejected", len(rejects)))
     yield from (f"    {text}" for text in some_of(rejects, 5))
     yield from rows_of(
-        *(
-            ("program", f"ended with {report.exit_code}")
-            for _ in [0]
-            if report.exit_code is not None
-        ),
+        ("program", "" if report.exit_code is None else f"ended with {report.exit_code}"),
         *(("note", note) for note in report.notes),
         ("time", format_duration(report.seconds)),
     )

@@ -15,19 +15,20 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from dsprep.commands.facts import facts_of, side_of
+from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.commands.stream import convert_stream
-from dsprep.errors import OptionError, SourceError, source_errors
+from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
-from dsprep.formats import CONCATENATIVE
-from dsprep.formats.augmented import MANIFESTS, METADATA, REFERENCE
+from dsprep.formats import CONCATENATIVE, FORMATS
+from dsprep.formats.augmented import MANIFESTS, REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
+from dsprep.keywords import CHANNEL
 from dsprep.run.part import Part
 from dsprep.schema import Schema
 from dsprep.sources.annotated import Names, plain_name
@@ -49,19 +50,22 @@ CONTENT_TYPES = {
     "tfrecord": "application/x-tfrecord",
     "webdataset": "application/x-tar",
     "parquet": "application/x-parquet",
+    "list": "application/x-image",
     "files": "application/x-recordio",
     "augmented-manifest": "application/x-recordio",
 }
+
+WRAPPED = ("files", "augmented-manifest")  # of which each object becomes a record of RecordIO
 
 Unit = tuple[str | bytes, ...]
 """What is never divided: a shard, a file, or the attributes of a line. Text is the path of one."""
 
 
-class Sending(NamedTuple):
-    """What sending tells besides the bytes."""
+class Told(NamedTuple):
+    """What sending reports besides the bytes; each once, as epochs repeat themselves."""
 
-    on_reject: Callable[[Reject], None]
-    on_note: Callable[[str], None]
+    rejects: dict[Reject, None]
+    notes: dict[str, None]
 
 
 @dataclass(frozen=True)
@@ -71,16 +75,16 @@ class Channel:
     name: str
     format: str  # of what it sends; `files`, or `augmented-manifest`
     units: Sequence[Unit] = field(repr=False)
+    sizes: Mapping[str, int] = field(default_factory=dict, repr=False)  # of files, where known
     part: Part = Part(0, 1)
     seed: int | None = None  # of the order in each epoch; None to keep the order of names
     source: str = ""  # the format that is converted; empty to send what is there
-    notes: Sequence[str] = ()  # for the report
     schema: Schema | None = None  # of the samples that are converted; None to look at some
 
     @property
     def is_wrapped(self) -> bool:
         """Whether each object becomes a record of RecordIO."""
-        return self.format in ("files", "augmented-manifest")
+        return self.format in WRAPPED
 
     @property
     def config(self) -> dict[str, str]:
@@ -99,36 +103,44 @@ class Channel:
             random.Random(f"{self.seed} {epoch}").shuffle(units)
         return self.part.share(units)
 
-    def epoch(self, number: int, sending: Sending) -> Iterator[bytes]:
+    def epoch(self, number: int, told: Told) -> Iterator[bytes]:
         """Yield the bytes of an epoch in blocks of about a megabyte."""
-        return _blocks(chain.from_iterable(self._send(u, sending) for u in self.order(number)))
+        return _blocks(chain.from_iterable(self._send(unit, told) for unit in self.order(number)))
 
-    def _send(self, unit: Unit, sending: Sending) -> Iterator[bytes]:
-        if self.is_wrapped:
-            for part in unit:
-                yield from _record(part)
-            return
-        (path,) = map(str, unit)
-        with source_errors(path), open_file(path) as file:
-            source: Readable = file
-            if self.source:
-                source = convert_stream(
-                    file,
-                    source=self.source,
-                    to=self.format,
-                    schema=self.schema,
-                    on_reject=sending.on_reject,
-                    on_note=sending.on_note,
-                    name=path,
+    def _send(self, unit: Unit, told: Told) -> Iterator[bytes]:
+        for part in unit:
+            if isinstance(part, bytes):
+                yield from frame_whole(part)
+                continue
+            with source_errors(part), open_file(part) as file:
+                size = file.facts().size
+                # A shard may end early between two samples, where its format allows it.
+                if size != (known := self.sizes.get(part, size)):
+                    problem = f"the file has {size:,} bytes, but {known:,} are recorded"
+                    raise DamagedShard(part, min(size, known), problem)
+                yield from (
+                    _record(part, file, size) if self.is_wrapped else self._shard(part, file, told)
                 )
-            with ShardStream(path, source) as stream:
-                if self.format != "recordio":
-                    yield from stream.blocks()
-                    return
-                for offset, record in whole_records(stream):
-                    if offset is not None and not self.source:
-                        sending.on_note(f"{path}: the record at byte {offset} {_SENT_WHOLE}")
-                    yield from record
+
+    def _shard(self, path: str, file: Readable, told: Told) -> Iterator[bytes]:
+        if self.source:
+            file = convert_stream(
+                file,
+                source=self.source,
+                to=self.format,
+                schema=self.schema,
+                on_reject=told.rejects.setdefault,
+                on_note=told.notes.setdefault,
+                name=path,
+            )
+        with ShardStream(path, file) as stream:
+            if self.format != "recordio":
+                yield from stream.blocks()
+                return
+            for offset, record in whole_records(stream):
+                if offset is not None and not self.source:
+                    told.notes[f"{path}: the record at byte {offset} {_SENT_WHOLE}"] = None
+                yield from record
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -145,42 +157,58 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _record(part: str | bytes) -> Iterator[bytes]:
-    """Frame a value, or a file, as one record."""
-    if isinstance(part, bytes):
-        yield from frame_whole(part)
-        return
-    with source_errors(part), open_file(part) as file:
-        size = left = file.facts().size
-        if size > MAX_RECORD:
-            raise SourceError(f"{part}: has {size:,} bytes, and a record at most {MAX_RECORD:,}")
-        yield FRAME.pack(MAGIC, size)
-        while left and (data := file.read(min(left, _BLOCK))):
-            left -= len(data)
-            yield data
-        if left or file.read(1):
-            raise SourceError(f"{part}: changes while it is read")
-        yield PADDING[size % 4]
+def _record(path: str, file: Readable, size: int) -> Iterator[bytes]:
+    """Frame a file as one record."""
+    if size > MAX_RECORD:
+        raise SourceError(f"{path}: has {size:,} bytes, and a record at most {MAX_RECORD:,}")
+    yield FRAME.pack(MAGIC, size)
+    left = size
+    while left and (data := file.read(min(left, _BLOCK))):
+        left -= len(data)
+        yield data
+    if left or file.read(1):
+        raise SourceError(f"{path}: changes while it is read")
+    yield PADDING[size % 4]
 
 
-def channels_of(data: str, name: str | None, attributes: Sequence[str] = ()) -> list[Channel]:
+def require_stream(data: DataFacts) -> None:
+    """Refuse shards that cannot be read front to back, one after another."""
+    if data.format in FORMATS and data.format not in CONCATENATIVE:
+        raise OptionError(
+            f"{data.place}: {data.format} cannot be read from a pipe: convert it to another "
+            "format, or use File or FastFile mode"
+        )
+
+
+def channel_name(name: str, place: str) -> str:
+    """Return a name that SageMaker allows; that of a side comes from a manifest, so from anyone."""
+    if not CHANNEL.fullmatch(name):
+        raise OptionError(
+            f"{place}: {name!r} is no name of a channel: give it a name of letters, digits and "
+            f". _ - only, as NAME={place}"
+        )
+    return name
+
+
+def channels_of(
+    data: str, name: str | None, attributes: Sequence[str], notes: dict[str, None]
+) -> Iterator[Channel]:
     """Return the channel of a data set, or, without a name, one for each of its sides."""
     if data.endswith(MANIFESTS):
-        units = _lines(data, attributes)
-        return [Channel(name or "train", "augmented-manifest", units)]
+        own = channel_name(name or "train", data)
+        yield Channel(own, "augmented-manifest", _lines(data, attributes))
+        return
     if attributes:
         raise OptionError(f"--attributes: {data} is no augmented manifest; leave it out")
-    found = []
     for each in side_of(data, name):
-        format = each.format if each.format in CONCATENATIVE else "files"
-        units = [(os.path.join(each.directory, file),) for file, _ in each.files]
-        notes = []
-        if each.format == "files" and each.beside:
+        require_stream(each)
+        sizes = {os.path.join(each.directory, file): size for file, size in each.files}
+        if each.format in WRAPPED and each.beside:
             count = format_count(len(each.beside), "file")
-            notes = [f"{data}: {count} passed over, such as {format_some(each.beside)}"]
-        channel = Channel(name or each.side or "train", format, units, schema=each.schema)
-        found.append(replace(channel, notes=notes))
-    return found
+            notes[f"{data}: {count} passed over, such as {format_some(each.beside)}"] = None
+        units = [(path,) for path in sizes]
+        own = channel_name(name or each.side or "train", data)
+        yield Channel(own, each.format, units, sizes, schema=each.schema)
 
 
 def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
@@ -196,7 +224,7 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
             continue
         try:
             values = json.loads(line)
-            attributes = attributes or [each for each in values if not each.endswith(METADATA)]
+            attributes = attributes or default_attributes(values)
             unit: list[str | bytes] = []
             for name in attributes:
                 value = values[name]

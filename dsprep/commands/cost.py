@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from dsprep import keywords as of
 from dsprep.commands.facts import facts_of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
-from dsprep.options import require_effect
+from dsprep.options import option_name, require_effect
 from dsprep.storage.transfer import DEFAULT_PART
 from dsprep.text import read_text
 from dsprep.units import format_size, parse_size
@@ -24,35 +24,28 @@ from dsprep.units import format_size, parse_size
 _GB = 10**9
 _RANGE = 8 << 20  # bytes of a request of readers that stream an object by ranges
 _SIZES = ("10MB", "100MB", "1GB")
+TRANSFERS = ("same-region", "other-region", "internet")
+Tiers = Sequence[tuple[float, float]]  # limits in GB, and prices up to there
 _PRICES = Path(__file__).with_name("prices.toml")
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(NamedTuple):
     """A table of prices; see ``prices.toml``."""
 
     date: str
     region: str
-    storage: Sequence[tuple[float, float]]
-    transfer: dict[str, Sequence[tuple[float, float]]]
+    storage: Tiers
+    transfer: Mapping[str, Tiers]  # by where it goes
     writes: float
     reads: float
     conversion: float
-
-    def storing(self, size: float) -> float:
-        """Return the price of a month of storage."""
-        return _tiered(self.storage, size)
 
     def requests(self, writes: float, reads: float = 0) -> float:
         """Return the price of requests."""
         return (writes * self.writes + reads * self.reads) / 1000
 
-    def moving(self, size: float, where: str) -> float:
-        """Return the price of bytes that leave S3."""
-        return _tiered(self.transfer[where], size)
 
-
-def _tiered(tiers: Sequence[tuple[float, float]], size: float) -> float:
+def price_of(tiers: Tiers, size: float) -> float:
     """Return the price of bytes of which the first are dearer."""
     total, below, left = 0.0, 0.0, size / _GB
     for limit, price in tiers:
@@ -66,19 +59,19 @@ def read_prices(path: str | None = None) -> Prices:
     try:
         values = tomllib.loads(read_text(path or str(_PRICES)))
         return Prices(
-            str(values["date"]),
-            str(values["region"]),
-            _tiers(values["storage"]),
-            {name: _tiers(values["transfer"][name]) for name in of.TRANSFERS},
-            float(values["requests"]["writes"]),
-            float(values["requests"]["reads"]),
-            float(values["conversion"]["object-lambda"]),
+            date=str(values["date"]),
+            region=str(values["region"]),
+            storage=_tiers(values["storage"]),
+            transfer={name: _tiers(values["transfer"][name]) for name in TRANSFERS},
+            writes=float(values["requests"]["writes"]),
+            reads=float(values["requests"]["reads"]),
+            conversion=float(values["conversion"]["object-lambda"]),
         )
     except (ValueError, LookupError, TypeError) as error:
         raise SourceError(f"{path}: is no table of prices ({error!s:.100})") from None
 
 
-def _tiers(values: Any) -> Sequence[tuple[float, float]]:
+def _tiers(values: Any) -> Tiers:
     tiers = [(float(limit), float(price)) for limit, price in values]
     if [limit for limit, _ in tiers if limit] != sorted({limit for limit, _ in tiers[:-1]}):
         raise ValueError("limits of tiers rise, and the last is 0")
@@ -112,7 +105,7 @@ class CostReport:
     bytes: int
     prices: str  # date and region of the table
     layouts: Sequence[LayoutCost]
-    transfer: float  # an epoch, in US dollars
+    transfer: Mapping[str, float]  # an epoch, by where the data is read, in US dollars
     conversion: float  # an epoch, through a function between S3 and the reader
     epoch: EpochCost | None  # None if nothing was told of the machines
 
@@ -130,32 +123,28 @@ def cost(options: of.CostOptions) -> CostReport:
     require_effect("cost", options.given)
     prices = read_prices(None if options.prices is None else str(options.prices))
     found = [facts for data in options.data for facts in facts_of(str(data))]
-    sizes = [size for facts in found for _, size in facts.files]
-    samples, size = options.samples or 0, parse_size(options.size or 1)
+    samples, size = options.samples or 0, parse_size(options.size) if options.size else 0
     if bool(found) == bool(samples):
         raise OptionError("give either DATA, or --samples and --size")
-    if found:
-        counts = [facts.samples for facts in found]
-        unknown = next((each.place for each in found if None in (each.samples, each.bytes)), None)
-        if unknown is not None:
+    for each in found:
+        if each.samples is None or each.bytes is None:
             raise SourceError(
-                f"{unknown}: nothing tells its samples and size: make a manifest with dsprep shard "
-                "index, or give --samples and --size"
+                f"{each.place}: nothing tells its samples and size: make a manifest with dsprep "
+                "shard index, or give --samples and --size"
             )
-        samples, size = sum(filter(None, counts)), sum(each.bytes or 0 for each in found)
-    layouts = [_layout("files", samples, size, samples, prices)]
-    for text in options.shard_size or _SIZES:
-        wanted = parse_size(text)
-        name = f"shards of {format_size(wanted)}"
-        layouts.append(_layout(name, samples, size, math.ceil(size / wanted), prices))
-    if found and len(sizes) != samples:
-        layouts.append(_layout("as it is", samples, size, len(sizes), prices))
+        samples, size = samples + each.samples, size + each.bytes
+    counts = {"files": samples}
+    for wanted in map(parse_size, options.shard_size or _SIZES):
+        counts[f"shards of {format_size(wanted)}"] = math.ceil(size / wanted)
+    objects = sum(len(each.files) for each in found)
+    if objects not in (0, samples):
+        counts["as it is"] = objects
     return CostReport(
         samples=samples,
         bytes=size,
         prices=f"{prices.date}, {prices.region}",
-        layouts=layouts,
-        transfer=prices.moving(size, options.transfer),
+        layouts=[_layout(name, samples, size, count, prices) for name, count in counts.items()],
+        transfer={name: price_of(tiers, size) for name, tiers in prices.transfer.items()},
         conversion=size / _GB * prices.conversion,
         epoch=_epoch(options),
     )
@@ -163,19 +152,18 @@ def cost(options: of.CostOptions) -> CostReport:
 
 def _layout(name: str, samples: int, size: int, objects: int, prices: Prices) -> LayoutCost:
     """Price objects of equal size."""
-    parts = math.ceil(size / objects / DEFAULT_PART) if objects else 0
+    parts, ranges = (math.ceil(size / max(objects, 1) / each) for each in (DEFAULT_PART, _RANGE))
     # An upload in parts takes a search, a beginning and a completion besides.
-    writes = objects * (parts + 3 if parts > 1 else 1)
-    ranges = objects * math.ceil(size / objects / _RANGE) if objects else 0
-    storage = prices.storing(size)
-    epochs = (prices.requests(0, count) for count in (objects, ranges, samples))
-    return LayoutCost(name, objects, storage, prices.requests(writes), *epochs)
+    upload = prices.requests(objects * (parts + 3 if parts > 1 else 1))
+    epochs = (prices.requests(0, count) for count in (objects, objects * ranges, samples))
+    return LayoutCost(name, objects, price_of(prices.storage, size), upload, *epochs)
 
 
 def _epoch(options: of.CostOptions) -> EpochCost | None:
     if options.gpu_hour is None or options.epoch_hours is None or options.utilization is None:
         return None
-    if not 0 < options.utilization <= 1:
-        raise OptionError(f"--utilization {options.utilization}: is a share, such as 0.6")
+    for name, most in (("gpu_hour", 1e9), ("epoch_hours", 1e9), ("utilization", 1.0)):
+        if not 0 < (value := getattr(options, name)) <= most:  # also refuses nan
+            raise OptionError(f"{option_name(name)} {value}: give a number above 0, up to {most:g}")
     full = options.gpu_hour * options.epoch_hours
     return EpochCost(full, full / options.utilization)

@@ -37,9 +37,8 @@ class DataFacts:
     # the files that hold the samples, by their names below the directory, with their sizes
     files: Sequence[tuple[str, int]] = field(default=(), repr=False)
     beside: Sequence[str] = ()  # names of the other files at that place
-    shape: tuple[int, int] | None = (
-        None  # width and height of all images, if a transform made them so
-    )
+    shape: tuple[int, int] | None = None  # width and height that a transform gave all images
+    attributes: Sequence[str] = ()  # of the first line of an augmented manifest
     schema: Schema | None = None  # that every sample was checked against; None if none was
 
 
@@ -53,16 +52,9 @@ def facts_of(place: str) -> list[DataFacts]:
     for path in (place, os.path.join(place, MANIFEST), f"{bare}.{MANIFEST}"):
         if path.endswith(MANIFEST) and is_file(path):
             return _of_manifest(place, os.path.dirname(path), read_manifest(path))
-    if is_dir(place):
-        shards = find_shards(place)
-        return [_of_shards(place, shards) if shards is not None else _of_files(place)]
     if (shards := find_shards(place)) is not None:
         return [_of_shards(place, shards)]
-    if not exists(place):
-        raise SourceError(f"{place}: does not exist")
-    (directory, name), size = os.path.split(place), facts(place).size
-    classes = _annotated_classes(directory, [name]) if name.endswith(".json") else None
-    return [DataFacts(place, directory, "files", None, classes, size, files=[(name, size)])]
+    return [_of_files(place)]
 
 
 def side_of(place: str, name: str | None) -> list[DataFacts]:
@@ -74,6 +66,8 @@ def side_of(place: str, name: str | None) -> list[DataFacts]:
             f"{place}: has no side {name}, but {quoted_names([each.side for each in sides])}: "
             "leave out the name of the channel, or name the shards of one side"
         )
+    if not all(each.files for each in found):
+        raise SourceError(f"{place}: the data set has no samples")
     return found
 
 
@@ -82,8 +76,8 @@ def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFac
     classed = schema and (schema.objects or schema.label_field)
     classes = len(classed.names) if classed and classed.names else len(manifest.classes or ())
     if FORMATS[manifest.format].is_tree:
-        files = _of_files(place) if is_dir(place) else DataFacts(place, directory, "files")
-        made = replace(files, samples=manifest.samples, bytes=manifest.bytes)
+        tree = place.removesuffix(f".{MANIFEST}").removesuffix(f"/{MANIFEST}")
+        made = replace(_of_files(tree), samples=manifest.samples, bytes=manifest.bytes)
         return [replace(made, classes=classes or None)]
     whole = DataFacts(
         place,
@@ -139,22 +133,26 @@ def _of_shards(place: str, shards: ShardSet) -> DataFacts:
 
 
 def _of_files(place: str) -> DataFacts:
-    """Return what a directory of images, masks or annotations holds."""
-    scans = list(scan_below(place, None))
+    """Return what a directory of images, masks or annotations, or a file of one, holds."""
+    directory, scans = place, list(scan_below(place, None)) if is_dir(place) else []
     names = chain.from_iterable(filter(None, scan.paths.split("\0")) for scan in scans)
     sizes = chain.from_iterable(scan.sizes for scan in scans)
     files = sorted(zip(names, sizes, strict=True))
-    extensions = [name.rpartition(".")[2].lower() for name, _ in files]
-    documents = [name for name, _ in files if name.endswith(".json")]
-    images = sum(each in IMAGE_EXTENSIONS for each in extensions)
+    if not scans:
+        if not exists(place):
+            raise SourceError(f"{place}: does not exist")
+        directory, name = os.path.split(place)
+        files = [(name, facts(place).size)]
     if not files:
         raise SourceError(f"{place}: holds no files")
+    documents = [name for name, _ in files if name.endswith(".json")]
+    images = sum(name.rpartition(".")[2].lower() in IMAGE_EXTENSIONS for name, _ in files)
     return DataFacts(
         place,
-        place,
+        directory,
         "files",
         samples=images or len(documents) or None,
-        classes=_annotated_classes(place, documents) if documents and not images else None,
+        classes=_annotated_classes(directory, documents) if documents and not images else None,
         bytes=sum(size for _, size in files),
         files=files,
         beside=[finding.path for scan in scans for finding in scan.findings],
@@ -196,7 +194,10 @@ def _of_list(path: str) -> DataFacts:
 
 def _of_lines(path: str) -> DataFacts:
     """Return what an augmented manifest tells, and the manifest that dsprep wrote beside it."""
-    lines = list(parse_augmented(read_text(path), path))
+    text = read_text(path)
+    lines = list(parse_augmented(text, path))
+    if not lines:
+        raise SourceError(f"{path}: names no files")
     names = set(chain.from_iterable(line.names for line in lines))
     if not names and all(line.kind == "number" for line in lines):
         names = {int(line.label[0]) for line in lines if line.label}
@@ -210,4 +211,5 @@ def _of_lines(path: str) -> DataFacts:
         classes=len((made and made.classes) or names) or None,
         bytes=None if made is None else made.bytes,
         files=[(line.ref, 0) for line in lines],
+        attributes=list(json.loads(text.split("\n")[lines[0].line - 1])),
     )

@@ -12,18 +12,19 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.commands.channels import CONTENT_TYPES
+from dsprep.commands.channels import CONTENT_TYPES, WRAPPED, channel_name, require_stream
 from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
-from dsprep.formats.augmented import METADATA, REFERENCE
-from dsprep.storage.local import destination_errors
-from dsprep.storage.location import is_s3, parse_url
-from dsprep.text import read_text
+from dsprep.formats.augmented import default_attributes
+from dsprep.storage.local import destination_errors, write_whole
+from dsprep.storage.location import is_s3, parse_url, require_disk
+from dsprep.units import format_count, quoted_names
 
 _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
 _SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
@@ -35,7 +36,7 @@ _TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
 # The ends of names of channels that tell of the images of another channel.
 _ABOUT = ("_lst", "_annotation")
 _MAP = "label_map"
-_IMAGES = "application/x-image"  # of images, lists and annotations
+_IMAGES = CONTENT_TYPES["list"]  # also of images and annotations
 _WILD = re.compile(r"[*?\[{]")
 
 _MISSING = {
@@ -43,6 +44,8 @@ _MISSING = {
     "role": "REPLACE with the ARN of the role",
     "output": "s3://REPLACE-with-a-bucket/output/",
 }
+
+_PLACE = "/opt/ml/processing"
 
 # Each instance packs the files that it gets, under names of its own; at most 256 characters.
 _PACK_SHARE = (
@@ -74,7 +77,10 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     Returns:
         The request's JSON, and the facts that it was made of.
     """
-    notes = [f"replace {name} in the JSON, or give --{name}" for name in _missing(options)]
+    if options.output is not None:
+        parse_url(str(options.output))
+    missing = [name for name in _MISSING if getattr(options, name) is None]
+    notes = [f"replace {name} in the JSON, or give --{name}" for name in missing]
     if options.command:
         training = ("--lists", "--prefix", "--mode", "--seed", "--attributes")
         if given := [name for name in training if name in options.given]:
@@ -101,11 +107,17 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     }
     if idle := [name for name, effect in effects.items() if name in options.given and not effect]:
         raise OptionError(f"{idle[0]} has no effect: no channel needs it; leave it out")
+    for each in channels:
+        count = len(each.data.files) if each.data and each.is_sharded(options) else math.inf
+        if count < options.instances:
+            files = format_count(int(count), "file")
+            notes.append(f"{each.name}: {files} for {options.instances} instances; some get none")
     if options.lists is not None:
+        require_disk(str(options.lists))
         _write_lists(str(options.lists), lists)
     elif lists:
         notes.append(f"upload {', '.join(lists)}: give --lists DIR to write it")
-    if any(_FILE_SYSTEM.match(each.uri) for each in channels):
+    if any(each.data is None for each in channels):
         notes.append("add VpcConfig with the subnets and security groups of the file system")
     hyperparameters, unknown = _hyperparameters({each.name: each for each in channels})
     notes += [f"{name} is not known: give it in HyperParameters" for name in unknown]
@@ -123,10 +135,6 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         "HyperParameters": hyperparameters,
     }
     return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
-
-
-def _missing(options: of.SagemakerOptions) -> Iterator[str]:
-    return (name for name in _MISSING if getattr(options, name) is None)
 
 
 def _resources(options: of.SagemakerOptions, size: int) -> dict[str, Any]:
@@ -164,59 +172,46 @@ class JobChannel:
         if self.mode != "File" or self.data is None:
             return 0
         sizes = [size for _, size in self.data.files]
-        if self._is_sharded(options):
+        if self.is_sharded(options):
             return math.ceil(len(sizes) / options.instances) * max(sizes, default=0)
         return max(self.data.bytes or 0, sum(sizes))
 
-    def _is_sharded(self, options: of.SagemakerOptions) -> bool:
+    def is_sharded(self, options: of.SagemakerOptions) -> bool:
+        """Return whether each instance gets a share; lists and annotations go to all."""
         return options.sharded and not any(map(self.name.endswith, _ABOUT))
 
     def entry(self, options: of.SagemakerOptions) -> dict[str, Any]:
         """Return an entry of ``InputDataConfig``."""
         if found := _FILE_SYSTEM.fullmatch(self.uri):
-            source = {
-                "FileSystemDataSource": {
-                    "FileSystemId": found[2],
-                    "FileSystemType": _TYPES[found[1]],
-                    "DirectoryPath": found[3],
-                    "FileSystemAccessMode": "ro",
-                }
-            }
+            place = {"FileSystemId": found[2], "FileSystemType": _TYPES[found[1]]}
+            place |= {"DirectoryPath": found[3], "FileSystemAccessMode": "ro"}
+            source = {"FileSystemDataSource": place}
             return {"ChannelName": self.name, "DataSource": source, "InputMode": "File"}
-        on_s3: dict[str, Any] = {
-            "S3DataType": self.kind,
-            "S3Uri": self.uri,
-            "S3DataDistributionType": "ShardedByS3Key"
-            if self._is_sharded(options)
-            else "FullyReplicated",
-        }
+        share = "ShardedByS3Key" if self.is_sharded(options) else "FullyReplicated"
+        on_s3: dict[str, Any] = {"S3DataType": self.kind, "S3Uri": self.uri}
+        on_s3["S3DataDistributionType"] = share
         if self.attributes:
             on_s3["AttributeNames"] = list(self.attributes)
+        assert self.data is not None
+        content = CONTENT_TYPES[self.data.format]
+        if self.data.format == "files" and self.mode != "Pipe":
+            first, is_about = self.data.files[0][0], self.name.endswith("_annotation")
+            content = "image/png" if is_about and first.endswith(".png") else _IMAGES
+            content = "application/json" if self.name == _MAP else content
+        # SageMaker decompresses in Pipe mode only.
+        is_gzip = self.mode == "Pipe" and self.data.files[0][0].endswith((".gz", ".tgz"))
+        is_wrapped = self.data.format in WRAPPED and self.mode == "Pipe"
         entry = {
             "ChannelName": self.name,
             "DataSource": {"S3DataSource": on_s3},
-            "ContentType": self._content_type(),
+            "ContentType": content,
             "InputMode": self.mode,
-            "CompressionType": "None",
-            "RecordWrapperType": "RecordIO" if self._is_wrapped() else "None",
+            "CompressionType": "Gzip" if is_gzip else "None",
+            "RecordWrapperType": "RecordIO" if is_wrapped else "None",
         }
         if options.seed is not None:
             entry["ShuffleConfig"] = {"Seed": options.seed}
         return entry
-
-    def _is_wrapped(self) -> bool:
-        is_files = self.data is not None and self.data.format == "files"
-        return self.kind == "AugmentedManifestFile" or (is_files and self.mode == "Pipe")
-
-    def _content_type(self) -> str:
-        assert self.data is not None
-        if self.data.format not in ("files", "list"):
-            return CONTENT_TYPES[self.data.format]
-        if self._is_wrapped():
-            return CONTENT_TYPES["files"]
-        first = self.data.files[0][0] if self.data.files else ""
-        is_mask = self.name.endswith("_annotation") and first.endswith(".png")
-        return "application/json" if self.name == _MAP else "image/png" if is_mask else _IMAGES
 
 
 def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
@@ -232,9 +227,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
         return
     for data in side_of(place, name or None):
         own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
-        if not of.CHANNEL.fullmatch(own):
-            raise OptionError(f"{place}: {own!r} is no name of a channel; write CHANNEL={place}")
-        yield _located(own, data, options)
+        yield _located(channel_name(own, place), data, options)
 
 
 def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobChannel:
@@ -252,8 +245,13 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     if data.format == "augmented-manifest":
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
-        attributes = options.attributes or _attributes(place)
+        if unknown := [name for name in options.attributes if name not in data.attributes]:
+            names = quoted_names(data.attributes)
+            raise OptionError(f"--attributes {unknown[0]}: {place} has the attributes {names}")
+        attributes = options.attributes or default_attributes(data.attributes)
         return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
+    if options.mode == "Pipe":
+        require_stream(data)
     is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
     channel = JobChannel(name, prefix, options.mode or "FastFile", data)
@@ -271,40 +269,29 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     return replace(channel, uri=url, kind="ManifestFile", listed=[{"prefix": prefix}, *own])
 
 
-def _attributes(path: str) -> list[str]:
-    """Return the attributes of the first line: references, then the labels that are described."""
-    values = json.loads(next(filter(str.strip, read_text(path).split("\n"))))
-    references = [name for name in values if name == "source-ref" or name.endswith(REFERENCE)]
-    labels = [name for name in values if name + METADATA in values and name not in references]
-    others = [name for name in values if name not in references and not name.endswith(METADATA)]
-    return [*references, *(labels or others)]
-
-
 def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
     with destination_errors(directory):
         os.makedirs(directory, exist_ok=True)
         for url, values in lists.items():
-            with open(os.path.join(directory, os.path.basename(url)), "w") as file:
-                file.write(json.dumps(values) + "\n")
+            path = Path(directory, os.path.basename(url))
+            write_whole(path, json.dumps(values).encode() + b"\n", path.parent)
 
 
 def _hyperparameters(channels: Mapping[str, JobChannel]) -> tuple[dict[str, str], list[str]]:
     """Return the hyperparameters that follow from the data, and the names of those that do not."""
-    train = next((channels[name] for name in ("train", "training") if name in channels), None)
-    train = train or next(iter(channels.values()))
-    about = [channels.get(train.name + end) for end in _ABOUT]
-    sources = [each.data for each in (*about, channels.get(_MAP), train) if each]
-    counts = {
-        "num_training_samples": next(
-            (each.samples for each in sources if each and each.samples), None
-        ),
-        "num_classes": next((each.classes for each in sources if each and each.classes), None),
-    }
-    found = {name: str(count) for name, count in counts.items() if count is not None}
+    train = channels.get("train") or channels.get("training") or next(iter(channels.values()))
+    # A list, annotations or a label map know better than a directory of images.
+    names = (*(train.name + end for end in _ABOUT), _MAP, train.name)
+    told = [channels[name].data for name in names if name in channels]
+    found: dict[str, str] = {}
+    for data in filter(None, told):
+        counts = {"num_training_samples": data.samples, "num_classes": data.classes}
+        found = {name: str(count) for name, count in counts.items() if count} | found
+    unknown = [name for name in ("num_training_samples", "num_classes") if name not in found]
     if train.data is not None and train.data.shape:
         width, height = train.data.shape
         found["image_shape"] = f"3,{height},{width}"
-    return found, [name for name, count in counts.items() if count is None]
+    return found, unknown
 
 
 # A processing job
@@ -319,48 +306,30 @@ def _processing(options: of.SagemakerOptions) -> dict[str, Any]:
     name, *rest = options.command
     if name not in ("pack", "convert", "shard"):
         raise OptionError(f"{name}: choose pack, convert or shard as the command of the job")
-    job: dict[str, Any] = {
+    if "--part" in rest:
+        raise OptionError("--part: the job gives each instance its part; leave it out")
+    size, image = 0, options.image or _MISSING["image"]
+    app: dict[str, Any] = {"ImageUri": image}
+    places: dict[str, Any] = {}
+    if options.sharded:
+        size = sum(size for data in facts_of(source) for _, size in data.files)
+        app["ContainerEntrypoint"] = ["sh", "-c", _PACK_SHARE, "sh"]
+        app["ContainerArguments"] = [name, *rest]
+        given = {"S3Uri": source, "LocalPath": f"{_PLACE}/input", "S3DataType": "S3Prefix"}
+        given |= {"S3InputMode": "File", "S3DataDistributionType": "ShardedByS3Key"}
+        made = {"S3Uri": options.output, "LocalPath": f"{_PLACE}/output"}
+        made["S3UploadMode"] = "EndOfJob"
+        places["ProcessingInputs"] = [{"InputName": "input", "S3Input": given}]
+        outputs = [{"OutputName": "output", "S3Output": made}]
+        places["ProcessingOutputConfig"] = {"Outputs": outputs}
+    else:  # dsprep itself reads from S3 and writes there
+        part = ["--part", "auto"] if options.instances > 1 else []
+        app["ContainerArguments"] = [name, source, options.output, *rest, *part]
+    cluster = _resources(options, 2 * math.ceil(size / options.instances))
+    return {
         "ProcessingJobName": options.name,
         "RoleArn": options.role or _MISSING["role"],
-        "AppSpecification": {"ImageUri": options.image or _MISSING["image"]},
-        "ProcessingResources": {"ClusterConfig": _resources(options, 0)},
+        "AppSpecification": app,
+        "ProcessingResources": {"ClusterConfig": cluster},
         "StoppingCondition": {"MaxRuntimeInSeconds": _DAY},
-    }
-    if not options.sharded:
-        # dsprep itself reads from S3 and writes there.
-        part = ["--part", "auto"] if options.instances > 1 else []
-        job["AppSpecification"]["ContainerArguments"] = [name, source, options.output, *rest, *part]
-        return job
-    size = sum(size for data in facts_of(source) for _, size in data.files)
-    job["ProcessingResources"]["ClusterConfig"] = _resources(
-        options, 2 * math.ceil(size / options.instances)
-    )
-    job["AppSpecification"] |= {
-        "ContainerEntrypoint": ["sh", "-c", _PACK_SHARE, "sh"],
-        "ContainerArguments": [name, *rest],
-    }
-    job["ProcessingInputs"] = [
-        {
-            "InputName": "input",
-            "S3Input": {
-                "S3Uri": source,
-                "LocalPath": "/opt/ml/processing/input",
-                "S3DataType": "S3Prefix",
-                "S3InputMode": "File",
-                "S3DataDistributionType": "ShardedByS3Key",
-            },
-        }
-    ]
-    job["ProcessingOutputConfig"] = {
-        "Outputs": [
-            {
-                "OutputName": "output",
-                "S3Output": {
-                    "S3Uri": options.output,
-                    "LocalPath": "/opt/ml/processing/output",
-                    "S3UploadMode": "EndOfJob",
-                },
-            }
-        ]
-    }
-    return job
+    } | places

@@ -14,21 +14,21 @@ import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from dsprep import keywords as of
-from dsprep.commands.channels import Channel, Sending, channels_of
+from dsprep.commands.channels import Channel, Told, channels_of
 from dsprep.declared import called_with
-from dsprep.errors import DestinationError, DsprepError, OptionError, RunStopped, SourceError
+from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
-from dsprep.formats import CONCATENATIVE
 from dsprep.options import require_effect
 from dsprep.run.part import Part, parse_part
 from dsprep.storage.local import Lock, destination_errors, write_whole
-from dsprep.units import format_count, format_duration, format_some
+from dsprep.storage.location import require_disk
+from dsprep.units import format_count, format_duration, format_some, quoted_names
 
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run
 _GRACE = 10.0  # seconds that a program has to end by itself when it is stopped
@@ -64,7 +64,7 @@ class ChannelServed(NamedTuple):
 class ServeReport:
     """What serving did."""
 
-    place: str | None  # the directory of the pipes; None for a stream
+    place: str | None  # the directory of the pipes; None for a temporary one, or a stream
     channels: Sequence[ChannelServed]
     exit_code: int | None  # of the program; 128 and a signal's number if that ended it
     rejects: Sequence[Reject]  # samples that could not be converted
@@ -92,26 +92,28 @@ def serve(options: of.ServeOptions) -> ServeReport:
     """
     began = time.monotonic()
     require_effect("serve", options.given)
-    channels = _channels(options)
-    served = _Served({channel.name: [0, 0, 0] for channel in channels})
-    served.notes.update({note: None for channel in channels for note in channel.notes})
+    told = Told({}, {})
+    channels = _channels(options, told.notes)
+    served = _Served(told, {channel.name: [0, 0, 0] for channel in channels})
     place, code = options.fifo, None
     if options.write is not None:
-        if len(channels) > 1 or options.program or place:
-            raise OptionError("--stdout is for one channel, without --fifo and a program")
-        place = None
-        with suppress(BrokenPipeError):
-            for epoch in range(options.epochs or 1):
-                for block in channels[0].epoch(epoch, served.sending):
-                    options.write(block)
-                    served.count(channels[0], 2, len(block))
-                served.count(channels[0], 0)
-    elif place is None and not options.program:
-        raise OptionError("give --fifo DIR for the pipes, --stdout, or a program: -- python x.py")
+        if options.program or place:
+            raise OptionError("--stdout is without --fifo and a program; leave one of them out")
+        if len(channels) > 1:
+            names = quoted_names([channel.name for channel in channels])
+            raise OptionError(
+                f"--stdout is for one channel, and there are {names}: name one with --channel "
+                "NAME=DATA"
+            )
+        _write_all(channels[0], options, served)
+    elif place is not None:
+        require_disk(str(place))
+        code = _serve(Path(place).absolute(), channels, options, served)
+    elif options.program:
+        with tempfile.TemporaryDirectory(prefix="dsprep-") as directory:
+            code = _serve(Path(directory).absolute(), channels, options, served)
     else:
-        with ExitStack() as stack:
-            place = place or stack.enter_context(tempfile.TemporaryDirectory(prefix="dsprep-"))
-            code = _serve(Path(place).absolute(), channels, options, served)
+        raise OptionError("give --fifo DIR for the pipes, --stdout, or a program: -- python x.py")
     return ServeReport(
         place=place,
         channels=[
@@ -119,39 +121,34 @@ def serve(options: of.ServeOptions) -> ServeReport:
             for each in channels
         ],
         exit_code=code,
-        rejects=[*served.rejects],
-        notes=[*served.notes],
+        rejects=[*told.rejects],
+        notes=[*told.notes],
         seconds=time.monotonic() - began,
     )
 
 
-def _channels(options: of.ServeOptions) -> list[Channel]:
+def _channels(options: of.ServeOptions, notes: dict[str, None]) -> list[Channel]:
     """Return the channels that the options name."""
     part = parse_part(options.part) if options.part else Part(0, 1)
-    named = (options.channels or {}).items()
+    named: list[tuple[str | None, object]] = [*(options.channels or {}).items()]
     if (options.data is None) == (not named):
         raise OptionError("name the data either as DATA, or with --channel NAME=DATA")
-    found = [] if options.data is None else channels_of(options.data, None, options.attributes)
-    for name, data in named:
-        if not of.CHANNEL.fullmatch(name):
-            raise OptionError(f"--channel {name}: names have letters, digits and . _ - only")
-        found += channels_of(str(data), name, options.attributes)
-    if options.to is not None and options.to not in CONCATENATIVE:
-        raise OptionError(f"--to {options.to}: choose one of {', '.join(CONCATENATIVE)}")
+    seed = (options.seed or 0) if options.shuffle_shards else None
     channels = []
-    for each in found:
-        if options.to is not None and each.is_wrapped:
-            raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")
-        if len(each.units) < part.of:
-            raise OptionError(
-                f"--part {options.part}: {each.name} has {format_count(len(each.units), 'file')} "
-                f"for {part.of} parts, so that some get nothing"
-            )
-        seed = (options.seed or 0) if options.shuffle_shards else None
-        channel = replace(each, part=part, seed=seed)
-        if options.to not in (None, each.format):
-            channel = replace(channel, format=str(options.to), source=each.format)
-        channels.append(channel)
+    for name, data in named or [(None, options.data)]:
+        for each in channels_of(str(data), name, options.attributes, notes):
+            if options.to is not None and each.is_wrapped:
+                raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")
+            if len(each.units) < part.of:
+                files = format_count(len(each.units), "file")
+                raise OptionError(
+                    f"--part {options.part}: {each.name} has {files} for {part.of} parts, so that "
+                    "some get nothing: give fewer parts, or make more shards"
+                )
+            channel = replace(each, part=part, seed=seed)
+            if options.to not in (None, each.format):
+                channel = replace(channel, format=str(options.to), source=each.format)
+            channels.append(channel)
     return channels
 
 
@@ -159,25 +156,30 @@ def _channels(options: of.ServeOptions) -> list[Channel]:
 class _Served:
     """What the threads of channels have in common."""
 
+    told: Told
     counts: dict[str, list[int]]  # by channel: epochs that were whole or closed early, and bytes
-    # those of all epochs, which repeat themselves
-    rejects: dict[Reject, None] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
     errors: list[BaseException] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
     touched: float = field(default_factory=time.monotonic)  # when a pipe was last opened or read
     waiting: dict[str, Path] = field(default_factory=dict)  # the pipe of each channel
 
-    @property
-    def sending(self) -> Sending:
-        return Sending(
-            lambda reject: self.rejects.update({reject: None}),
-            lambda note: self.notes.update({note: None}),
-        )
-
     def count(self, channel: Channel, what: int, number: int = 1) -> None:
         self.counts[channel.name][what] += number
         self.touched = time.monotonic()
+
+
+def _write_all(channel: Channel, options: of.ServeOptions, served: _Served) -> None:
+    """Call ``write`` with the blocks of all epochs, until nobody reads."""
+    assert options.write is not None
+    with destination_errors("stdout"):
+        try:
+            for epoch in range(options.epochs or 1):
+                for block in channel.epoch(epoch, served.told):
+                    options.write(block)
+                    served.count(channel, 2, len(block))
+                served.count(channel, 0)
+        except BrokenPipeError:
+            served.count(channel, 1)
 
 
 class _Stopped(Exception):
@@ -192,11 +194,14 @@ def _serve(
     epochs = options.epochs or (None if program else 1)
     timeout = options.timeout if options.timeout or program else _TIMEOUT
     with _laid_out(place, channels):
+        if options.progress is not None and not program:
+            pipes = format_some([str(_pipe(place, each, 0)) for each in channels])
+            options.progress.note(f"waiting until a program reads {pipes}")
         threads = [
             threading.Thread(target=_send, args=(each, place, epochs, served), daemon=True)
             for each in channels
         ]
-        process = None
+        process: subprocess.Popen[bytes] | None = None
         try:
             for thread in threads:
                 thread.start()
@@ -204,11 +209,9 @@ def _serve(
                 line = (sys.executable, "-c", _LAUNCH, str(os.getpid()), *program)
                 environment = os.environ | _environment(place, channels)
                 process = subprocess.Popen(line, env=environment)
-            while not served.errors:
-                if process and process.poll() is not None:
-                    break
-                if not process and not any(thread.is_alive() for thread in threads):
-                    break
+            while not served.errors and (
+                process.poll() is None if process else any(map(threading.Thread.is_alive, threads))
+            ):
                 idle = time.monotonic() - served.touched
                 if timeout and served.waiting and idle > timeout:
                     pipes = format_some(list(map(str, served.waiting.values())))
@@ -216,27 +219,21 @@ def _serve(
                 time.sleep(_LOOK)
         finally:
             # The program first: it must not take the end of a pipe for that of an epoch.
-            _end(process)
+            if process:
+                process.terminate()  # nothing, if it has ended
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_GRACE)
+                process.kill()
+                process.wait()
             served.stop.set()
             for thread in threads:
                 if thread.ident is not None:
                     thread.join(_GRACE)  # one that waits for S3 ends with this process
-    for error in served.errors:
-        raise error
-    if process is None:
-        return None
-    return 128 - process.returncode if process.returncode < 0 else process.returncode
-
-
-def _end(process: subprocess.Popen[bytes] | None) -> None:
-    if process is None or process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    if served.errors:
+        with source_errors(place):
+            raise served.errors[0]
+    code = process.returncode if process else None
+    return 128 - code if code and code < 0 else code
 
 
 @contextmanager
@@ -248,17 +245,11 @@ def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
             directory.mkdir(parents=True, exist_ok=True)
         lock = Lock(locked := config / ".dsprep-serve", place)
         try:
-            files = {
-                "inputdataconfig": {channel.name: channel.config for channel in channels},
-                "resourceconfig": _resources(channels),
-                "hyperparameters": {},
-            }
             _remove_pipes(data, channels)
             for channel in channels:
-                _make_pipe(_pipe(data, channel, 0))
-            for name, values in files.items():
-                text = json.dumps(values, indent=1) + "\n"
-                write_whole(config / f"{name}.json", text.encode(), config)
+                _make_pipe(_pipe(place, channel, 0))
+            for name, values in _settings(channels).items():
+                write_whole(config / name, json.dumps(values, indent=1).encode() + b"\n", config)
             yield
         finally:
             _remove_pipes(data, channels)
@@ -266,8 +257,8 @@ def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
             lock.release()
 
 
-def _pipe(data: Path, channel: Channel, epoch: int) -> Path:
-    return data / f"{channel.name}_{epoch}"
+def _pipe(place: Path, channel: Channel, epoch: int) -> Path:
+    return place / f"input/data/{channel.name}_{epoch}"
 
 
 def _remove_pipes(data: Path, channels: Sequence[Channel]) -> None:
@@ -284,19 +275,24 @@ def _make_pipe(path: Path) -> None:
         raise DestinationError(f"{path}: is there already, and is not a pipe") from None
 
 
-def _resources(channels: Sequence[Channel]) -> dict[str, object]:
-    """Return what ``resourceconfig.json`` says: each part is a host."""
+def _settings(channels: Sequence[Channel]) -> dict[str, dict[str, object]]:
+    """Return the files of ``input/config``: each part is a host."""
     number, of, _ = channels[0].part
-    return {"current_host": f"algo-{number + 1}", "hosts": [f"algo-{n + 1}" for n in range(of)]}
+    hosts = [f"algo-{n + 1}" for n in range(of)]
+    return {
+        "inputdataconfig.json": {channel.name: channel.config for channel in channels},
+        "resourceconfig.json": {"current_host": hosts[number], "hosts": hosts},
+        "hyperparameters.json": {},
+    }
 
 
 def _environment(place: Path, channels: Sequence[Channel]) -> dict[str, str]:
     """Return the variables that SageMaker's training toolkit sets, as far as data decides them."""
-    data, resources = place / "input/data", _resources(channels)
+    data, (inputs, resources, settings) = place / "input/data", _settings(channels).values()
     values: dict[str, object] = {
         **{f"CHANNEL_{each.name.upper()}": data / each.name for each in channels},
         "CHANNELS": json.dumps([each.name for each in channels]),
-        "INPUT_DATA_CONFIG": json.dumps({each.name: each.config for each in channels}),
+        "INPUT_DATA_CONFIG": json.dumps(inputs),
         "INPUT_DIR": place / "input",
         "INPUT_CONFIG_DIR": place / "input/config",
         "RESOURCE_CONFIG": json.dumps(resources),
@@ -305,48 +301,40 @@ def _environment(place: Path, channels: Sequence[Channel]) -> dict[str, str]:
         "MODEL_DIR": place / "model",
         "OUTPUT_DIR": place / "output",
         "OUTPUT_DATA_DIR": place / "output/data",
-        "HPS": "{}",
+        "HPS": json.dumps(settings),
     }
     return {f"SM_{name}": str(value) for name, value in values.items()}
 
 
 def _send(channel: Channel, place: Path, epochs: int | None, served: _Served) -> None:
     """Send the epochs of a channel, in a thread of its own."""
-    data, epoch = place / "input/data", 0
+    pipe = None
     try:
-        while epochs is None or epoch < epochs:
-            path = _pipe(data, channel, epoch)
+        for epoch in range(epochs or sys.maxsize):
+            path = _pipe(place, channel, epoch)
             served.waiting[channel.name] = path
             pipe = _open(path, served)
+            if epoch + 1 != epochs:
+                _make_pipe(_pipe(place, channel, epoch + 1))
             try:
-                if epochs is None or epoch + 1 < epochs:
-                    _make_pipe(_pipe(data, channel, epoch + 1))
-                for block in channel.epoch(epoch, served.sending):
+                for block in channel.epoch(epoch, served.told):
                     _write(pipe, block, channel, served)
                 _drain(pipe, served)
                 served.count(channel, 0)
             except BrokenPipeError:
                 served.count(channel, 1)
-            except (DsprepError, OSError) as error:
-                served.errors.append(_as_error(error, path))
-                served.stop.wait()  # a program is stopped before its pipe ends
-                return
-            finally:
-                os.close(pipe)
-            path.unlink(missing_ok=True)
-            epoch += 1
+            path.unlink(missing_ok=True)  # first, so that nobody opens it after its end
+            os.close(pipe)
+            pipe = None
     except _Stopped:
         pass
     except BaseException as error:
-        served.errors.append(_as_error(error, place))
+        served.errors.append(error)
+        served.stop.wait()  # a program is stopped before its pipe ends
     finally:
         served.waiting.pop(channel.name, None)
-
-
-def _as_error(error: BaseException, path: Path) -> BaseException:
-    if isinstance(error, OSError):
-        return SourceError(f"{error.filename or path}: {error.strerror}")
-    return error
+        if pipe is not None:
+            os.close(pipe)
 
 
 def _open(path: Path, served: _Served) -> int:

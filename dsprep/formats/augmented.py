@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
@@ -82,6 +82,13 @@ def _find_attribute(values: dict[str, Any]) -> str | None:
     if len(names) > 1:
         raise _Wrong(f"say which attribute is the label: {', '.join(map(repr, names))}")
     return names[0] if names else None
+
+
+def default_attributes(names: Collection[str]) -> list[str]:
+    """Return which attributes of a line a job reads: references, then labels with metadata."""
+    references = [name for name in names if name.endswith(REFERENCE)]
+    others = [name for name in names if not name.endswith((REFERENCE, METADATA))]
+    return [*references, *([name for name in others if name + METADATA in names] or others)]
 
 
 def _parse(line: str) -> dict[str, Any]:

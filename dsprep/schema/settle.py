@@ -414,8 +414,9 @@ def settle(
         schema.fields, key=lambda each: (schema.image, schema.label, each.name).index(each.name)
     )
     schema = replace(schema, fields=tuple(roles_first))
-    note = f"left out, because --schema does not name it: {format_some(sorted(ignored))}"
-    notes = (note,) if is_given and ignored else ()
+    told_of = sorted(raw for raw in ignored if table.meaning(raw).field)  # no bookkeeping
+    note = f"left out, because --schema does not name it: {format_some(told_of)}"
+    notes = (note,) if is_given and told_of else ()
     counts = {
         each.name: max((seen[place].count for place in each.places if place in seen), default=0)
         for each in schema.fields

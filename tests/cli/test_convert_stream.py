@@ -307,6 +307,12 @@ def test_named_pipes_are_source_and_destination(
     )
 
 
+def test_a_directory_is_no_stream(tmp_path: Path, run_here: Callable[..., Finished]) -> None:
+    os.mkfifo(tmp_path / "out.tfrecord")
+    done = run_here("convert", tmp_path, tmp_path / "out.tfrecord")
+    assert (done.code, "is a directory; a stream is made of one shard" in done.err) == (2, True)
+
+
 def test_a_named_pipe_that_nobody_reads_any_more(command: Path, tmp_path: Path) -> None:
     source, dest = tmp_path / "in.tar", tmp_path / "out.tfrecord"
     source.write_bytes(b"".join(large("webdataset", 50)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def test_sums(
         assert found[:2] == expected[:2]
         assert found[2:] == pytest.approx(expected[2:])
     assert report.conversion == pytest.approx(conversion)
-    assert report.transfer == 0
+    assert report.transfer["same-region"] == 0
 
 
 def test_the_figures_of_practice(run_here: Callable[..., Finished]) -> None:
@@ -70,8 +71,8 @@ def test_the_figures_of_practice(run_here: Callable[..., Finished]) -> None:
 
 def test_transfer_to_the_internet() -> None:
     # 10,000 x 0.09 + 40,000 x 0.085 + 50,000 x 0.07
-    assert dsprep.cost(samples=1, size="100TB", transfer="internet").transfer == pytest.approx(7800)
-    assert dsprep.cost(samples=1, size="1TB", transfer="other-region").transfer == pytest.approx(20)
+    transfer = dsprep.cost(samples=1, size="100TB").transfer
+    assert transfer == pytest.approx({"same-region": 0, "other-region": 2000, "internet": 7800})
 
 
 def test_a_data_set_is_what_verify_finds(photos: Path, tmp_path: Path) -> None:
@@ -91,8 +92,9 @@ def test_machines() -> None:
     assert dsprep.cost(**options, utilization=0.5).epoch == (6.0, 12.0)
     with pytest.raises(OptionError, match="give --utilization"):
         dsprep.cost(**options)
-    with pytest.raises(OptionError, match="is a share"):
-        dsprep.cost(**options, utilization=60.0)
+    for wrong in ({"utilization": 60.0}, {"gpu_hour": math.nan}, {"epoch_hours": -2.0}):
+        with pytest.raises(OptionError, match="give a number above 0"):
+            dsprep.cost(**{**options, "utilization": 0.5, **wrong})
 
 
 def test_a_table_of_your_own(tmp_path: Path) -> None:

@@ -244,14 +244,44 @@ def test_masks_of_semantic_segmentation(tmp_path: Path, job: Callable[..., dict[
     assert found["HyperParameters"] == {"num_training_samples": "2", "num_classes": "7"}
 
 
-def test_augmented_manifests(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+def test_augmented_manifests(
+    made: Path, tmp_path: Path, job: Callable[..., dict[str, Any]]
+) -> None:
     found = job(f"train={made / 'sage.manifest'}")
     (channel,) = found["InputDataConfig"]
     assert on_s3(channel)["AttributeNames"] == ["source-ref", "class"]
     assert (channel["RecordWrapperType"], channel["InputMode"]) == ("RecordIO", "Pipe")
     assert found["HyperParameters"] == {"num_training_samples": "12", "num_classes": "3"}
+    (tmp_path / "empty.manifest").write_text("")
+    with pytest.raises(dsprep.SourceError, match=r"empty.manifest: names no files"):
+        dsprep.sagemaker([f"train={tmp_path}/empty.manifest"], prefix=PREFIX)
     with pytest.raises(OptionError, match="read in Pipe mode"):
         dsprep.sagemaker([made / "sage.manifest"], prefix=PREFIX, mode="File")
+
+
+def test_a_pipe_decompresses_and_has_no_parquet(
+    photos: Path, tmp_path: Path, job: Callable[..., dict[str, Any]]
+) -> None:
+    dsprep.pack(photos, tmp_path / "gz", to="tfrecord", compression="gzip", workers=1)
+    for mode, compression in (("Pipe", "Gzip"), ("File", "None")):
+        (channel,) = job(tmp_path / "gz", mode=mode)["InputDataConfig"]
+        assert channel["CompressionType"] == compression
+    dsprep.pack(photos, tmp_path / "pq", to="parquet", workers=1)
+    assert job(tmp_path / "pq")["InputDataConfig"][0]["ContentType"] == "application/x-parquet"
+    with pytest.raises(OptionError, match="parquet cannot be read from a pipe"):
+        job(tmp_path / "pq", mode="Pipe")
+    with pytest.raises(OptionError, match="parquet cannot be read from a pipe"):
+        dsprep.serve(tmp_path / "pq", write=bytes)
+
+
+def test_a_tree_by_its_manifest(made: Path, job: Callable[..., dict[str, Any]]) -> None:
+    by_name = job(f"train={made / 'images'}", mode="Pipe")
+    assert job(f"train={made / 'images.manifest.json'}", mode="Pipe") == by_name
+
+
+def test_says_that_an_instance_gets_nothing(made: Path) -> None:
+    report = dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, sharded=True, instances=4)
+    assert "tfrecord: 3 files for 4 instances; some get none" in report.notes
 
 
 def test_file_systems(made: Path, job: Callable[..., dict[str, Any]]) -> None:
@@ -309,6 +339,14 @@ def test_refused(made: Path) -> None:
         dsprep.sagemaker([PREFIX], seed=3, output=PREFIX, command=["pack"])
     with pytest.raises(OptionError, match="has no side test, but 'train', 'val'"):
         dsprep.sagemaker([f"test={made / 'sides'}"], prefix=PREFIX)
+    with pytest.raises(OptionError, match="'out' is not a place on S3"):
+        dsprep.sagemaker([PREFIX], output="out", command=["pack"])
+    with pytest.raises(OptionError, match="gives each instance its part"):
+        dsprep.sagemaker([PREFIX], output=PREFIX, command=["pack", "--part", "0/2"])
+    with pytest.raises(OptionError, match="--attributes klass: .* has the attributes 'source-ref'"):
+        dsprep.sagemaker([made / "sage.manifest"], prefix=PREFIX, attributes=["klass"])
+    with pytest.raises(OptionError, match="cannot be written to S3"):
+        dsprep.sagemaker([made / "recordio"], prefix=PREFIX, mode="Pipe", lists=PREFIX)
     with pytest.raises(OptionError, match="give --prefix"):
         dsprep.sagemaker([made / "tfrecord"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any, BinaryIO
 import pytest
 
 import dsprep
-from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
+from dsprep.errors import DamagedShard, DestinationError, OptionError, RunStopped, SourceError
 from dsprep.formats.recordio import MAGIC, RecordIO
 from dsprep.sample import Floats, Sample
 from tests.conftest import Finished, Running
@@ -262,6 +263,14 @@ def test_a_program_never_sees_the_end_of_a_damaged_shard(
     assert "cut.rec: at byte" in done.err
 
 
+def test_a_shard_cut_between_samples_is_damaged(made: Path, tmp_path: Path) -> None:
+    """A tar may end there, so only its recorded size tells."""
+    shutil.copytree(made / "webdataset", tmp_path / "cut")
+    os.truncate(tmp_path / "cut/train-000001.tar", 10240)
+    with pytest.raises(DamagedShard, match="at byte 10240: the file has 10,240 bytes, but"):
+        dsprep.serve(tmp_path / "cut", write=bytes)
+
+
 def test_two_gigabytes_in_constant_memory(command: Path, tmp_path: Path) -> None:
     shard = tmp_path / "train.tar"
     with shard.open("wb") as file:
@@ -283,6 +292,19 @@ def test_to_stdout(made: Path, command: Path) -> None:
         ["bash", "-o", "pipefail", "-c", script], stdout=subprocess.PIPE, check=True
     )
     assert int(done.stdout) == 10
+
+
+def test_nothing_is_lost_on_a_full_disk_in_silence(made: Path, command: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        line = [command, "serve", made / "tfrecord", "--stdout"]
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr[:32]) == (5, "dsprep: stdout: cannot be writte")
+
+
+def test_says_that_it_waits(made: Path, tmp_path: Path, run_here: Callable[..., Finished]) -> None:
+    done = run_here("serve", made / "val", "--fifo", tmp_path, "--timeout", "0.1s")
+    assert done.code == 6
+    assert f"waiting until a program reads {tmp_path}/input/data/train_0\n" in done.err
 
 
 @pytest.mark.parametrize("to", ["tfrecord", "recordio", "recordio-protobuf", "webdataset"])
@@ -324,6 +346,12 @@ def test_each_side_is_a_channel(photos: Path, tmp_path: Path) -> None:
         files = sorted(tmp_path.glob(f"s/{name}*.tfrecord"))
         assert served.pipe(0, name).read_bytes() == b"".join(each.read_bytes() for each in files)
     assert [each.name for each in served.end().channels] == ["train", "val"]
+    with pytest.raises(OptionError, match="is for one channel, and there are 'train', 'val'"):
+        dsprep.serve(tmp_path / "s", write=bytes)
+    assert dsprep.serve(tmp_path / "s", to="recordio", program=["true"]).place is None
+    blocks: list[bytes] = []
+    converted = dsprep.serve(channels={"val": tmp_path / "s"}, to="recordio", write=blocks.append)
+    assert converted.notes == []  # nothing of a schema that nobody gave
 
 
 # Readers
@@ -448,11 +476,33 @@ def test_what_is_no_pipe_stays(made: Path, tmp_path: Path) -> None:
         ({"channels": {"a/b": "x"}}, OptionError, "either as DATA, or"),
         ({"attributes": ["x"], "fifo": "x"}, OptionError, "is no augmented manifest"),
         ({"to": "parquet", "fifo": "x"}, OptionError, "choose one of"),
+        ({"fifo": "s3://amzn-s3-demo-bucket/x"}, OptionError, "cannot be written to S3"),
     ],
 )
 def test_refused(made: Path, options: dict[str, Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
         dsprep.serve(made / "tfrecord", **options)
+
+
+def test_a_data_set_without_samples(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "val", tmp_path / "data")
+    path = tmp_path / "data/manifest.json"
+    empty = {"shards": [], "samples": 0, "bytes": 0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | empty))
+    for call in (dsprep.serve, lambda data, **_: dsprep.sagemaker([data], prefix="s3://bucket")):
+        with pytest.raises(SourceError, match="the data set has no samples"):
+            call(tmp_path / "data", program=["true"])
+
+
+def test_a_side_of_a_hostile_manifest_is_no_path(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "val", tmp_path / "data")
+    path = tmp_path / "data/manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["options"]["sides"] = {"../../../victim": len(manifest["shards"])}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(OptionError, match="is no name of a channel"):
+        dsprep.serve(tmp_path / "data", fifo=tmp_path / "ml", timeout=0.1)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
 
 
 @pytest.mark.parametrize(

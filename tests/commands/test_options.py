@@ -59,7 +59,7 @@ ALWAYS = {
     *("--prefix", "--mode", "--sharded", "--seed", "--lists", "--name", "--image", "--role"),
     *("--instances", "--instance-type"),
     # cost
-    *("--shard-size", "--transfer", "--prices"),
+    *("--shard-size", "--prices"),
     # sync
     *("--clean-uploads", "--profile", "--region", "--endpoint-url", "--path-style"),
     *("--no-sign-request", "--request-payer"),
