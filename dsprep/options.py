@@ -282,7 +282,7 @@ shard append: --keep-fields needs made
 convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
 pack, convert, shard: --part refuses --overwrite
-    parts add to what other parts write; remove what is there first, or leave one of them out
+    parts add to what other parts write; remove what is there first, or leave out --overwrite
 pack, convert, shard: --part refuses tree
     a folder gets its name when it is whole; write shards, or leave it out
 convert: --part refuses stream

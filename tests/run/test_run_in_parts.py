@@ -792,6 +792,26 @@ class TestNumbers:
         with pytest.raises(OptionError, match="auto/N"):
             parse_part("auto")
 
+    @pytest.mark.parametrize(
+        ("env", "text", "message"),
+        [
+            ("AWS_BATCH_JOB_ARRAY_INDEX=-1 AWS_BATCH_JOB_ARRAY_SIZE=2", "auto", "count from 0"),
+            ("AWS_BATCH_JOB_ARRAY_INDEX=0 AWS_BATCH_JOB_ARRAY_SIZE=-2", "auto", "at least one"),
+            ("JOB_COMPLETION_INDEX=2", "auto/0", "at least one"),
+            ("ID=x", "auto/2", "is 'x', not a number"),
+            ("ID=0 MIN=0 MAX=3 STEP=0 COUNT=4", "auto", "auto/N"),
+        ],
+    )
+    def test_that_no_scheduler_tells(
+        self, env: str, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.clear(monkeypatch)
+        for each in env.split():
+            name, _, value = each.partition("=")
+            monkeypatch.setenv(name if "_" in name else f"SLURM_ARRAY_TASK_{name}", value)
+        with pytest.raises(OptionError, match=message):
+            parse_part(text)
+
     def test_of_a_sagemaker_job(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clear(monkeypatch)
         config = tmp_path / "resourceconfig.json"
