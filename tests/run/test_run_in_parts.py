@@ -450,6 +450,17 @@ class TestParts:
         assert done.code == 4
         assert not (tmp_path / "a").exists()
 
+    def test_leave_nothing_beside_files_of_others(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        (foreign := tmp_path / "wds").mkdir()
+        (foreign / "train-000001.tar").write_text("of others")
+        done = write(run_here, twelve, foreign, "--part", "0/3")
+        assert done.code == 5
+        assert "not by this command; remove it, or choose another" in done.err
+        assert "--overwrite" not in done.err
+        assert [path.name for path in foreign.iterdir()] == ["train-000001.tar"]
+
 
 class TestStatus:
     def test_names_what_is_missing_and_the_command_that_finishes(
