@@ -113,7 +113,9 @@ class RayMachines:
         return int(self._ray.cluster_resources().get("CPU", 0))
 
     def describe(self) -> str:
-        return f"{format_count(len(self._nodes()), 'node')}, {format_count(self.cores(), 'core')}"
+        if not (nodes := self._nodes()):
+            return "no node; the run waits for one"
+        return f"{format_count(len(nodes), 'node')}, {format_count(self.cores(), 'core')}"
 
     def _nodes(self) -> dict[str, str]:
         """Return the names of the nodes that can work, by id."""

@@ -27,6 +27,8 @@ def cluster() -> Iterator[Any]:
 
     head = {"num_cpus": 0, "object_store_memory": _STORE, "include_dashboard": False}
     started = Cluster(initialize_head=True, head_node_args=head)
+    with RayMachines.executor(started.address, None) as executor:
+        assert str(executor) == "no node; the run waits for one"
     for _ in range(2):
         started.add_node(num_cpus=1, object_store_memory=_STORE)
     started.wait_for_nodes()
