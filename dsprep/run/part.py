@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -95,16 +96,11 @@ def _from_environment(text: str, count: int | None) -> Part:
 def _slurm(text: str) -> Part:
     """Return the part of a task of a Slurm array, whose numbers may begin and step anyhow."""
     names = ("ID", "MIN", "MAX", "STEP", "COUNT")
-    try:
+    with suppress(KeyError, ValueError, ZeroDivisionError):
         task, least, most, step, tasks = (int(os.environ[f"{_SLURM}{name}"]) for name in names)
-        is_even = (most - least) // step + 1 == tasks
-    except (KeyError, ValueError, ZeroDivisionError):
-        raise OptionError(
-            f"--part {text}: Slurm does not tell how many parts there are: give --part auto/N"
-        ) from None
-    if not is_even:
-        raise OptionError(
-            f"--part {text}: the tasks of this Slurm array are not evenly spaced: number them from "
-            "0 to N-1 and give --part auto/N"
-        )
-    return Part((task - least) // step, tasks, f"{_SLURM}ID")
+        if (most - least) // step + 1 == tasks:
+            return Part((task - least) // step, tasks, f"{_SLURM}ID")
+    raise OptionError(
+        f"--part {text}: this Slurm array does not tell how many parts there are: number its tasks "
+        "from 0 to N-1 and give --part auto/N"
+    )

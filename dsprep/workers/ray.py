@@ -72,6 +72,10 @@ class RayMachines:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
         except ImportError:
             raise OptionError("--engine ray needs Ray: pip install 'dsprep[ray]'") from None
+        if ray.is_initialized():
+            raise OptionError(
+                "--engine ray: this process is connected to Ray already; call ray.shutdown() first"
+            )
         self._ray: Any = ray  # not all of it has types
         self._on = NodeAffinitySchedulingStrategy
         address = _reachable(address)
