@@ -152,8 +152,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
 
 def finished_manifest(target: Target, advice: str = "") -> Manifest | None:
     """Return the manifest of the data set that is at a target; None if there is none."""
-    is_there = target.stamps([target.manifest])
-    if not is_there:
+    if not target.stamps([target.manifest]):
         return None
     return _read(target, target.manifest, parse_manifest, advice or target.remedy)
 

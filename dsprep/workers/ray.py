@@ -157,8 +157,7 @@ class RayMachines:
         return [self.answer(each) for each in ready]
 
     def wait(self, handles: Sequence[Any], seconds: float) -> Sequence[Any]:
-        ready, _ = self._ray.wait(list(handles), num_returns=1, timeout=seconds)
-        return ready  # type: ignore[no-any-return]
+        return self._ray.wait(list(handles), timeout=seconds)[0]  # type: ignore[no-any-return]
 
     def answer(self, handle: Any) -> Answer:
         errors = self._ray.exceptions
@@ -166,9 +165,10 @@ class RayMachines:
             return self._ray.get(handle)  # type: ignore[no-any-return]
         except errors.OutOfMemoryError:
             return Answer("lost", "a worker was ended by Ray because memory ran out on its node")
-        except errors.RayTaskError as error:  # before or after the call: dsprep is not there, say
-            return Answer("crash", str(error))
-        except errors.RuntimeEnvSetupError as error:
+        except (
+            errors.RayTaskError,
+            errors.RuntimeEnvSetupError,
+        ) as error:  # dsprep is not there, say
             return Answer("crash", str(error))
         except errors.RayError:
             return Answer("lost", "a worker died, or its node")
