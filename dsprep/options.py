@@ -301,7 +301,7 @@ augment: --split --group excludes --op
 augment: --preview excludes --part
     each part would write it: give it with --dry-run first
 pack, convert, shard, augment: --part refuses --overwrite
-    parts add to what other parts write; remove what is there first, or leave one of them out
+    parts add to what other parts write; remove what is there first, or leave out --overwrite
 pack, convert, shard, augment: --part refuses tree
     a folder gets its name when it is whole; write shards, or leave it out
 convert: --part refuses stream

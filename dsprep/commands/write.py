@@ -298,7 +298,7 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
     with _pool(options) as pool:
         try:
             with target.alone("plan", progress.note):
-                finished = finished_manifest(target, "remove it")
+                finished = finished_manifest(target)
                 noted = None if finished else target.find(target.notes + PLAN)
                 if noted:
                     place = target.destination.url(target.notes + PLAN)

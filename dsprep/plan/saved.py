@@ -225,7 +225,7 @@ def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:
     if isinstance(value, FunctionType | type):
         return {"name": f"{value.__module__}:{value.__qualname__}"}
     if is_dataclass(value) or hasattr(value, "_fields"):
-        names = getattr(value, "_fields", ()) or _fields_of(type(value))
+        names = getattr(value, "_fields", ()) or [each.name for each in fields(value) if each.init]
         kept = {name: inner(getattr(value, name)) for name in names}
         return {"name": inner(type(value))["name"], "fields": kept}
     if isinstance(value, array):
@@ -239,10 +239,6 @@ def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:
     if isinstance(value, tuple):
         return {"tuple": list(map(inner, value))}
     raise TypeError(f"a plan holds {type(value)}")
-
-
-def _fields_of(kind: type) -> list[str]:
-    return [each.name for each in fields(kind) if each.init]
 
 
 def _value(plain: Any, table: Callable[[int], pl.DataFrame]) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -49,9 +50,9 @@ def parse_part(text: str) -> Part:
         part = Part(int(found[1]), int(found[2]))
     else:
         raise OptionError(f"--part {text}: give a number of a part and how many there are, as 0/8")
-    if not part.of:
+    if part.of < 1:
         raise OptionError(f"--part {text}: there is at least one part")
-    if part.number >= part.of:
+    if not 0 <= part.number < part.of:
         raise OptionError(
             f"--part {text}: parts count from 0, so the last of {part.of} is "
             f"{part.of - 1}/{part.of}"
@@ -69,7 +70,7 @@ def _from_environment(text: str, count: int | None) -> Part:
                 "--part auto/N"
             )
         try:
-            return Part(int(number), count or int(of or ""), variable)
+            return Part(int(number), int(of or "") if count is None else count, variable)
         except ValueError:
             raise OptionError(f"--part {text}: {variable} is {number!r}, not a number") from None
 
@@ -77,8 +78,8 @@ def _from_environment(text: str, count: int | None) -> Part:
         return part("AWS_BATCH_JOB_ARRAY_INDEX", index, known.get("AWS_BATCH_JOB_ARRAY_SIZE"))
     if (index := known.get("JOB_COMPLETION_INDEX")) is not None:
         return part("JOB_COMPLETION_INDEX", index, None)
-    if f"{_SLURM}ID" in known:
-        return _slurm(text, count)
+    if (index := known.get(f"{_SLURM}ID")) is not None:
+        return _slurm(text) if count is None else part(f"{_SLURM}ID", index, None)
     for path in filter(Path.is_file, _SAGEMAKER):
         try:
             config = json.loads(read_whole(path))
@@ -92,22 +93,14 @@ def _from_environment(text: str, count: int | None) -> Part:
     )
 
 
-def _slurm(text: str, count: int | None) -> Part:
+def _slurm(text: str) -> Part:
     """Return the part of a task of a Slurm array, whose numbers may begin and step anyhow."""
     names = ("ID", "MIN", "MAX", "STEP", "COUNT")
-    try:
+    with suppress(KeyError, ValueError, ZeroDivisionError):
         task, least, most, step, tasks = (int(os.environ[f"{_SLURM}{name}"]) for name in names)
-    except (KeyError, ValueError):
-        if count is None:
-            raise OptionError(
-                f"--part {text}: Slurm does not tell how many parts there are: give --part auto/N"
-            ) from None
-        return Part(int(os.environ[f"{_SLURM}ID"]), count, f"{_SLURM}ID")
-    if count is not None:
-        return Part(task, count, f"{_SLURM}ID")
-    if (most - least) // step + 1 != tasks:
-        raise OptionError(
-            f"--part {text}: the tasks of this Slurm array are not evenly spaced: number them from "
-            "0 to N-1 and give --part auto/N"
-        )
-    return Part((task - least) // step, tasks, f"{_SLURM}ID")
+        if (most - least) // step + 1 == tasks:
+            return Part((task - least) // step, tasks, f"{_SLURM}ID")
+    raise OptionError(
+        f"--part {text}: this Slurm array does not tell how many parts there are: number its tasks "
+        "from 0 to N-1 and give --part auto/N"
+    )

@@ -60,8 +60,7 @@ class Run:
     def carry_out(self, pool: Executor, progress: Progress) -> Written:
         """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
-        if pool.is_cluster:
-            self._is_whole = True
+        self._is_whole |= pool.is_cluster
         self._unpack(pool)
         # What workers write: shards or, if too few of these are left, pieces of them.
         cuts = self._writes_pieces(pool.size)
@@ -199,9 +198,7 @@ class Run:
         # Only the worker that writes a shard finds out whether its keys differ.
         keys_known = layout.distinct != "key" or self._plan.catalog.keys_known
         is_one_stream = layout.compressed or (reader.spools() and self._plan.in_order)
-        if self._is_whole:
-            return False
-        return layout.concatenative and keys_known and not is_one_stream
+        return layout.concatenative and keys_known and not (is_one_stream or self._is_whole)
 
     def _shared(self, workers: int) -> dict[str, list[PlannedShard]]:
         """Cut the last shards into pieces of one file each, if some workers would have none."""

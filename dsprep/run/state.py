@@ -152,12 +152,11 @@ def identity_of(plan: Plan) -> dict[str, Any]:
     return identity
 
 
-def finished_manifest(
-    target: Target, advice: str = "give --overwrite to replace it"
-) -> Manifest | None:
+def finished_manifest(target: Target, advice: str = "") -> Manifest | None:
     """Return the manifest of the data set that is at a target; None if there is none."""
-    is_there = target.stamps([target.manifest])
-    return _read(target, target.manifest, parse_manifest, advice) if is_there else None
+    if not target.stamps([target.manifest]):
+        return None
+    return _read(target, target.manifest, parse_manifest, advice or target.remedy)
 
 
 def rejects_of(
@@ -185,7 +184,7 @@ def require_same(target: Target, finished: Manifest, identity: dict[str, Any]) -
     if other := unlike(finished, identity):
         raise DestinationError(
             f"{destination}: holds a data set that another command wrote ({other}); "
-            "give --overwrite to replace it, or another destination"
+            f"{target.remedy}, or choose another destination"
         )
     names = finished.names()
     if missing := names.difference(target.stamps(names)):
@@ -242,7 +241,7 @@ def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) ->
     """Refuse a target where another command has begun; return whether it holds a data set."""
     destination, target = state.target.destination, state.target
     if state.other and not overwrite:
-        advice = "" if adding else ", or --overwrite to start over"
+        advice = "" if adding or target.part else ", or --overwrite to start over"
         raise DestinationError(
             f"{destination}: an unfinished run of another command is there ({state.other}); "
             f"give that command again to finish it{advice}"
@@ -288,8 +287,8 @@ def _refuse_files_of_others(
 
 
 def _file_of_others(target: Target, name: str, *, adding: bool = False) -> DestinationError:
-    advice = "give --overwrite to replace it, or another destination"
-    why = "in the manifest; move it away first" if adding else f"by this command; {advice}"
+    why = f"by this command; {target.remedy}, or choose another destination"
+    why = "in the manifest; move it away first" if adding else why
     return DestinationError(f"{target.destination.url(name)}: is there already, and not {why}")
 
 

@@ -178,6 +178,11 @@ class Target:
         return self.destination.manifest.name
 
     @property
+    def remedy(self) -> str:
+        """What to do about a file that is there; a part does not take --overwrite."""
+        return "remove it" if self.part else "give --overwrite to replace it"
+
+    @property
     def notes(self) -> str:
         """What the names of notes begin with."""
         return f"{self.destination.scratch.name}/"
@@ -590,7 +595,7 @@ class Hold:
         """Let other runs in; keep what a later run needs, or remove it all."""
         if self._whole is not None:
             self._lock.remove()
-            self._whole.release()
+            self._whole.leave()
         elif not keep:
             self.remove()
             with suppress(OSError):  # another program has put something there

@@ -339,6 +339,15 @@ class ScratchLock(Lock):
                 self._scratch.rmdir()
         self.release()
 
+    def leave(self) -> None:
+        """Release a shared lock; remove its directory if there is nothing else in it."""
+        with suppress(OSError, ValueError):  # others hold it, or it is released already
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.listdir(self._scratch) == ["lock"]:
+                (self._scratch / "lock").unlink()
+                self._scratch.rmdir()
+        self.release()
+
 
 def remove_all_but(directory: Path, kept: str) -> None:
     """Remove everything in a directory except one name, as far as possible."""

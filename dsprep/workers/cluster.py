@@ -152,10 +152,6 @@ class Cluster(Executor):
                     told[position] = _added(before, new)
                     report(*new)
 
-        def hopeful(position: int) -> bool:
-            """Whether a try at a call is alive, or has just been submitted."""
-            return any(it.position == position and not it.is_silent for it in tries.values())
-
         def replace(this: _Try, why: str) -> None:
             """Try a call again, unless it has been tried often enough."""
             position = this.position
@@ -212,7 +208,7 @@ class Cluster(Executor):
                     tell(position, answer.done)
                     del calls[position]
                     yield position, answer.value
-                elif hopeful(position):
+                elif any(it.position == position and not it.is_silent for it in tries.values()):
                     continue  # what one finds wrong may be that another has done the work
                 elif answer.kind == "lost":
                     replace(this, answer.value)

@@ -72,6 +72,10 @@ class RayMachines:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
         except ImportError:
             raise OptionError("--engine ray needs Ray: pip install 'dsprep[ray]'") from None
+        if ray.is_initialized():
+            raise OptionError(
+                "--engine ray: this process is connected to Ray already; call ray.shutdown() first"
+            )
         self._ray: Any = ray  # not all of it has types
         self._on = NodeAffinitySchedulingStrategy
         address = _reachable(address)
@@ -113,7 +117,9 @@ class RayMachines:
         return int(self._ray.cluster_resources().get("CPU", 0))
 
     def describe(self) -> str:
-        return f"{format_count(len(self._nodes()), 'node')}, {format_count(self.cores(), 'core')}"
+        if not (nodes := self._nodes()):
+            return "no node; the run waits for one"
+        return f"{format_count(len(nodes), 'node')}, {format_count(self.cores(), 'core')}"
 
     def _nodes(self) -> dict[str, str]:
         """Return the names of the nodes that can work, by id."""
@@ -151,8 +157,7 @@ class RayMachines:
         return [self.answer(each) for each in ready]
 
     def wait(self, handles: Sequence[Any], seconds: float) -> Sequence[Any]:
-        ready, _ = self._ray.wait(list(handles), num_returns=1, timeout=seconds)
-        return ready  # type: ignore[no-any-return]
+        return self._ray.wait(list(handles), timeout=seconds)[0]  # type: ignore[no-any-return]
 
     def answer(self, handle: Any) -> Answer:
         errors = self._ray.exceptions
@@ -160,9 +165,10 @@ class RayMachines:
             return self._ray.get(handle)  # type: ignore[no-any-return]
         except errors.OutOfMemoryError:
             return Answer("lost", "a worker was ended by Ray because memory ran out on its node")
-        except errors.RayTaskError as error:  # before or after the call: dsprep is not there, say
-            return Answer("crash", str(error))
-        except errors.RuntimeEnvSetupError as error:
+        except (
+            errors.RayTaskError,
+            errors.RuntimeEnvSetupError,
+        ) as error:  # dsprep is not there, say
             return Answer("crash", str(error))
         except errors.RayError:
             return Answer("lost", "a worker died, or its node")

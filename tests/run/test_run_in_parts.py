@@ -450,6 +450,17 @@ class TestParts:
         assert done.code == 4
         assert not (tmp_path / "a").exists()
 
+    def test_leave_nothing_beside_files_of_others(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        (foreign := tmp_path / "wds").mkdir()
+        (foreign / "train-000001.tar").write_text("of others")
+        done = write(run_here, twelve, foreign, "--part", "0/3")
+        assert done.code == 5
+        assert "not by this command; remove it, or choose another" in done.err
+        assert "--overwrite" not in done.err
+        assert [path.name for path in foreign.iterdir()] == ["train-000001.tar"]
+
 
 class TestStatus:
     def test_names_what_is_missing_and_the_command_that_finishes(
@@ -791,6 +802,26 @@ class TestNumbers:
             monkeypatch.setenv(name if "_" in name else f"SLURM_ARRAY_TASK_{name}", value)
         with pytest.raises(OptionError, match="auto/N"):
             parse_part("auto")
+
+    @pytest.mark.parametrize(
+        ("env", "text", "message"),
+        [
+            ("AWS_BATCH_JOB_ARRAY_INDEX=-1 AWS_BATCH_JOB_ARRAY_SIZE=2", "auto", "count from 0"),
+            ("AWS_BATCH_JOB_ARRAY_INDEX=0 AWS_BATCH_JOB_ARRAY_SIZE=-2", "auto", "at least one"),
+            ("JOB_COMPLETION_INDEX=2", "auto/0", "at least one"),
+            ("ID=x", "auto/2", "is 'x', not a number"),
+            ("ID=0 MIN=0 MAX=3 STEP=0 COUNT=4", "auto", "auto/N"),
+        ],
+    )
+    def test_that_no_scheduler_tells(
+        self, env: str, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.clear(monkeypatch)
+        for each in env.split():
+            name, _, value = each.partition("=")
+            monkeypatch.setenv(name if "_" in name else f"SLURM_ARRAY_TASK_{name}", value)
+        with pytest.raises(OptionError, match=message):
+            parse_part(text)
 
     def test_of_a_sagemaker_job(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clear(monkeypatch)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.errors import DamagedShard, SourceError
+from dsprep.errors import DamagedShard, OptionError, SourceError
 from dsprep.workers.ray import RayMachines
 from tests.conftest import Finished
 from tests.images import image_folder
@@ -27,6 +27,8 @@ def cluster() -> Iterator[Any]:
 
     head = {"num_cpus": 0, "object_store_memory": _STORE, "include_dashboard": False}
     started = Cluster(initialize_head=True, head_node_args=head)
+    with RayMachines.executor(started.address, None) as executor:
+        assert str(executor) == "no node; the run waits for one"
     for _ in range(2):
         started.add_node(num_cpus=1, object_store_memory=_STORE)
     started.wait_for_nodes()
@@ -43,6 +45,8 @@ def test_calls_run_on_the_nodes(cluster: Any, tmp_path: Path) -> None:
         executor.map(called.doing, [5, 7], lambda *args: told.append(args))
         assert sum(count for count, _ in told) == 12
         assert len(list(tmp_path.glob("prepared-*"))) >= 2
+        with pytest.raises(OptionError, match="connected to Ray already"):
+            RayMachines(cluster.address)
         # A worker that is killed is replaced; an error of dsprep comes back whole.
         assert executor.map(called.dying_once, [str(tmp_path)], lambda *_: None) == [None]
         with pytest.raises(DamagedShard) as caught:
