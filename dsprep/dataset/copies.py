@@ -91,10 +91,10 @@ def origins_of(paths: pl.Series, root: str) -> pl.Series | None:
     """Return the key of each sample, and for copies that of their sample; None without copies."""
     import polars as pl
 
-    for path in (os.path.join(root, AUGMENT_FILE), f"{root.rstrip('/')}.{AUGMENT_FILE}"):
-        if exists(path):
-            break
-    else:
+    # The root is a directory of shards, or a folder, a shard or a manifest, which stand beside it.
+    beside = (os.path.join(each, AUGMENT_FILE) for each in (root, os.path.dirname(root)))
+    path = next(filter(exists, (*beside, f"{root.rstrip('/')}.{AUGMENT_FILE}")), None)
+    if path is None:
         return None
     try:
         known = pl.read_parquet(BytesIO(read_bytes(path)), columns=["key", "origin"])
@@ -103,4 +103,5 @@ def origins_of(paths: pl.Series, root: str) -> pl.Series | None:
         raise SourceError(f"{path}: is not the table of copies that dsprep wrote") from error
     keys = paths.alias("path").to_frame().select(key=key_expr())
     found = keys.join(known, on="key", how="left", maintain_order="left")
-    return found.select(pl.col("origin").fill_null(pl.col("key")))["origin"]
+    origins = found.select(pl.col("origin").fill_null(pl.col("key")))["origin"]
+    return None if found["origin"].null_count() == len(found) else origins

@@ -146,9 +146,8 @@ def test_split_keeps_copies_with_their_original(
     assert run_here("augment", birds, tmp_path / "out", *asked).code == 0
     for number, more in enumerate(([], ["--stable"])):
         lists = tmp_path / f"lists{number}"
-        done = run_here(
-            "split", tmp_path / "out", "-o", lists, "--ratio", "train=0.5,val=0.5", *more
-        )
+        source = tmp_path / "out" / ("", "train-000000.tar")[number]
+        done = run_here("split", source, "-o", lists, "--ratio", "train=0.5,val=0.5", *more)
         assert done.code == 0, done.err
         origins = [
             {line.split("\t")[-1].partition("_aug")[0] for line in path.read_text().splitlines()}
