@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,6 @@ def write_folder(root: Path, layout: Folder, *units: Sequence[Sample]) -> int:
     """Write samples to `root/back`, with a listing beside it; returns the bytes of the files."""
     state = begin(root)
     try:
-        return finish_folder(write_units(state, layout, units), state)
+        return finish_folder(write_units(state, layout, units), state, Counter())
     finally:
         state.hold.remove()

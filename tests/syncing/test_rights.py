@@ -166,7 +166,7 @@ def test_the_channels_are_such_as_sagemaker_takes() -> None:
         if found.type_name == "string"
     }
     channels = [block for block in blocks() if isinstance(block, list)]
-    assert len(channels) == 3
+    assert len(channels) == 2
     for (channel,) in channels:
         assert not ParamValidator().validate([channel], shape).has_errors()
         for name, value in (*channel.items(), *channel["DataSource"]["S3DataSource"].items()):
