@@ -69,7 +69,7 @@ class Annotated(NamedTuple):
 
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
-_BUCKETS = 16  # of random numbers, each of which is sorted by itself
+_BUCKETS = 16  # of random numbers; each bucket is sorted by itself
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,7 +88,7 @@ class Objects(NamedTuple):
 
 
 class Spelled(tuple[Object, ...]):
-    """Objects of which the texts are known that :func:`to_json` makes of them."""
+    """Objects with the texts that :func:`to_json` makes of them."""
 
     texts: Sequence[str]
 

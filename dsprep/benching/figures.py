@@ -157,8 +157,8 @@ def sentence(speeds: Sequence[tuple[str, float, str]]) -> str:
 def epochs_to_beat(copying: float, size: int, local: float, streamed: float) -> int | None:
     """Return after how many epochs copying first is faster than streaming; None if never.
 
-    The copy takes ``copying`` seconds. An epoch has ``size`` images, so many of which are fed in a
-    second from the copy (``local``) or from S3 (``streamed``).
+    The copy takes ``copying`` seconds. An epoch has ``size`` images. ``local`` and
+    ``streamed`` are images a second, from the copy and from S3.
     """
     saved = size / streamed - size / local
     return math.ceil(copying / saved) if saved > 0 else None

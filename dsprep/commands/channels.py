@@ -55,7 +55,7 @@ CONTENT_TYPES = {
     "augmented-manifest": "application/x-recordio",
 }
 
-WRAPPED = ("files", "augmented-manifest")  # of which each object becomes a record of RecordIO
+WRAPPED = ("files", "augmented-manifest")  # each of their objects becomes a record of RecordIO
 
 Unit = tuple[str | bytes, ...]
 """What is never divided: a shard, a file, or the attributes of a line. Text is the path of one."""

@@ -46,7 +46,7 @@ class Prices(NamedTuple):
 
 
 def price_of(tiers: Tiers, size: float) -> float:
-    """Return the price of bytes of which the first are dearer."""
+    """Return the price of bytes; the first ones cost more."""
     total, below, left = 0.0, 0.0, size / _GB
     for limit, price in tiers:
         share = min(left, limit - below) if limit else left

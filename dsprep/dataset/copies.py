@@ -1,4 +1,4 @@
-"""Augmented copies, as a data set records them: how many, of which samples, by which parameters."""
+"""Augmented copies, as a data set records them: their number, samples and parameters."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
 def whole_records(stream: ShardStream) -> Iterator[tuple[int | None, list[bytes]]]:
     """Yield each record framed in one piece, and its offset if it lies there in parts.
 
-    Who reads by length gets the magic number in it, too; who searches for the magic does not.
+    A reader that goes by the length gets the magic number in it; one that searches for it does not.
     """
     for _, offset in stream.records():
         flag, length = read_frame(stream, _BEGIN)

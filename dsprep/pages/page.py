@@ -22,7 +22,7 @@ def require_jinja() -> None:
 
 
 def render(template: str, title: str, values: Mapping[str, Any]) -> str:
-    """Return a page of a template and its values, of which :func:`drawing` marks the drawings."""
+    """Return a page of a template and its values; :func:`drawing` marks drawings."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -18,7 +18,7 @@ from dsprep.workers.worker import machine_name
 if TYPE_CHECKING:
     from dsprep.plan.plan import Plan
 
-_LOOKS = 100  # at most so many files of the source are looked for on a node
+_LOOKS = 100  # the most files of the source that are looked for on a node
 
 
 class NodeTask(NamedTuple):

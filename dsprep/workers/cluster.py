@@ -100,7 +100,7 @@ class Cluster(Executor):
     is_cluster = True
 
     def __init__(self, machines: Machines, workers: int | None) -> None:
-        """Run at most so many calls at once; by default as many as the machines have cores."""
+        """Run up to ``workers`` calls at once; by default one for each core of the machines."""
         if workers is not None and workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
         self._machines, self._workers = machines, workers
