@@ -42,7 +42,7 @@ SAMPLE = 400  # how many images are tried: the error of the total falls with the
 TOLERANCE = 0.05  # how far above its target a shard may come when sizes are estimates
 _SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard in thirty thousand
 _TIMED = 128  # how many samples are tried to find out how long a run will take
-_CHECKED = 1000  # the same, if they have annotations, some of which may be wrong
+_CHECKED = 1000  # the same, if they have annotations, which may be wrong
 _AT_ONCE = 1 << 17  # samples that are tried in one task: their rows take some 50 MB
 _SAMPLE_SEED = 1  # the images that are tried do not depend on the seed of the order
 

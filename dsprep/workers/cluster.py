@@ -1,4 +1,4 @@
-"""Calls on the machines of a cluster, some of which may die, or fall silent and come back.
+"""Calls on the machines of a cluster, which may die, or fall silent and come back.
 
 A call whose worker is lost is tried again, elsewhere if possible. So a call may run more than once,
 even at the same time; the first try to end counts. Each try tells now and then what it has done so

@@ -74,7 +74,7 @@ def test_a_copy_pays_after_some_epochs(
 def of_model(
     rng: random.Random, costs: dict[str, float], workers: int, cores: int, batch: int
 ) -> Evidence:
-    """What would be measured of a loop whose images cost so many seconds of each kind."""
+    """What would be measured of a loop whose images cost these seconds of each kind."""
     processes = max(workers, 1)
     of_processes = (costs["processor"] + costs["latency"]) / processes
     of_cores = costs["processor"] / min(cores, processes)

@@ -311,7 +311,7 @@ def test_says_that_it_waits(made: Path, tmp_path: Path, run_here: Callable[..., 
 def test_shards_are_converted_on_the_way(made: Path, tmp_path: Path, to: str) -> None:
     served = Served(tmp_path, made / "webdataset", to=to)
     found = served.pipe(0).read_bytes()
-    if to == "recordio":  # whose ids begin anew in each shard
+    if to == "recordio":  # whose ids start again in each shard
         files = [path.open("rb") for path in sorted(made.glob("webdataset/*.tar"))]
         streams = [dsprep.convert_stream(file, source="webdataset", to=to) for file in files]
         assert found == b"".join(stream.read() for stream in streams)

@@ -28,7 +28,7 @@ PAGES = S3Store.pages
 
 
 def paged(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
-    """Let pages of listings have so many keys, not a thousand."""
+    """Let pages of listings have this number of keys, not a thousand."""
 
     def short(self: S3Store, operation: str, *args: Any, **more: Any) -> Iterator[Any]:
         return PAGES(self, operation, *args, **more, MaxKeys=keys)

@@ -199,7 +199,7 @@ class S3Store:
 
     def _list_directories(self, prefix: str) -> Pages:
         for level in self.levels(prefix):
-            # About what so many pages take.
+            # About the time that these pages take.
             at, calls = 0, ((4 << 20, partial(self._list_some, each)) for each in level.deeper)
             for directory, (found, rest) in zip(level.deeper, ahead(calls), strict=True):
                 before = bisect(level.files, directory, key=attrgetter("key"))
