@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from dsprep.commands.edit_lists import edit_list as edit_list
     from dsprep.commands.edit_lists import patch_list as patch_list
     from dsprep.commands.edit_lists import relabel_lists as relabel_lists
+    from dsprep.commands.inspect import inspect as inspect
     from dsprep.commands.inspect_lists import check_list as check_list
     from dsprep.commands.inspect_lists import diff_lists as diff_lists
     from dsprep.commands.inspect_lists import list_stats as list_stats
     from dsprep.commands.inspect_lists import merge_lists as merge_lists
     from dsprep.commands.inspect_lists import sample_list as sample_list
+    from dsprep.commands.inspect_report import InspectReport as InspectReport
     from dsprep.commands.join import join as join
     from dsprep.commands.sagemaker import SagemakerReport as SagemakerReport
     from dsprep.commands.sagemaker import sagemaker as sagemaker
@@ -63,7 +65,9 @@ _PUBLIC = {
     "dsprep.commands.bench_report": "BenchReport",
     "dsprep.commands.cost": "CostReport cost",
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
+    "dsprep.commands.inspect": "inspect",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
+    "dsprep.commands.inspect_report": "InspectReport",
     "dsprep.commands.join": "join",
     "dsprep.commands.sagemaker": "SagemakerReport sagemaker",
     "dsprep.commands.serve": "ServeReport serve",

@@ -839,3 +839,36 @@ class BenchOptions(Options):
     )
     dry_run: bool = _run("Print the combinations, measure nothing.", default=False)
     progress: Progress | None = None  # receives the progress
+
+
+_looks, _pictures = partial(option, "Looks"), partial(option, "Pictures")
+
+
+class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, SourceOptions):
+    """The options of ``inspect``."""
+
+    sample: int = _looks(
+        "Number of samples of each data set to look at, chosen by their keys and --seed.  "
+        "[default: 20000]",
+        default=20_000,
+    )
+    seed: int = _looks("Seed of the choice.  [default: 0]", default=0, least=None)
+    decode: bool = _looks(
+        "Decode images (default), or tell only what their headers say.", default=True
+    )
+    near_distance: int = _looks(
+        "Bits of 64-bit perceptual hashes in which images that look alike may differ, at most 16; "
+        "needs dsprep[near].  [default: 4]",
+        default=4,
+        least=0,
+    )
+    max_pixels: int | None = _looks("Most pixels that an image may have.", metavar="N")
+    head: int = _pictures("Also show the first N samples.  [default: 0]", default=0, least=0)
+    key: str | None = _pictures(
+        "Show the sample of this key, with all its fields, instead of figures.", metavar="KEY"
+    )
+    output: AnyPath | None = option(
+        "Output",
+        "Write a page with charts and pictures, report.html; needs dsprep[bench].",
+        metavar="FILE",
+    )

@@ -143,6 +143,14 @@ class Pipeline:
 def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]:
     """Read the rows' images, or whole samples, and turn them into the samples to write."""
     finish = sample_finisher(pipeline)
+    copies = rows.copies or repeat(0, len(rows.ids))
+    read = zip(read_samples(pipeline, rows), rows.paths, copies, strict=True)
+    for found, path, copy in read:
+        yield found if isinstance(found, BadSample) else finish(found, path, copy)
+
+
+def read_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]:
+    """Read the rows' samples, with their labels, as they lie in the source."""
     schema, classes = pipeline.schema, pipeline.classes or ()
     image_name = schema.image or "image"
     told = schema.label_field or schema.objects  # what rows may tell
@@ -176,7 +184,7 @@ def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]
                         yield BadSample(f"its label {error}")
                         continue
             sample.fields[label_name] = value
-        yield finish(sample, path, copy)
+        yield sample
 
 
 def _read(reader: Reader, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
@@ -237,9 +245,7 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample |
         if not looks or sample.image is None:
             fit(sample)
             return sample
-        value: Any = sample.fields[sample.image]
-        value = value["bytes"] if isinstance(value, dict) else value
-        data: bytes = value[0] if isinstance(value, Blobs) else value
+        data = sample.encoded
         try:
             warp = None
             if copy and images.augment is not None:

@@ -99,6 +99,14 @@ class Sample:
     # `object dropped, as too little of it is left`; None if nothing did
     effects: Counter[str] | None = None
 
+    @property
+    def encoded(self) -> bytes:
+        """The bytes of its image, typed or raw; none if it has no image."""
+        value = self.fields.get(self.image) if self.image else b""
+        value = value["bytes"] if isinstance(value, dict) else value
+        data: bytes = value[0] if isinstance(value, Blobs) else value or b""
+        return data
+
 
 def key_of(path: str) -> str:
     """The key of the sample whose image lies at a path."""

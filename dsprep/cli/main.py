@@ -32,6 +32,7 @@ COMMANDS = {
     "cost": ("dsprep.cli.cost", "Say what data costs on S3, as files and as shards."),
     "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
     "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
+    "inspect": ("dsprep.cli.inspect", "Show what data looks like before training."),
     "bench": ("dsprep.cli.bench", "Measure how fast data sets feed a training loop."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
 }

@@ -385,10 +385,7 @@ class Transform:
                     edges = window[2] - window[0], window[3] - window[1]
                     return Encoded(kind, made, *edges, before=upright)
             pixels = self._pixels(image, kind, size, window, luma=not only_decodes)
-            if turn != 1:
-                from PIL.Image import Transpose
-
-                pixels = pixels.transpose(Transpose[_TURNS[turn]])
+            pixels = upright_pixels(pixels, turn)
             return Decoded(pixels, kind, upright, bool(getattr(image, "is_animated", False)))
 
     def encoded(self, image: Decoded, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
@@ -456,7 +453,7 @@ class Transform:
         extent = draft[1][2:] if draft else image.size
         load(image)
         alpha = kind != "jpg" and self.color == "keep"
-        pixels = image if luma else _convert(image, self.color, alpha=alpha)
+        pixels = image if luma else converted(image, self.color, alpha=alpha)
         return _resample(pixels, size, window, extent, self.filter)
 
 
@@ -496,6 +493,13 @@ def orientation_in(data: bytes) -> int:
         return orientation_of(open_image(data, header, header.width * header.height))
 
 
+def upright_pixels(image: Image, orientation: int) -> Image:
+    """Turn an image as its EXIF orientation says."""
+    from PIL.Image import Transpose
+
+    return image if orientation == 1 else image.transpose(Transpose[_TURNS[orientation]])
+
+
 def upright_size(data: bytes) -> Size:
     """Return the size of an image as it is displayed."""
     header = read_header(data)
@@ -520,7 +524,7 @@ def _stored_window(window: Window, size: Size, orientation: int) -> Window:
     return (top, left, bottom, right) if orientation in _ON_ITS_SIDE else (left, top, right, bottom)
 
 
-def _convert(image: Image, color: str, *, alpha: bool) -> Image:
+def converted(image: Image, color: str, *, alpha: bool) -> Image:
     """Convert an image to channels of eight bits: gray or RGB, each with or without alpha."""
     from PIL import Image as PillowImage
 

@@ -11,7 +11,7 @@ from dsprep.errors import BadSample
 from dsprep.images.transform import Transform
 from dsprep.lists.store import real_path, write_files
 from dsprep.plan.plan import Plan
-from dsprep.sample import Blobs, Sample, key_of, original_name
+from dsprep.sample import Sample, key_of, original_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -52,14 +52,12 @@ def _lines(plan: Plan) -> Iterator[list[Image]]:
     rows = replace(plan.catalog, table=chosen).rows()
     read = plan.job.pipeline(plan.catalog).reader.read(rows.originals()[0])
     for path, origin, found in zip(rows.paths, rows.origins, read, strict=True):
-        value: Any = found
+        data: Any = found
         key = key_of(original_name(path))
         if isinstance(found, Sample):
-            value, key = found.fields.get(found.image or ""), found.key
-        value = value["bytes"] if isinstance(value, dict) else value
-        value = value[0] if isinstance(value, Blobs) else value
+            data, key = found.encoded, found.key
         try:
-            original = transform.decoded(value, images.max_pixels).pixels
+            original = transform.decoded(data, images.max_pixels).pixels
         except (BadSample, TypeError):
             continue  # workers report it
         numbers = range(1, min(counts[origin], _COPIES) + 1)

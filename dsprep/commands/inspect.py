@@ -1,0 +1,181 @@
+"""``inspect`` shows what data looks like before it is trained on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import polars as pl
+
+from dsprep import keywords as of
+from dsprep.catalog import Catalog
+from dsprep.commands.inspect_report import Alike, InspectReport, Shown
+from dsprep.declared import called_with
+from dsprep.errors import OptionError
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.formats import FORMATS
+from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
+from dsprep.inspecting.measure import Look, can_hash, measure_catalog
+from dsprep.lists.stats import hash_unit
+from dsprep.pipeline import Images, Pipeline
+from dsprep.progress import Progress
+from dsprep.sources.reading import Source, choice_of, read_source
+from dsprep.splits.leaks import find_near, join_copies
+from dsprep.splits.samples import MAX_DISTANCE
+from dsprep.workers.engine import open_executor
+from dsprep.workers.executor import Executor
+
+
+class LookedAt(NamedTuple):
+    """A data set that was looked at."""
+
+    place: str  # as it was given
+    catalog: Catalog  # its samples
+    chosen: Catalog  # those that were looked at
+    findings: Sequence[Finding]
+    pipeline: Pipeline  # how samples are read
+    table: pl.DataFrame  # the measured samples, a row for each that was looked at
+
+
+@called_with(of.InspectOptions)
+def inspect(options: of.InspectOptions) -> InspectReport:
+    """Tell what data sets look like: figures of their samples, and what is odd in them.
+
+    ``sources`` is a data set that :func:`dsprep.pack` takes, or several, which are compared.
+    """
+    began = time.monotonic()
+    if not 0 <= options.near_distance <= MAX_DISTANCE:
+        raise OptionError(
+            f"--near-distance {options.near_distance}: is not from 0 to {MAX_DISTANCE}"
+        )
+    progress = options.progress or Progress()
+    places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
+    hashes = options.decode and can_hash()
+    with open_executor(options.workers, options.engine, options.ray_address) as pool:
+        sets = [_look_at(place, options, hashes, pool, progress) for place in places]
+        report = _report_of(sets, options, hashes)
+    return replace(report, seconds=time.monotonic() - began)
+
+
+def _look_at(
+    place: str, options: of.InspectOptions, hashes: bool, pool: Executor, progress: Progress
+) -> LookedAt:
+    """Measure samples of a data set."""
+    values = options.values_of(of.SourceOptions, of.ClassOptions)
+    catalog, findings = read_source(Source(place, choice=choice_of(options), **values), pool.map)
+    if len(catalog) > options.sample:
+        names = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
+        drawn = hash_unit(names, options.seed, "inspect")
+        rows = drawn.arg_sort().head(options.sample).sort()
+        chosen = replace(catalog, table=catalog.table[rows])
+    else:
+        chosen = catalog
+    schema = catalog.settled.schema
+    limit = DEFAULT_MAX_PIXELS if options.max_pixels is None else options.max_pixels
+    pipeline = Pipeline(
+        chosen.reader,
+        schema,
+        replace(FORMATS["parquet"](), schema=schema),
+        Images(check="none", max_pixels=limit),
+        classes=catalog.classes,
+        overridden=catalog.overridden,
+    )
+    with progress.running(f"looking at {place}", len(chosen)):
+        look = Look(pipeline, decode=options.decode, hash=hashes)
+        table = measure_catalog(chosen, look, pool, progress.advance)
+    return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
+
+
+def _report_of(
+    sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool
+) -> InspectReport:
+    several = len(sets) > 1
+    tables = []
+    for number, each in enumerate(sets):
+        side = pl.col("side")
+        if several:
+            side = pl.when(side == "").then(pl.lit(each.place))
+            side = side.otherwise(pl.concat_str(pl.lit(f"{each.place}: "), "side"))
+        tables.append(each.table.with_columns(side.alias("side"), data=pl.lit(number)))
+    table = pl.concat(tables)
+    edges = edges_of(table)
+    findings = [finding for each in sets for finding in each.findings]
+    notes = [*dict.fromkeys(notes_of(findings))]
+    if options.decode and not hashes:
+        notes.append("images that look alike not looked for: pip install 'dsprep[near]'")
+    rejects = [
+        Reject(path, why)
+        for path, why in table.filter(pl.col("reason").is_not_null())
+        .select("path", "reason")
+        .iter_rows()
+    ]
+    return InspectReport(
+        data=[each.place for each in sets],
+        samples=sum(len(each.catalog) for each in sets),
+        looked_at=table.height,
+        decoded=options.decode,
+        hashed=hashes,
+        fields=[*_fields(sets[0].catalog)],
+        sides=[*_sides(sets, tables, edges)],
+        alike=_alike(table, options.near_distance),
+        suspects=[*suspects(table)],
+        rejects=[*lost(findings), *rejects],
+        skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
+        head=[_shown(row) for row in table.head(options.head).iter_rows(named=True)],
+        notes=notes,
+        seconds=0.0,
+        table=table,
+    )
+
+
+def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
+    schema = catalog.settled.schema
+    for field in schema.fields:
+        role = {schema.image: "image", schema.label: "label"}.get(field.name, "")
+        yield field.name, field.type, role, field.told
+
+
+def _sides(
+    sets: Sequence[LookedAt],
+    tables: Sequence[pl.DataFrame],
+    edges: Mapping[str, Sequence[float]],
+) -> Iterator[SideFigures]:
+    for (place, catalog, *_), table in zip(sets, tables, strict=True):
+        for side, part in catalog.by_side():
+            name = side
+            if len(sets) > 1:
+                name = f"{place}: {side}" if side else place
+            numbers, names = part.samples_per_class(), catalog.classes or ()
+            classes = {
+                names[number] if number < len(names) else str(number): samples
+                for number, samples in numbers.items()
+            }
+            own = table.filter(pl.col("side") == name)
+            known = classes if catalog.label_column == "cls" else None
+            yield figures_of(name, own, len(part), known, edges)
+
+
+def _alike(table: pl.DataFrame, distance: int) -> list[Alike]:
+    """Return the sets of samples that show the same, leaks first."""
+    equal = table.with_row_index("at").filter(pl.col("digest").is_not_null())
+    same = equal.group_by("digest").agg("at").filter(pl.col("at").list.len() > 1)
+    near = find_near(table["hash"].to_list(), distance)
+    sets = [
+        _alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)
+    ]
+    return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
+
+
+def _alike_of(kind: str, rows: pl.DataFrame) -> Alike:
+    shown = [_shown(row) for row in rows.iter_rows(named=True)]
+    sides, labels = ({getattr(each, name) for each in shown} for name in ("side", "label"))
+    return Alike(kind, len(sides) > 1, len(labels) > 1, shown)
+
+
+def _shown(row: Mapping[str, object]) -> Shown:
+    labels: object = row["labels"] or sorted(set(row["objects"] or ()))  # type: ignore[call-overload]
+    label = ", ".join(labels)  # type: ignore[arg-type]
+    return Shown(int(row["data"]), int(row["row"]), str(row["side"]), str(row["path"]), label)  # type: ignore[call-overload]

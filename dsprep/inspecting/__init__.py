@@ -1,0 +1,1 @@
+"""What a data set looks like: measured image by image, as figures, and as pictures."""
