@@ -105,3 +105,10 @@ def quoted_names(names: Sequence[str], limit: int = 20) -> str:
     """Quote names: ``'id', 'label'``; of many, the first and how many more there are."""
     rest = len(names) - limit
     return ", ".join(map(quoted, names[:limit])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def visible(text: str) -> str:
+    """Escape line breaks, control codes and marks that turn text, which names may contain."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 import click
 
 from dsprep.cli.help import given_on_the_command_line
-from dsprep.cli.streams import visible
 from dsprep.commands.stream import StreamOptions, convert_stream
 from dsprep.declared import options_in
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_errors
@@ -24,6 +23,7 @@ from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import destination_errors, is_pipe, open_pipe, publish
 from dsprep.storage.location import require_disk
+from dsprep.units import visible
 
 STREAM = "-"
 

@@ -18,10 +18,10 @@ from dsprep.cli.report import (
     skipped_text,
     some_of,
 )
-from dsprep.cli.streams import until_nobody_reads, visible
+from dsprep.cli.streams import until_nobody_reads
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, visible
 
 if TYPE_CHECKING:
     from dsprep.commands.edit_lists import CreateReport, EditReport

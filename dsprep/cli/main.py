@@ -15,9 +15,10 @@ import click
 
 from dsprep import __version__
 from dsprep.cli.help import LazyGroup
-from dsprep.cli.streams import prepare_streams, say, shortened, until_nobody_reads, visible
+from dsprep.cli.streams import prepare_streams, say, shortened, until_nobody_reads
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 from dsprep.progress import WAITS
+from dsprep.units import visible
 
 COMMANDS = {
     "pack": ("dsprep.cli.datasets", "Pack images into WebDataset, TFRecord or RecordIO shards."),

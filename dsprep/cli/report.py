@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from dsprep.cli.records import print_json
-from dsprep.cli.streams import until_nobody_reads, visible
+from dsprep.cli.streams import until_nobody_reads
 from dsprep.findings import count_skipped
 from dsprep.units import (
     NO_EXTENSION,
@@ -19,6 +19,7 @@ from dsprep.units import (
     format_extensions,
     format_size,
     format_some,
+    visible,
 )
 
 if TYPE_CHECKING:

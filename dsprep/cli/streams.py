@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+from dsprep.units import visible
+
 _MOST_LINES = 20
 _LINE_START, _LINE_END = 800, 400  # characters of a long line: what is wrong, and what to do
 
@@ -26,11 +28,6 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def visible(text: str) -> str:
-    """Escape line breaks and control codes, which file names may contain."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def shortened(message: str) -> str:

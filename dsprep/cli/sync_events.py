@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from dsprep.cli.streams import visible
 from dsprep.progress import BarProgress, LogProgress, Waits, new_bar
 from dsprep.storage.s3.config import retry_line
 from dsprep.storage.store import Events, ignore
-from dsprep.units import format_size
+from dsprep.units import format_size, visible
 
 _LONGEST_NAME = 30
 
