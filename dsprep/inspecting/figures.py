@@ -15,7 +15,7 @@ MEASURES: Mapping[str, tuple[str, bool]] = {
     "aspect": ("width / height", True),
     "bytes": ("bytes", True),
     "brightness": ("mean of luma, 0 to 1", False),
-    "contrast": ("standard deviation of luma, 0 to 1", False),
+    "contrast": ("root of the mean variance of red, green and blue, 0 to 1", False),
     "sharpness": ("standard deviation of the Laplacian, 0 to 127", False),
     "objects": ("objects of an image", False),
 }

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 FLAT = 4.0  # levels of 255: pictures whose luma deviates less from its mean show nothing to compare
 
 _AT_ONCE = 256  # samples of a task
-_CENTER = 128  # pixels: the edge of the part of an image whose sharpness is measured
+_CENTER = 96  # pixels: the edge of the part of an image whose sharpness is measured
+_LUMA = (0.299, 0.587, 0.114)  # the parts of red, green and blue (ITU-R BT.601)
 _LEVELS = range(256)
 _SQUARES = [level * level for level in _LEVELS]
 _TURNED = frozenset({5, 6, 7, 8})  # EXIF orientations of images that lie on their sides
@@ -59,9 +60,9 @@ class Measured(NamedTuple):
     means: list[float] | None = None  # of red, green and blue, 0 to 1
     squares: list[float] | None = None  # the means of their squares
     brightness: float | None = None  # the mean of luma (ITU-R BT.601), 0 to 1
-    contrast: float | None = None  # the standard deviation of luma, 0 to 1
+    contrast: float | None = None  # the root of the mean variance of red, green and blue, 0 to 1
     # the standard deviation of the Laplacian (up + down + left + right - 4 times the pixel) of luma
-    # in the middle, at most 128 pixels wide and high, in levels of 255; more than 127 counts as 127
+    # in the middle, at most 96 pixels wide and high, in levels of 255; more than 127 counts as 127
     sharpness: float | None = None
     hash: int | None = None  # perceptual, of 64 bits; None if the image is flat, or nothing hashes
 
@@ -187,12 +188,12 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
         colors = converted(image, "rgb", alpha=False)
         luma = colors.convert("L")
         means, squares = _moments(colors.histogram())
-        (brightness,), (square,) = _moments(luma.histogram())
+        variances = [square - mean**2 for mean, square in zip(means, squares, strict=True)]
         return found._replace(
             means=means,
             squares=squares,
-            brightness=brightness,
-            contrast=math.sqrt(max(0.0, square - brightness**2)),
+            brightness=sum(map(mul, means, _LUMA)),
+            contrast=math.sqrt(max(0.0, sum(variances) / 3)),
             sharpness=_sharpness(luma),
             hash=_hash(luma, orientation) if look.hash else None,
         )
@@ -228,13 +229,25 @@ def _laplacian() -> Any:
 
 def _hash(luma: Image, orientation: int) -> int | None:
     """Return the `phash` of the library `imagehash`, of an image upright; None if it is flat."""
-    import imagehash
+    # This computes the few frequencies that it takes, in a fifth of its time.
+    import numpy as np
     from PIL.Image import Resampling
 
     # A box filter does most of the scaling down, which takes a fifth of the time.
     small = luma.resize((32, 32), Resampling.LANCZOS, reducing_gap=2.0)
-    (mean,), (square,) = _moments(small.histogram())
-    if 255 * math.sqrt(max(0.0, square - mean**2)) < FLAT:
+    pixels = np.asarray(upright_pixels(small, orientation), dtype=np.float64)
+    mean = pixels.sum() / pixels.size
+    if (pixels * pixels).sum() / pixels.size - mean * mean < FLAT**2:
         return None
-    return int(str(imagehash.phash(upright_pixels(small, orientation))), 16)
+    waves = _waves()
+    low = (waves @ pixels @ waves.T).ravel()
+    median = np.sort(low)[31:33].sum() / 2
+    return int.from_bytes(np.packbits(low > median).tobytes(), "big")
 
+
+@cache
+def _waves() -> Any:
+    """Return the 8 lowest frequencies of the discrete cosine transform of 32 values."""
+    import numpy as np
+
+    return np.cos(np.pi / 64 * np.arange(8)[:, None] * (2 * np.arange(32) + 1))
