@@ -47,6 +47,7 @@ class Measured(NamedTuple):
 
     row: int  # of the catalog
     labels: list[str]  # its class, or several labels; numbers, if classes have no names
+    label: list[float] | None  # the numbers of its label, if they are no classes
     objects: list[str] | None  # the class of each of its objects; None if there can be none
     reason: str | None = None  # why it, or its image, cannot be read
     bytes: int | None = None  # of the encoded image; None without one
@@ -98,7 +99,7 @@ def measure_catalog(
     floats = dict.fromkeys(("brightness", "contrast", "sharpness"), pl.Float64)
     schema: dict[str, Any] = {name: pl.String for name in Measured._fields}
     schema |= {**of_items, **numbers, **floats, "row": pl.UInt32, "digest": pl.Binary}
-    schema |= {**dict.fromkeys(("means", "squares"), pl.List(pl.Float64)), "hash": pl.UInt64}
+    schema |= {**dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64)), "hash": pl.UInt64}
     starts = range(0, len(catalog), _AT_ONCE)
     tasks = ((look, at, catalog.slice(at, _AT_ONCE).rows()) for at in starts)
     found = {
@@ -121,9 +122,9 @@ def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:
     schema = look.pipeline.schema
     for row, sample in enumerate(read_samples(look.pipeline, rows), first):
         if isinstance(sample, BadSample):
-            yield Measured(row, [], None, str(sample))
+            yield Measured(row, [], None, None, str(sample))
             continue
-        found = Measured(row, _labels(sample, schema), _objects(sample, schema))
+        found = Measured(row, *_labels(sample, schema), _objects(sample, schema))
         data = sample.encoded
         if sample.image is None or sample.image not in sample.fields:
             yield found
@@ -134,21 +135,19 @@ def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:
             yield found._replace(reason=str(error), bytes=len(data))
 
 
-def _labels(sample: Sample, schema: Schema) -> list[str]:
-    """Return the labels of a sample as texts: names of classes, where they have names."""
+def _labels(sample: Sample, schema: Schema) -> tuple[list[str], list[float] | None]:
+    """Return the classes of a sample, by name where they have names, and its other numbers."""
     field = schema.label_field
     value = sample.fields.get(field.name) if field else None
     if field is None or value is None or field.type == "objects":
-        return []
-    if sample.class_name is not None and not isinstance(value, list | tuple):
-        return [sample.class_name]
-    values = value if isinstance(value, list | tuple) else [value]
-    has_names = field.kind.item.name == "class" if field.kind.is_list else field.type == "class"
-    return [(has_names and field.class_name(each)) or _text(each) for each in values]
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return [], None
+    values = [*value] if isinstance(value, list | tuple) else [value]
+    if field.kind.item.name.startswith("float"):
+        return [], values
+    if sample.class_name is not None and len(values) == 1:
+        return [sample.class_name], None
+    has_names = field.kind.item.name == "class" or bool(field.names)
+    return [(has_names and field.class_name(each)) or str(each) for each in values], None
 
 
 def _objects(sample: Sample, schema: Schema) -> list[str] | None:
