@@ -11,6 +11,7 @@ import polars as pl
 
 from dsprep import keywords as of
 from dsprep.catalog import Catalog
+from dsprep.commands.inspect_page import check_page, write_page
 from dsprep.commands.inspect_report import Alike, InspectReport, Shown
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
@@ -52,12 +53,16 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         raise OptionError(
             f"--near-distance {options.near_distance}: is not from 0 to {MAX_DISTANCE}"
         )
+    if options.output is not None:
+        check_page(options.output)
     progress = options.progress or Progress()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
     hashes = options.decode and can_hash()
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         sets = [_look_at(place, options, hashes, pool, progress) for place in places]
         report = _report_of(sets, options, hashes)
+        if options.output is not None:
+            write_page(report, [(each.chosen, each.pipeline) for each in sets], options, pool)
     return replace(report, seconds=time.monotonic() - began)
 
 

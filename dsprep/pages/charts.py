@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from dsprep.units import visible
+
 _WIDTH, _BAR, _HEIGHT = 400, 34, 200  # units of the drawing; a page scales it to its width
 _COLORS = 6  # classes c0, c1, … that a page has
 
@@ -66,6 +68,39 @@ def lines(title: str, given: Sequence[Line], unit: str) -> str:
     return _drawing(title, _HEIGHT + 10 + len(given) * 16, parts)
 
 
+def histogram(
+    title: str, given: Sequence[Line], ticks: Sequence[tuple[float, str]], unit: str
+) -> str:
+    """Draw bins of equal width, those of all lines over another, and a key if there are several.
+
+    Ticks are texts below, and where: 0 is the left end, and 1 the right one.
+    """
+    top = _round_up(max((value for line in given for value in line.values), default=0.0) or 1.0)
+    parts, across = [*_grid(top, unit)], _WIDTH - 50
+    for number, line in enumerate(given):
+        color, y, width = number % _COLORS, _HEIGHT + 36 + number * 16, across / len(line.values)
+        steps = "".join(
+            f"V{_HEIGHT - value / top * (_HEIGHT - 12):.1f}h{width:.3f}" for value in line.values
+        )
+        parts.append(f'<path class="area c{color} l{color}" d="M44 {_HEIGHT}{steps}V{_HEIGHT}"/>')
+        if len(given) > 1:
+            parts += [
+                f'<rect class="c{color}" x="1" y="{y - 9}" width="18" height="10" rx="2"/>',
+                f'<text x="26" y="{y}">{escape(_short(line.name))}</text>',
+            ]
+    for share, text in ticks:
+        anchor = {0: "start", 1: "end"}.get(share, "middle")
+        place = f'x="{44 + share * across:.1f}" y="{_HEIGHT + 14}" text-anchor="{anchor}"'
+        parts.append(f'<text class="quiet" {place}>{escape(text)}</text>')
+    return _drawing(title, _HEIGHT + 22 + (len(given) > 1) * (6 + len(given) * 16), parts)
+
+
+def bar(share: float, color: int) -> str:
+    """Draw a bar alone, of a share of the width that the page gives it."""
+    shape = f'<rect class="c{color % _COLORS}" width="{100 * share:.2f}" height="1"/>'
+    return f'<svg viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">{shape}</svg>'
+
+
 def _grid(top: float, unit: str) -> Iterator[str]:
     for part in range(5):
         y = _HEIGHT - part / 4 * (_HEIGHT - 12)
@@ -81,6 +116,7 @@ def _round_up(value: float) -> float:
 
 
 def _short(name: str, limit: int = 58) -> str:
+    name = visible(name)
     return name if len(name) <= limit else "…" + name[1 - limit :]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dsprep.errors import OptionError
 from dsprep.storage.local import read_whole
+from dsprep.units import visible
 
 _HERE = Path(__file__).parent
 
@@ -22,17 +23,34 @@ def require_jinja() -> None:
 
 
 def render(template: str, title: str, values: Mapping[str, Any]) -> str:
-    """Return a page of a template and its values; :func:`drawing` marks drawings."""
+    """Return a page of a template and its values; :func:`drawing` marks drawings.
+
+    Styles and a script of the template's name are added. In all values, what cannot be seen, and
+    what turns text around, is written as an escape.
+    """
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    style = read_whole(_HERE / "page.css").decode()
-    # The policy names the style by its hash: no other style, and no script, takes effect.
-    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    common = {"title": title, "style": drawing(style), "style_hash": f"sha256-{digest}"}
+    own = {each.suffix: each for each in _HERE.glob(f"{Path(template).stem}.*")}
+    style, script = (
+        "".join(read_whole(each).decode() for each in files if each)
+        for files in ([_HERE / "page.css", own.get(".css")], [own.get(".js")])
+    )
+    # The policy names the style and the script by their hashes: no other one takes effect.
+    common = {"title": title, "style": drawing(style), "style_hash": _hash_of(style)}
+    common |= {"script": drawing(script), "script_hash": _hash_of(script)}
     return environment.get_template(template).render(**common, **values) + "\n"
+
+
+def _hash_of(text: str) -> str:
+    return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def drawing(text: str) -> Any:

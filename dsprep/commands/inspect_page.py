@@ -1,0 +1,380 @@
+"""The page of ``inspect``: figures, charts and pictures, in one file that loads nothing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.commands.inspect_report import InspectReport
+from dsprep.errors import DestinationError
+from dsprep.findings import count_skipped
+from dsprep.inspecting.figures import MEASURES, SideFigures
+from dsprep.inspecting.pictures import Picture, draw_pictures
+from dsprep.keywords import AnyPath, InspectOptions
+from dsprep.lists.stats import hash_unit
+from dsprep.pages.charts import Line, bar, histogram
+from dsprep.pages.page import drawing, render, require_jinja
+from dsprep.pipeline import Pipeline
+from dsprep.progress import Progress
+from dsprep.storage.local import write_whole
+from dsprep.storage.location import require_disk
+from dsprep.units import format_count, format_size, visible
+from dsprep.workers.executor import Executor
+
+_MOST_BYTES = 13_000_000  # of pictures: a page has at most 20 MB
+_RANDOM, _OF_CLASSES, _OF_CLASS, _ENDS = 48, 400, 8, 4  # pictures of a sheet
+_SETS, _OF_SET, _SUSPECTS = 60, 6, 24  # sets of copies, pictures of each, and those of a suspicion
+_LINES, _MOST_CLASSES, _SIDES, _COUNTS = 200, 2000, 12, 6  # lines and columns of tables
+_LONG = 120  # characters of names and paths
+_SMALL = 64  # pixels: pictures below that are enlarged without smoothing
+_NUMBERS = ("least", "p5", "median", "mean", "p95", "most")
+_HEADS = ("", "images", "min", "5 %", "median", "mean", "95 %", "max")
+
+
+class _Tile(NamedTuple):
+    """A sample on the page."""
+
+    where: tuple[int, int]  # the number of its data set, and its row there
+    path: str
+    side: str
+    label: str
+    note: str = ""  # why it is shown
+    found_by: str = ""  # the class whose search finds it
+
+
+class _Classes(NamedTuple):
+    """A table of classes."""
+
+    head: str
+    # the name of each, the same as it is shown, its number on each side, and bars of these
+    rows: Sequence[tuple[str, str, Sequence[str], Any]]
+
+
+class _Drawn(NamedTuple):
+    """A picture on the page, which tiles refer to by its number."""
+
+    number: int
+    width: int
+    height: int
+    svg: Any
+    notes: Sequence[str]
+    small: bool
+
+
+def check_page(path: AnyPath) -> None:
+    """Refuse to begin if the page could not be written."""
+    require_disk(str(path))
+    require_jinja()
+    final = Path(path)
+    if final.is_dir():
+        raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
+    if not final.parent.is_dir():
+        raise DestinationError(f"{final.parent}: no such directory; make it, or give another file")
+
+
+def write_page(
+    report: InspectReport,
+    sets: Sequence[tuple[Catalog, Pipeline]],
+    options: InspectOptions,
+    pool: Executor,
+) -> None:
+    """Write the page of a report; of each data set, ``sets`` has the samples that it looked at."""
+    assert options.output is not None
+    values = _values(report, options.seed)
+    wanted = dict.fromkeys(tile.where for tile in _tiles_in(values))
+    unreadable = report.table.filter(pl.col("reason").is_not_null())
+    found: dict[tuple[int, int], Picture | str] = {
+        (data, row): why for data, row, why in unreadable["data", "row", "reason"].iter_rows()
+    }
+    for data, (catalog, pipeline) in enumerate(sets if report.decoded else ()):
+        rows = [row for of, row in wanted if of == data and (of, row) not in found]
+        progress = options.progress or Progress()
+        with progress.running("drawing pictures", len(rows)):
+            drawn = draw_pictures(catalog, pipeline, rows, pool, progress.advance)
+        found |= {(data, row): picture for row, picture in drawn.items()}
+    pictures, full = _within_budget(wanted, found)
+    drawings = [each for each in pictures.values() if not isinstance(each, str)]
+    shown = f"Pictures of {len(drawings):,} samples are shown"
+    if full:
+        shown += f"; {full:,} more would make the page too large"
+    values["notes"].append(f"{shown}." if report.decoded else "No pictures: --no-decode was given.")
+    values |= {"pictures": pictures, "drawings": drawings}
+    final = Path(options.output)
+    page = render("inspect.html", ", ".join(map(_short, report.data)), values)
+    write_whole(final, page.encode(), final.parent)
+
+
+def _within_budget(
+    wanted: Mapping[tuple[int, int], None], found: Mapping[tuple[int, int], Picture | str]
+) -> tuple[dict[tuple[int, int], _Drawn | str], int]:
+    """Return the pictures that fit into the page, or why there is none, and how many do not fit."""
+    pictures: dict[tuple[int, int], _Drawn | str] = {}
+    size = full = 0
+    for number, where in enumerate(wanted):
+        each = found.get(where, "not decoded")
+        if isinstance(each, str):
+            pictures[where] = _short(each)
+        elif size + len(each.svg) > _MOST_BYTES:
+            pictures[where] = "left out, as the page is full"
+            full += 1
+        else:
+            size += len(each.svg)
+            small = max(each.width, each.height) < _SMALL
+            parts = (drawing(each.svg), [*map(_short, each.notes)], small)
+            pictures[where] = _Drawn(number, each.width, each.height, *parts)
+    return pictures, full
+
+
+def _tiles_in(value: object) -> Iterator[_Tile]:
+    """Yield all tiles in the values of a page, in their order."""
+    if isinstance(value, _Tile):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _tiles_in(each)
+
+
+def _values(report: InspectReport, seed: int) -> dict[str, Any]:
+    """Return what the template shows, with tiles for pictures."""
+    sides = [replace(side, name=_short(side.name)) for side in report.sides[:_SIDES]]
+    sentence = format_count(report.samples, "sample")
+    if report.looked_at < report.samples:
+        sentence += f", {report.looked_at:,} of them looked at (seed {seed})"
+    notes = [*report.notes]
+    if skipped := count_skipped(report.skipped):
+        counts = (f"{sum(each.values()):,} {kind}" for kind, each in skipped.items())
+        notes.append(f"Skipped: {', '.join(counts)}.")
+    if len(report.sides) > _SIDES:
+        notes.append(f"{_SIDES} of {len(report.sides):,} sides are shown.")
+    labels, objects = (
+        _classes(name, [getattr(side, name) for side in sides]) for name in ("classes", "objects")
+    )
+    kinds = {kind for _, kind, role, _ in report.fields if role == "label"}
+    if any("float" in kind for kind in kinds) or (
+        any("text" in kind for kind in kinds) and len(labels.rows) > report.looked_at / 2
+    ):
+        labels = _Classes("", ())
+        notes.append("Labels are no classes, and are shown beside pictures only.")
+    classes = [each for each in (labels, objects) if each.rows]
+    return {
+        "sentence": f"{sentence}.",
+        "notes": notes,
+        "colors": {side.name: color for color, side in enumerate(sides)},
+        "facts": [*_facts(sides)],
+        "fields": [("name", "type", "role", "told by"), *report.fields[:_LINES]],
+        **_normalization(sides),
+        "copies": [*_copies(report)],
+        "copies_text": _some(len(report.alike), _SETS),
+        "suspects": [*_suspects(report)],
+        "rejects": report.rejects[:_LINES],
+        "rejects_text": _some(len(report.rejects), _LINES),
+        "classes": classes,
+        "distributions": [*_distributions(report, sides)],
+        "sheets": [*_sheets(report, classes, seed)] if report.decoded else [],
+    }
+
+
+def _facts(sides: Sequence[SideFigures]) -> Iterator[Sequence[str]]:
+    """Yield the lines of the summary: the name of a fact, and what it is on each side."""
+    yield "", *(side.name for side in sides)
+    facts: Mapping[str, Callable[[SideFigures], str]] = {
+        "samples": lambda side: f"{side.samples:,}",
+        "looked at": lambda side: f"{side.looked_at:,}",
+        "bytes of images": lambda side: format_size(side.bytes),
+        "classes": lambda side: f"{len(side.classes):,}" if side.classes else "",
+        "objects": lambda side: f"{sum(side.objects.values()):,}" if side.objects else "",
+        "formats": lambda side: _counts(side.kinds),
+        "color modes": lambda side: _counts(side.modes),
+        "sizes": lambda side: _counts(side.sizes),
+        "EXIF orientations": lambda side: _counts(side.orientations),
+        "mean": lambda side: _channels(side.channels.mean) if side.channels else "",
+        "standard deviation": lambda side: _channels(side.channels.std) if side.channels else "",
+    }
+    for name, fact in facts.items():
+        if any(cells := [fact(side) for side in sides]):
+            yield name, *cells
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    some = [f"{name} {count:,}" for name, count in [*counts.items()][:_COUNTS]]
+    return ", ".join(some) + (", …" if len(counts) > _COUNTS else "")
+
+
+def _channels(values: Sequence[float]) -> str:
+    return ", ".join(f"{each:.4f}" for each in values)
+
+
+def _normalization(sides: Sequence[SideFigures]) -> dict[str, Any]:
+    """Return the code that normalizes images, by the side that is trained on."""
+    known = [(side.name, side.channels) for side in sides if side.channels]
+    name, found = next(
+        (each for each in known if each[0].endswith("train")), (known or [("", None)])[0]
+    )
+    if found is None:
+        return {"norms": [], "norm_side": ""}
+    mean, std = _channels(found.mean), _channels(found.std)
+    variance = ", ".join(f"{each * each:.6f}" for each in found.std)
+    norms = [
+        "# PyTorch, after torchvision.transforms.ToTensor()",
+        f"torchvision.transforms.Normalize(mean=[{mean}], std=[{std}])",
+        "# TensorFlow, after tf.keras.layers.Rescaling(1 / 255)",
+        f"tf.keras.layers.Normalization(mean=[{mean}], variance=[{variance}])",
+        "# MXNet, after mx.nd.image.to_tensor(image)",
+        f"mx.nd.image.normalize(image, mean=({mean}), std=({std}))",
+    ]
+    return {"norms": norms, "norm_side": name}
+
+
+def _copies(report: InspectReport) -> Iterator[tuple[str, list[str], list[_Tile]]]:
+    """Yield sets of samples that show the same, those first that need somebody's decision."""
+    for each in report.alike[:_SETS]:
+        what = "with the same bytes" if each.kind == "same" else "that look alike"
+        tags = ["on several sides"] * each.is_leak + ["different labels"] * each.differ
+        # One of each side and label, then the others.
+        first = {(sample.side, sample.label): sample for sample in reversed(each.samples)}
+        ordered = dict.fromkeys([*reversed(first.values()), *each.samples])
+        tiles = [
+            _Tile((one.data, one.row), _end_of(one.path), _short(one.side), _short(one.label))
+            for one in [*ordered][:_OF_SET]
+        ]
+        more = "" if len(ordered) <= _OF_SET else f", {_OF_SET} of them shown"
+        yield f"{len(ordered):,} samples {what}{more}", tags, tiles
+
+
+def _suspects(report: InspectReport) -> Iterator[tuple[str, list[_Tile]]]:
+    """Yield what is odd, and the samples of which that is true."""
+    by_reason: dict[str, list[tuple[str, str]]] = {}
+    for suspect in report.suspects:
+        by_reason.setdefault(suspect.why, []).append((suspect.side, suspect.path))
+    for why, odd in by_reason.items():
+        keys = pl.DataFrame(odd[:_SUSPECTS], ["side", "path"], orient="row")
+        rows = report.table.join(keys, on=["side", "path"], how="semi")
+        yield f"{why}: {_some(len(odd), _SUSPECTS)}", [*_tiles(rows)][:_SUSPECTS]
+    if differ := sum(each.differ for each in report.alike):
+        yield f"copies with different labels: {format_count(differ, 'set')}, above", []
+
+
+def _classes(name: str, sides: Sequence[Mapping[str, int]]) -> _Classes:
+    """Return how many there are of each class on each side, the most frequent ones first."""
+    totals = Counter[str]()
+    for counts in sides:
+        totals.update(counts)
+    order = sorted(totals, key=lambda each: (-totals[each], each))
+    # Bars are shares of their side, so that those of sides of different sizes can be compared.
+    of_side = [sum(counts.values()) or 1 for counts in sides]
+    shares = [
+        max(counts.values(), default=0) / of for counts, of in zip(sides, of_side, strict=True)
+    ]
+    longest = max(shares, default=0) or 1
+    rows = []
+    for each in order[:_MOST_CLASSES]:
+        own = [counts.get(each, 0) for counts in sides]
+        bars = (
+            bar(n / of / longest, at) for at, (n, of) in enumerate(zip(own, of_side, strict=True))
+        )
+        rows.append((each, _short(each), [f"{count:,}" for count in own], drawing("".join(bars))))
+    return _Classes(f"{name}: {_some(len(order), _MOST_CLASSES)}", rows)
+
+
+def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Iterator[dict[str, Any]]:
+    """Yield the distributions of measures, each with the samples at its ends."""
+    for at, first in enumerate(sides[0].distributions if sides else ()):
+        name, edges = first.name, first.edges
+        each = [side.distributions[at] for side in sides]
+        lines = [
+            Line(side.name, [100 * count / (own.images or 1) for count in own.counts])
+            for side, own in zip(sides, each, strict=True)
+        ]
+        bins = len(first.counts)
+        ticks = sorted({round(part * bins / 4) for part in range(5)})
+        texts = [(tick / bins, _number(edges[min(tick, len(edges) - 1)], name)) for tick in ticks]
+        column = "objects_of" if name == "objects" else name
+        rows = report.table.filter(pl.col(column).is_not_null()).sort(column, "data", "row")
+        ends: list[list[_Tile]] = []
+        if report.decoded and edges[0] != edges[-1]:
+            for end in (rows.head(_ENDS), rows.tail(_ENDS).reverse()):
+                notes = [_number(value, name) for value in end[column]]
+                ends.append([*_tiles(end, notes)])
+        numbers = [
+            [side.name, f"{own.images:,}", *(_number(getattr(own, of), name) for of in _NUMBERS)]
+            for side, own in zip(sides, each, strict=True)
+        ]
+        yield {
+            "name": name,
+            "what": MEASURES[name][0],
+            "drawing": drawing(histogram(name, lines, texts, "%")),
+            "rows": [_HEADS, *numbers],
+            "ends": ends,
+        }
+
+
+def _sheets(
+    report: InspectReport, classes: Sequence[_Classes], seed: int
+) -> Iterator[tuple[str, list[_Tile]]]:
+    """Yield pictures of samples drawn by the seed: of each side, and of each class."""
+    sides = [side.name for side in report.sides[:_SIDES]]
+    table = report.table.filter(pl.col("bytes").is_not_null() | pl.col("reason").is_not_null())
+    drawn = hash_unit(table["path"], seed, "page")
+    rank = pl.col("side").replace_strict(sides, range(len(sides)), default=_SIDES).alias("rank")
+    table = table.with_columns(rank, drawn.alias("drawn")).sort("drawn", "data", "row")
+    some = table.group_by("rank", maintain_order=True).head(max(1, _RANDOM // max(1, len(sides))))
+    yield "Samples drawn at random", [*_tiles(some.sort("rank", maintain_order=True))]
+    order = [row[0] for row in classes[0].rows] if classes else []
+    if not order:
+        return
+    # Of too many classes, these are from the most to the least frequent one at equal distances.
+    count = min(len(order), _OF_CLASSES)
+    names = [order[at * len(order) // count] for at in range(count)]
+    own = (
+        pl.when(pl.col("labels").list.len() > 0)
+        .then("labels")
+        .otherwise(pl.col("objects").list.unique())
+    )
+    numbers = pl.col("class").replace_strict(names, range(count), default=None).alias("number")
+    ranked = table.with_columns(own.alias("class")).explode("class").with_columns(numbers)
+    ranked = ranked.filter(pl.col("number").is_not_null())
+    turn = pl.int_range(pl.len()).over("number", "rank").alias("turn")
+    ranked = ranked.with_columns(turn).sort("number", "turn", "rank", maintain_order=True)
+    some = ranked.group_by("number", maintain_order=True).head(min(_OF_CLASS, _OF_CLASSES // count))
+    yield f"Samples of {_some(len(order), _OF_CLASSES)} classes", [*_tiles(some, of=some["class"])]
+
+
+def _tiles(
+    rows: pl.DataFrame, notes: Sequence[str] = (), of: Sequence[str] = ()
+) -> Iterator[_Tile]:
+    """Yield the tiles of measured samples, with a note and a class of each if these are given."""
+    columns = ("data", "row", "path", "side", "labels", "objects")
+    for at, (data, row, path, side, labels, objects) in enumerate(rows.select(columns).iter_rows()):
+        label = _short(", ".join(labels[:_LONG] or sorted(set(objects or ()))[:_LONG]))
+        note, known = notes[at] if notes else "", _short(of[at]) if len(of) else ""
+        yield _Tile((data, row), _end_of(path), _short(side), label, note, known)
+
+
+def _number(value: float, name: str) -> str:
+    if math.isnan(value):
+        return "–"
+    if name == "bytes":
+        return format_size(value)
+    return f"{value:,.0f}" if name in ("width", "height") else f"{value:.3g}"
+
+
+def _some(count: int, most: int) -> str:
+    return f"{count:,}" if count <= most else f"{most:,} of {count:,}"
+
+
+def _short(text: str) -> str:
+    """Return a text with what cannot be seen escaped, and the end of a long one cut off."""
+    text = visible(text[: _LONG + 1])
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def _end_of(path: str) -> str:
+    text = visible(path[-_LONG - 1 :])
+    return text if len(text) <= _LONG else f"…{text[-_LONG:]}"
