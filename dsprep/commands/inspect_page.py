@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
 from dsprep.commands.inspect_report import InspectReport
 from dsprep.errors import DestinationError
 from dsprep.findings import count_skipped
 from dsprep.inspecting.figures import MEASURES, SideFigures
 from dsprep.inspecting.pictures import Picture, draw_pictures
-from dsprep.keywords import AnyPath, InspectOptions
+from dsprep.keywords import InspectOptions
 from dsprep.lists.stats import hash_unit
 from dsprep.pages.charts import Line, bar, histogram
 from dsprep.pages.page import drawing, render, require_jinja
@@ -35,7 +36,7 @@ _LINES, _MOST_CLASSES, _SIDES, _COUNTS = 200, 2000, 12, 6  # lines and columns o
 _LONG = 120  # characters of names and paths
 _SMALL = 64  # pixels: pictures below that are enlarged without smoothing
 _NUMBERS = ("least", "p5", "median", "mean", "p95", "most")
-_HEADS = ("", "images", "min", "5 %", "median", "mean", "95 %", "max")
+_HEADS = ("", "min", "5 %", "median", "mean", "95 %", "max")
 
 
 class _Tile(NamedTuple):
@@ -154,7 +155,8 @@ def _values(report: InspectReport, seed: int) -> dict[str, Any]:
     if len(report.sides) > _SIDES:
         notes.append(f"{_SIDES} of {len(report.sides):,} sides are shown.")
     labels, objects = (
-        _classes(name, [getattr(side, name) for side in sides]) for name in ("classes", "objects")
+        _classes(head, [getattr(side, name) for side in sides])
+        for head, name in (("Classes", "classes"), ("Objects by class", "objects"))
     )
     kinds = {kind for _, kind, role, _ in report.fields if role == "label"}
     if any("float" in kind for kind in kinds) or (
@@ -193,17 +195,20 @@ def _facts(sides: Sequence[SideFigures]) -> Iterator[Sequence[str]]:
         "formats": lambda side: _counts(side.kinds),
         "color modes": lambda side: _counts(side.modes),
         "sizes": lambda side: _counts(side.sizes),
-        "EXIF orientations": lambda side: _counts(side.orientations),
+        "EXIF orientations": lambda side: (
+            "" if set(side.orientations) <= {"1"} else _counts(side.orientations)
+        ),
         "mean": lambda side: _channels(side.channels.mean) if side.channels else "",
         "standard deviation": lambda side: _channels(side.channels.std) if side.channels else "",
     }
     for name, fact in facts.items():
-        if any(cells := [fact(side) for side in sides]):
+        cells = [fact(side) for side in sides]
+        if any(cells):
             yield name, *cells
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    some = [f"{name} {count:,}" for name, count in [*counts.items()][:_COUNTS]]
+    some = [f"{name} ({count:,})" for name, count in [*counts.items()][:_COUNTS]]
     return ", ".join(some) + (", …" if len(counts) > _COUNTS else "")
 
 
@@ -303,7 +308,7 @@ def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Itera
                 notes = [_number(value, name) for value in end[column]]
                 ends.append([*_tiles(end, notes)])
         numbers = [
-            [side.name, f"{own.images:,}", *(_number(getattr(own, of), name) for of in _NUMBERS)]
+            [side.name, *(_number(getattr(own, of), name) for of in _NUMBERS)]
             for side, own in zip(sides, each, strict=True)
         ]
         yield {
