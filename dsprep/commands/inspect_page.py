@@ -218,12 +218,11 @@ def _channels(values: Sequence[float]) -> str:
 
 def _normalization(sides: Sequence[SideFigures]) -> dict[str, Any]:
     """Return the code that normalizes images, by the side that is trained on."""
-    known = [(side.name, side.channels) for side in sides if side.channels]
-    name, found = next(
-        (each for each in known if each[0].endswith("train")), (known or [("", None)])[0]
-    )
-    if found is None:
+    known = {side.name: side.channels for side in sides if side.channels}
+    if not known:
         return {"norms": [], "norm_side": ""}
+    name = next((each for each in known if each.endswith("train")), next(iter(known)))
+    found = known[name]
     mean, std = _channels(found.mean), _channels(found.std)
     variance = ", ".join(f"{each * each:.6f}" for each in found.std)
     norms = [
@@ -305,8 +304,8 @@ def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Itera
         ends: list[list[_Tile]] = []
         if report.decoded and edges[0] != edges[-1]:
             for end in (rows.head(_ENDS), rows.tail(_ENDS).reverse()):
-                notes = [_number(value, name) for value in end[column]]
-                ends.append([*_tiles(end, notes)])
+                notes = pl.Series("note", [_number(value, name) for value in end[column]])
+                ends.append([*_tiles(end.with_columns(notes))])
         numbers = [
             [side.name, *(_number(getattr(own, of), name) for of in _NUMBERS)]
             for side, own in zip(sides, each, strict=True)
@@ -348,18 +347,18 @@ def _sheets(
     turn = pl.int_range(pl.len()).over("number", "rank").alias("turn")
     ranked = ranked.with_columns(turn).sort("number", "turn", "rank", maintain_order=True)
     some = ranked.group_by("number", maintain_order=True).head(min(_OF_CLASS, _OF_CLASSES // count))
-    yield f"Samples of {_some(len(order), _OF_CLASSES)} classes", [*_tiles(some, of=some["class"])]
+    yield f"Samples of {_some(len(order), _OF_CLASSES)} classes", [*_tiles(some)]
 
 
-def _tiles(
-    rows: pl.DataFrame, notes: Sequence[str] = (), of: Sequence[str] = ()
-) -> Iterator[_Tile]:
-    """Yield the tiles of measured samples, with a note and a class of each if these are given."""
-    columns = ("data", "row", "path", "side", "labels", "objects")
-    for at, (data, row, path, side, labels, objects) in enumerate(rows.select(columns).iter_rows()):
-        label = _short(", ".join(labels[:_LONG] or sorted(set(objects or ()))[:_LONG]))
-        note, known = notes[at] if notes else "", _short(of[at]) if len(of) else ""
-        yield _Tile((data, row), _end_of(path), _short(side), label, note, known)
+def _tiles(rows: pl.DataFrame) -> Iterator[_Tile]:
+    """Yield the tiles of measured samples, which may have columns for a note and a class."""
+    columns = pl.col("^(data|row|path|side|labels|objects|note|class)$")
+    for row in rows.select(columns).iter_rows(named=True):
+        label = _short(", ".join((row["labels"] or sorted(set(row["objects"] or ())))[:_LONG]))
+        found_by = _short(row.get("class", ""))
+        note = row.get("note", "" if found_by == label else found_by)
+        where = (row["data"], row["row"])
+        yield _Tile(where, _end_of(row["path"]), _short(row["side"]), label, note, found_by)
 
 
 def _number(value: float, name: str) -> str:
