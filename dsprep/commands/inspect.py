@@ -91,9 +91,7 @@ def _look_at(
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
 
 
-def _report_of(
-    sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool
-) -> InspectReport:
+def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool) -> InspectReport:
     several = len(sets) > 1
     tables = []
     for number, each in enumerate(sets):
@@ -147,9 +145,7 @@ def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _sides(
-    sets: Sequence[LookedAt],
-    tables: Sequence[pl.DataFrame],
-    edges: Mapping[str, Sequence[float]],
+    sets: Sequence[LookedAt], tables: Sequence[pl.DataFrame], edges: Mapping[str, Sequence[float]]
 ) -> Iterator[SideFigures]:
     for (place, catalog, *_), table in zip(sets, tables, strict=True):
         for side, part in catalog.by_side():
@@ -171,9 +167,7 @@ def _alike(table: pl.DataFrame, distance: int) -> list[Alike]:
     equal = table.with_row_index("at").filter(pl.col("digest").is_not_null())
     same = equal.group_by("digest").agg("at").filter(pl.col("at").list.len() > 1)
     near = find_near(table["hash"].to_list(), distance)
-    sets = [
-        _alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)
-    ]
+    sets = [_alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)]
     return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
 
 

@@ -13,12 +13,19 @@ from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import NAMES, read_header, require_whole
-from dsprep.images.transform import converted, load, open_image, orientation_of, pillow, upright_pixels
+from dsprep.images.transform import (
+    converted,
+    load,
+    open_image,
+    orientation_of,
+    pillow,
+    upright_pixels,
+)
 from dsprep.pipeline import Pipeline, read_samples
 from dsprep.rows import Rows
 from dsprep.sample import Sample
@@ -42,6 +49,9 @@ _SQUARES = [level * level for level in _LEVELS]
 _TURNED = frozenset({5, 6, 7, 8})  # EXIF orientations of images that lie on their sides
 
 
+Digest: TypeAlias = bytes  # a column is called `bytes`, too
+
+
 class Measured(NamedTuple):
     """What is known of a sample: a row of the table."""
 
@@ -51,7 +61,7 @@ class Measured(NamedTuple):
     objects: list[str] | None  # the class of each of its objects; None if there can be none
     reason: str | None = None  # why it, or its image, cannot be read
     bytes: int | None = None  # of the encoded image; None without one
-    digest: bytes | None = None  # of these
+    digest: Digest | None = None  # of these
     kind: str | None = None  # of image, as in `ImageHeader`
     width: int | None = None  # in pixels, upright
     height: int | None = None
@@ -97,13 +107,17 @@ def measure_catalog(
     of_items = {"labels": pl.List(pl.String), "objects": pl.List(pl.String)}
     numbers = dict.fromkeys(("bytes", "width", "height", "orientation"), pl.Int64)
     floats = dict.fromkeys(("brightness", "contrast", "sharpness"), pl.Float64)
-    schema: dict[str, Any] = {name: pl.String for name in Measured._fields}
+    schema: dict[str, Any] = dict.fromkeys(Measured._fields, pl.String)
     schema |= {**of_items, **numbers, **floats, "row": pl.UInt32, "digest": pl.Binary}
-    schema |= {**dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64)), "hash": pl.UInt64}
+    schema |= {
+        **dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64)),
+        "hash": pl.UInt64,
+    }
     starts = range(0, len(catalog), _AT_ONCE)
     tasks = ((look, at, catalog.slice(at, _AT_ONCE).rows()) for at in starts)
     found = {
-        at: pl.DataFrame(rows, schema, orient="row") for at, rows in pool.run(measure, tasks, report)
+        at: pl.DataFrame(rows, schema, orient="row")
+        for at, rows in pool.run(measure, tasks, report)
     }
     table = pl.concat([found[at] for at in sorted(found)]) if found else pl.DataFrame(schema=schema)
     sides = pl.Series("side", [""] * len(catalog), pl.String)
@@ -186,25 +200,28 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
             return found._replace(hash=_hash(converted(image, "gray", alpha=False), orientation))
         colors = converted(image, "rgb", alpha=False)
         luma = colors.convert("L")
-        means, squares = _moments(colors.histogram())
-        variances = [square - mean**2 for mean, square in zip(means, squares, strict=True)]
+        means, squares, variances = map(list, zip(*_moments(colors.histogram()), strict=True))
         return found._replace(
             means=means,
             squares=squares,
             brightness=sum(map(mul, means, _LUMA)),
-            contrast=math.sqrt(max(0.0, sum(variances) / 3)),
+            contrast=math.sqrt(sum(variances) / 3),
             sharpness=_sharpness(luma),
             hash=_hash(luma, orientation) if look.hash else None,
         )
 
 
-def _moments(histogram: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Return the mean of the levels of each channel, and that of their squares, from 0 to 1."""
+def _moments(histogram: Sequence[int]) -> list[tuple[float, float, float]]:
+    """Return the mean of each channel, from 0 to 1, the mean of its squares, and its variance."""
     count = sum(histogram[:256])
-    channels = [histogram[at : at + 256] for at in range(0, len(histogram), 256)]
-    means = [sum(map(mul, own, _LEVELS)) / (255 * count) for own in channels]
-    squares = [sum(map(mul, own, _SQUARES)) / (255**2 * count) for own in channels]
-    return means, squares
+    found = []
+    for at in range(0, len(histogram), 256):
+        levels = histogram[at : at + 256]
+        first, second = sum(map(mul, levels, _LEVELS)), sum(map(mul, levels, _SQUARES))
+        # In whole numbers, what does not vary has a variance of 0.
+        variance = (count * second - first * first) / (255 * count) ** 2
+        found.append((first / (255 * count), second / (255**2 * count), variance))
+    return found
 
 
 def _sharpness(luma: Image) -> float:
@@ -215,8 +232,8 @@ def _sharpness(luma: Image) -> float:
     edges = luma.crop((left, top, right, bottom)).filter(_laplacian())
     # Pillow leaves the outermost pixels as they are.
     edges = edges.crop((1, 1, edges.width - 1, edges.height - 1))
-    (mean,), (square,) = _moments(edges.histogram())
-    return 255 * math.sqrt(max(0.0, square - mean**2))
+    ((_, _, variance),) = _moments(edges.histogram())
+    return 255 * math.sqrt(variance)
 
 
 @cache
