@@ -17,8 +17,9 @@ from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.phash import can_hash
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, can_hash, measure_catalog
+from dsprep.inspecting.measure import Look, measure_catalog
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
 from dsprep.pipeline import Images, Pipeline

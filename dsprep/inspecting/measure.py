@@ -11,21 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from importlib.util import find_spec
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import NAMES, read_header, require_whole
-from dsprep.images.transform import (
-    converted,
-    load,
-    open_image,
-    orientation_of,
-    pillow,
-    upright_pixels,
-)
+from dsprep.images.phash import perceptual_hash
+from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
 from dsprep.pipeline import Pipeline, read_samples
 from dsprep.rows import Rows
 from dsprep.sample import Sample
@@ -38,8 +31,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from dsprep.catalog import Catalog
-
-FLAT = 4.0  # levels of 255: pictures whose luma deviates less from its mean show nothing to compare
 
 _AT_ONCE = 256  # samples of a task
 _CENTER = 96  # pixels: the edge of the part of an image whose sharpness is measured
@@ -84,13 +75,8 @@ class Look:
 
     pipeline: Pipeline  # how they are read
     decode: bool = True  # whether images are decoded
-    hash: bool = True  # whether they are hashed by what they show, which needs imagehash
+    hash: bool = True  # whether they are hashed by what they show, which needs numpy
     hash_alone: bool = False  # whether no more of what they show is wanted, which is faster
-
-
-def can_hash() -> bool:
-    """Return whether the library that hashes images is there."""
-    return find_spec("imagehash") is not None
 
 
 def measure_catalog(
@@ -197,7 +183,8 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
             image.draft("L", (256, 256))  # a JPEG is decoded faster, at 8 times what a hash sees
         load(image)
         if look.hash_alone:
-            return found._replace(hash=_hash(converted(image, "gray", alpha=False), orientation))
+            gray = converted(image, "gray", alpha=False)
+            return found._replace(hash=perceptual_hash(gray, orientation))
         colors = converted(image, "rgb", alpha=False)
         luma = colors.convert("L")
         means, squares, variances = map(list, zip(*_moments(colors.histogram()), strict=True))
@@ -207,7 +194,7 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
             brightness=sum(map(mul, means, _LUMA)),
             contrast=math.sqrt(sum(variances) / 3),
             sharpness=_sharpness(luma),
-            hash=_hash(luma, orientation) if look.hash else None,
+            hash=perceptual_hash(luma, orientation) if look.hash else None,
         )
 
 
@@ -241,29 +228,3 @@ def _laplacian() -> Any:
     from PIL import ImageFilter
 
     return ImageFilter.Kernel((3, 3), (0, 1, 0, 1, -4, 1, 0, 1, 0), scale=1, offset=128)
-
-
-def _hash(luma: Image, orientation: int) -> int | None:
-    """Return the `phash` of the library `imagehash`, of an image upright; None if it is flat."""
-    # This computes the few frequencies that it takes, in a fifth of its time.
-    import numpy as np
-    from PIL.Image import Resampling
-
-    # A box filter does most of the scaling down, which takes a fifth of the time.
-    small = luma.resize((32, 32), Resampling.LANCZOS, reducing_gap=2.0)
-    pixels = np.asarray(upright_pixels(small, orientation), dtype=np.float64)
-    mean = pixels.sum() / pixels.size
-    if (pixels * pixels).sum() / pixels.size - mean * mean < FLAT**2:
-        return None
-    waves = _waves()
-    low = (waves @ pixels @ waves.T).ravel()
-    median = np.sort(low)[31:33].sum() / 2
-    return int.from_bytes(np.packbits(low > median).tobytes(), "big")
-
-
-@cache
-def _waves() -> Any:
-    """Return the 8 lowest frequencies of the discrete cosine transform of 32 values."""
-    import numpy as np
-
-    return np.cos(np.pi / 64 * np.arange(8)[:, None] * (2 * np.arange(32) + 1))
