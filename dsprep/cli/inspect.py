@@ -138,11 +138,8 @@ def _found(report: InspectReport) -> Iterator[str]:
 
 
 def _alike(found: Alike) -> str:
-    several = len({each.side for each in found.samples}) > 1
-    names = [
-        " ".join(filter(None, (each.path, found.differ and each.label, several and each.side)))
-        for each in found.samples
-    ]
+    words = ["path", *(["label"] if found.differ else []), *(["side"] if found.is_leak else [])]
+    names = [" ".join(getattr(each, word) for word in words) for each in found.samples]
     return f"{'equal' if found.kind == 'same' else 'alike'}: {format_some(names)}"
 
 
@@ -183,12 +180,14 @@ def _picture(data: bytes) -> str:
     except BadImage:
         return ""  # the report says why
     image.thumbnail((_PICTURE, _PICTURE))
-    pixels = image.load()
-    lines = []
-    for y in range(0, image.height - 1, 2):
-        cells = ((pixels[x, y], pixels[x, y + 1]) for x in range(image.width))
-        codes = (
-            f"\x1b[38;2;{a[0]};{a[1]};{a[2]};48;2;{b[0]};{b[1]};{b[2]}m▀" for a, b in cells
+    image = image.crop((0, 0, image.width, image.height // 2 * 2))
+    data, row, lines = image.tobytes(), 3 * image.width, []
+    for top in range(0, len(data), 2 * row):
+        cells = (
+            "\x1b[38;2;{};{};{};48;2;{};{};{}m▀".format(
+                *data[at : at + 3], *data[at + row : at + row + 3]
+            )
+            for at in range(top, top + row, 3)
         )
-        lines.append(f"  {''.join(codes)}\x1b[0m")
+        lines.append(f"  {''.join(cells)}\x1b[0m")
     return "\n".join(lines)

@@ -18,8 +18,9 @@ from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.phash import can_hash
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, can_hash, measure_catalog
+from dsprep.inspecting.measure import Look, measure_catalog
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
 from dsprep.pipeline import Images, Pipeline
@@ -96,9 +97,7 @@ def _look_at(
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
 
 
-def _report_of(
-    sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool
-) -> InspectReport:
+def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool) -> InspectReport:
     several = len(sets) > 1
     tables = []
     for number, each in enumerate(sets):
@@ -152,9 +151,7 @@ def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _sides(
-    sets: Sequence[LookedAt],
-    tables: Sequence[pl.DataFrame],
-    edges: Mapping[str, Sequence[float]],
+    sets: Sequence[LookedAt], tables: Sequence[pl.DataFrame], edges: Mapping[str, Sequence[float]]
 ) -> Iterator[SideFigures]:
     for (place, catalog, *_), table in zip(sets, tables, strict=True):
         for side, part in catalog.by_side():
@@ -176,9 +173,7 @@ def _alike(table: pl.DataFrame, distance: int) -> list[Alike]:
     equal = table.with_row_index("at").filter(pl.col("digest").is_not_null())
     same = equal.group_by("digest").agg("at").filter(pl.col("at").list.len() > 1)
     near = find_near(table["hash"].to_list(), distance)
-    sets = [
-        _alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)
-    ]
+    sets = [_alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)]
     return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
 
 

@@ -141,7 +141,9 @@ def figures_of(
         labels if classes is None else classes,
         classes is not None,
         _counted(table["objects"].drop_nulls().explode(empty_as_null=False)),
-        *(_counted(table[each]) for each in ("kind", "mode", "orientation")),
+        _counted(table["kind"]),
+        _counted(table["mode"]),
+        _counted(table["orientation"]),
         _sizes(table),
         [_distribution(each, _values(table, each), edges[each]) for each in edges],
         _channels(table),
@@ -172,9 +174,7 @@ def _distribution(name: str, values: pl.Series, edges: Sequence[float]) -> Distr
     least, p5, median, p95, most = (math.nan if each is None else float(each) for each in at)
     mean = values.mean()
     mean = math.nan if mean is None else float(mean)  # type: ignore[arg-type]
-    return Distribution(
-        name, len(values), least, p5, median, mean, p95, most, list(edges), counts
-    )
+    return Distribution(name, len(values), least, p5, median, mean, p95, most, list(edges), counts)
 
 
 def _channels(table: pl.DataFrame) -> Channels | None:

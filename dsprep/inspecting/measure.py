@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from importlib.util import find_spec
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import NAMES, read_header, require_whole
-from dsprep.images.transform import converted, load, open_image, orientation_of, pillow, upright_pixels
+from dsprep.images.phash import perceptual_hash
+from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
 from dsprep.pipeline import Pipeline, read_samples
 from dsprep.rows import Rows
 from dsprep.sample import Sample
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Catalog
 
-FLAT = 4.0  # levels of 255: pictures whose luma deviates less from its mean show nothing to compare
-
 _AT_ONCE = 256  # samples of a task
 _CENTER = 96  # pixels: the edge of the part of an image whose sharpness is measured
 _LUMA = (0.299, 0.587, 0.114)  # the parts of red, green and blue (ITU-R BT.601)
 _LEVELS = range(256)
 _SQUARES = [level * level for level in _LEVELS]
 _TURNED = frozenset({5, 6, 7, 8})  # EXIF orientations of images that lie on their sides
+
+
+Digest: TypeAlias = bytes  # a column is called `bytes`, too
 
 
 class Measured(NamedTuple):
@@ -51,7 +52,7 @@ class Measured(NamedTuple):
     objects: list[str] | None  # the class of each of its objects; None if there can be none
     reason: str | None = None  # why it, or its image, cannot be read
     bytes: int | None = None  # of the encoded image; None without one
-    digest: bytes | None = None  # of these
+    digest: Digest | None = None  # of these
     kind: str | None = None  # of image, as in `ImageHeader`
     width: int | None = None  # in pixels, upright
     height: int | None = None
@@ -74,13 +75,8 @@ class Look:
 
     pipeline: Pipeline  # how they are read
     decode: bool = True  # whether images are decoded
-    hash: bool = True  # whether they are hashed by what they show, which needs imagehash
+    hash: bool = True  # whether they are hashed by what they show, which needs numpy
     hash_alone: bool = False  # whether no more of what they show is wanted, which is faster
-
-
-def can_hash() -> bool:
-    """Return whether the library that hashes images is there."""
-    return find_spec("imagehash") is not None
 
 
 def measure_catalog(
@@ -97,13 +93,17 @@ def measure_catalog(
     of_items = {"labels": pl.List(pl.String), "objects": pl.List(pl.String)}
     numbers = dict.fromkeys(("bytes", "width", "height", "orientation"), pl.Int64)
     floats = dict.fromkeys(("brightness", "contrast", "sharpness"), pl.Float64)
-    schema: dict[str, Any] = {name: pl.String for name in Measured._fields}
+    schema: dict[str, Any] = dict.fromkeys(Measured._fields, pl.String)
     schema |= {**of_items, **numbers, **floats, "row": pl.UInt32, "digest": pl.Binary}
-    schema |= {**dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64)), "hash": pl.UInt64}
+    schema |= {
+        **dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64)),
+        "hash": pl.UInt64,
+    }
     starts = range(0, len(catalog), _AT_ONCE)
     tasks = ((look, at, catalog.slice(at, _AT_ONCE).rows()) for at in starts)
     found = {
-        at: pl.DataFrame(rows, schema, orient="row") for at, rows in pool.run(measure, tasks, report)
+        at: pl.DataFrame(rows, schema, orient="row")
+        for at, rows in pool.run(measure, tasks, report)
     }
     table = pl.concat([found[at] for at in sorted(found)]) if found else pl.DataFrame(schema=schema)
     sides = pl.Series("side", [""] * len(catalog), pl.String)
@@ -183,28 +183,32 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
             image.draft("L", (256, 256))  # a JPEG is decoded faster, at 8 times what a hash sees
         load(image)
         if look.hash_alone:
-            return found._replace(hash=_hash(converted(image, "gray", alpha=False), orientation))
+            gray = converted(image, "gray", alpha=False)
+            return found._replace(hash=perceptual_hash(gray, orientation))
         colors = converted(image, "rgb", alpha=False)
         luma = colors.convert("L")
-        means, squares = _moments(colors.histogram())
-        variances = [square - mean**2 for mean, square in zip(means, squares, strict=True)]
+        means, squares, variances = map(list, zip(*_moments(colors.histogram()), strict=True))
         return found._replace(
             means=means,
             squares=squares,
             brightness=sum(map(mul, means, _LUMA)),
-            contrast=math.sqrt(max(0.0, sum(variances) / 3)),
+            contrast=math.sqrt(sum(variances) / 3),
             sharpness=_sharpness(luma),
-            hash=_hash(luma, orientation) if look.hash else None,
+            hash=perceptual_hash(luma, orientation) if look.hash else None,
         )
 
 
-def _moments(histogram: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Return the mean of the levels of each channel, and that of their squares, from 0 to 1."""
+def _moments(histogram: Sequence[int]) -> list[tuple[float, float, float]]:
+    """Return the mean of each channel, from 0 to 1, the mean of its squares, and its variance."""
     count = sum(histogram[:256])
-    channels = [histogram[at : at + 256] for at in range(0, len(histogram), 256)]
-    means = [sum(map(mul, own, _LEVELS)) / (255 * count) for own in channels]
-    squares = [sum(map(mul, own, _SQUARES)) / (255**2 * count) for own in channels]
-    return means, squares
+    found = []
+    for at in range(0, len(histogram), 256):
+        levels = histogram[at : at + 256]
+        first, second = sum(map(mul, levels, _LEVELS)), sum(map(mul, levels, _SQUARES))
+        # In whole numbers, what does not vary has a variance of 0.
+        variance = (count * second - first * first) / (255 * count) ** 2
+        found.append((first / (255 * count), second / (255**2 * count), variance))
+    return found
 
 
 def _sharpness(luma: Image) -> float:
@@ -215,8 +219,8 @@ def _sharpness(luma: Image) -> float:
     edges = luma.crop((left, top, right, bottom)).filter(_laplacian())
     # Pillow leaves the outermost pixels as they are.
     edges = edges.crop((1, 1, edges.width - 1, edges.height - 1))
-    (mean,), (square,) = _moments(edges.histogram())
-    return 255 * math.sqrt(max(0.0, square - mean**2))
+    ((_, _, variance),) = _moments(edges.histogram())
+    return 255 * math.sqrt(variance)
 
 
 @cache
@@ -224,29 +228,3 @@ def _laplacian() -> Any:
     from PIL import ImageFilter
 
     return ImageFilter.Kernel((3, 3), (0, 1, 0, 1, -4, 1, 0, 1, 0), scale=1, offset=128)
-
-
-def _hash(luma: Image, orientation: int) -> int | None:
-    """Return the `phash` of the library `imagehash`, of an image upright; None if it is flat."""
-    # This computes the few frequencies that it takes, in a fifth of its time.
-    import numpy as np
-    from PIL.Image import Resampling
-
-    # A box filter does most of the scaling down, which takes a fifth of the time.
-    small = luma.resize((32, 32), Resampling.LANCZOS, reducing_gap=2.0)
-    pixels = np.asarray(upright_pixels(small, orientation), dtype=np.float64)
-    mean = pixels.sum() / pixels.size
-    if (pixels * pixels).sum() / pixels.size - mean * mean < FLAT**2:
-        return None
-    waves = _waves()
-    low = (waves @ pixels @ waves.T).ravel()
-    median = np.sort(low)[31:33].sum() / 2
-    return int.from_bytes(np.packbits(low > median).tobytes(), "big")
-
-
-@cache
-def _waves() -> Any:
-    """Return the 8 lowest frequencies of the discrete cosine transform of 32 values."""
-    import numpy as np
-
-    return np.cos(np.pi / 64 * np.arange(8)[:, None] * (2 * np.arange(32) + 1))

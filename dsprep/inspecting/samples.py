@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-
 from dsprep.annotations.objects import Objects, to_json
 from dsprep.catalog import AT_ONCE, Catalog
 from dsprep.errors import BadImage, BadSample, SourceError
@@ -34,8 +33,8 @@ def row_of_key(catalog: Catalog, pipeline: Pipeline, key: str) -> int:
     """
     known = [catalog.names(), *([catalog.keys()] if catalog.keys_known else [])]
     for names in known:
-        if len(rows := (names == key).arg_true()):
-            return int(rows[0])
+        if len(places := (names == key).arg_true()):
+            return int(places[0])
     for at in range(0, 0 if catalog.keys_known else len(catalog), AT_ONCE):
         rows = catalog.slice(at, AT_ONCE).rows()
         for row, sample in enumerate(read_samples(pipeline, rows), at):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import blake2b, file_digest
-from importlib.util import find_spec
 
 from dsprep.errors import BadImage, OptionError, SourceError
 from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
-from dsprep.images.transform import open_image, pillow
+from dsprep.images.phash import can_hash, perceptual_hash
+from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, open_regular
 from dsprep.storage.location import is_s3
@@ -24,19 +24,14 @@ from dsprep.storage.s3.read import read_object
 _HASH = partial(blake2b, digest_size=16)
 
 
-def require_imagehash() -> None:
+def require_numpy() -> None:
     """Refuse to go on without the library that hashes images."""
-    if find_spec("imagehash") is None:
-        raise OptionError("--near: imagehash is not installed; pip install 'dsprep[near]'")
+    if not can_hash():
+        raise OptionError("--near: numpy is not installed; pip install 'dsprep[near]'")
 
 
 def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) -> list[int | None]:
-    """Hash images by what they show: upright, in gray, small."""
-    # This is the `phash` of the library `imagehash`: which of the 64 lowest frequencies of a 32 x
-    # 32 thumbnail are above their median.
-    import imagehash
-    from PIL import ImageOps
-
+    """Hash images by what they show; flat ones show nothing."""
     root, paths = task
     hashes: list[int | None] = []
     for path in paths:
@@ -46,8 +41,10 @@ def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) ->
             require_whole(data, header)
             with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
                 image = open_image(data, header, DEFAULT_MAX_PIXELS)
+                turn = 1 if header.kind == "tif" else orientation_of(image)
                 image.draft("L", (256, 256))  # decodes a JPEG faster, at 8 times what the hash sees
-                hashes.append(int(str(imagehash.phash(ImageOps.exif_transpose(image))), 16))
+                load(image)
+                hashes.append(perceptual_hash(converted(image, "gray", alpha=False), turn))
         except (BadImage, OSError):
             hashes.append(None)
     report(len(paths), 0)
