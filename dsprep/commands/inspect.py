@@ -106,7 +106,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
             side = pl.when(side == "").then(pl.lit(each.place))
             side = side.otherwise(pl.concat_str(pl.lit(f"{each.place}: "), "side"))
         tables.append(each.table.with_columns(side.alias("side"), data=pl.lit(number)))
-    table = pl.concat(tables)
+    table = pl.concat(tables, rechunk=True)
     edges = edges_of(table)
     findings = [finding for each in sets for finding in each.findings]
     notes = [*dict.fromkeys(notes_of(findings))]

@@ -109,7 +109,8 @@ def measure_catalog(
     sides = pl.Series("side", [""] * len(catalog), pl.String)
     if catalog.sides:
         sides = pl.Series("side", catalog.sides, pl.String).gather(catalog.table["side"])
-    return pl.DataFrame([catalog.names().alias("path"), sides]).hstack(table)
+    # polars 2.1 panics on texts made of columns whose chunks do not line up.
+    return pl.DataFrame([catalog.names().alias("path"), sides]).hstack(table).rechunk()
 
 
 def measure(task: tuple[Look, int, Rows], report: Callable[..., None]) -> list[Measured]:
