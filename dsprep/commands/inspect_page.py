@@ -13,7 +13,7 @@ import polars as pl
 
 from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_report import InspectReport
+from dsprep.commands.inspect_report import InspectReport, Shown
 from dsprep.errors import DestinationError
 from dsprep.findings import count_skipped
 from dsprep.inspecting.figures import MEASURES, SideFigures
@@ -241,12 +241,18 @@ def _copies(report: InspectReport) -> Iterator[tuple[str, list[str], list[_Tile]
     for each in report.alike[:_SETS]:
         what = "with the same bytes" if each.kind == "same" else "that look alike"
         tags = ["on several sides"] * each.is_leak + ["different labels"] * each.differ
-        # One of each side and label, then the others.
-        first = {(sample.side, sample.label): sample for sample in reversed(each.samples)}
-        ordered = dict.fromkeys([*reversed(first.values()), *each.samples])
+        # One of each side, then one of each label, then the others.
+        ordered = list[Shown]()
+        for name in ("side", "label"):
+            known = {getattr(sample, name) for sample in ordered}
+            for sample in each.samples:
+                if getattr(sample, name) not in known:
+                    ordered.append(sample)
+                    known.add(getattr(sample, name))
+        ordered = [*dict.fromkeys([*ordered, *each.samples])]
         tiles = [
             _Tile((one.data, one.row), _end_of(one.path), _short(one.side), _short(one.label))
-            for one in [*ordered][:_OF_SET]
+            for one in ordered[:_OF_SET]
         ]
         more = "" if len(ordered) <= _OF_SET else f", {_OF_SET} of them shown"
         yield f"{len(ordered):,} samples {what}{more}", tags, tiles

@@ -20,7 +20,12 @@ if (bar) {
   };
   text.addEventListener("input", filter);
   byName.addEventListener("change", sort);
-  text.value = new URLSearchParams(location.hash.slice(1)).get("q") ?? "";
+  // A link that ends in #q=dog opens the page with this search.
+  const follow = () => {
+    text.value = new URLSearchParams(location.hash.slice(1)).get("q") ?? text.value;
+    filter();
+  };
+  addEventListener("hashchange", follow);
   bar.hidden = false;
-  filter();
+  follow();
 }
