@@ -319,6 +319,7 @@ def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Itera
         yield {
             "name": name,
             "what": MEASURES[name][0],
+            "same": _number(edges[0], name) if edges[0] == edges[-1] else "",
             "drawing": drawing(histogram(name, lines, texts, "%")),
             "rows": [_HEADS, *numbers],
             "ends": ends,

@@ -89,7 +89,7 @@ def histogram(
                 f'<text x="26" y="{y}">{escape(_short(line.name))}</text>',
             ]
     for share, text in ticks:
-        anchor = {0: "start", 1: "end"}.get(share, "middle")
+        anchor = {0.0: "start", 1.0: "end"}.get(share, "middle")
         place = f'x="{44 + share * across:.1f}" y="{_HEIGHT + 14}" text-anchor="{anchor}"'
         parts.append(f'<text class="quiet" {place}>{escape(text)}</text>')
     return _drawing(title, _HEIGHT + 22 + (len(given) > 1) * (6 + len(given) * 16), parts)

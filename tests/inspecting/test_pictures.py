@@ -88,7 +88,7 @@ def test_boxes_are_around_what_they_were_around(tmp_path: Path) -> None:
     ):
         symbol = found[name][0]
         (image,) = images_in(symbol)
-        assert (image.format, image.size, image.getexif()) == ("JPEG", size, {})
+        assert (image.format, image.size, len(image.getexif())) == ("JPEG", size, 0)
         assert f'viewBox="0 0 {size[0]} {size[1]}"' in symbol
         edges: Any = re.search(
             r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', symbol
