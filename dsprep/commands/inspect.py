@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -20,14 +22,16 @@ from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.phash import can_hash
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, measure_catalog
+from dsprep.inspecting.measure import Look, measure_catalog, read_measured
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
 from dsprep.pipeline import Images, Pipeline
 from dsprep.progress import Progress
+from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.splits.leaks import find_near, join_copies
 from dsprep.splits.samples import MAX_DISTANCE
+from dsprep.storage.local import write_whole
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 
@@ -54,15 +58,24 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         raise OptionError(
             f"--near-distance {options.near_distance}: is not from 0 to {MAX_DISTANCE}"
         )
-    if options.output is not None:
-        check_page(options.output)
     progress = options.progress or Progress()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
+    if len({*places}) < len(places):
+        raise OptionError(f"{places[0]}: each data set is named once")
+    writes_table = str(options.output).endswith(".parquet")
+    if options.output is not None and not writes_table:
+        check_page(options.output)
+    if options.part is not None and not writes_table:
+        raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
+    if (options.part is not None or options.measured) and len(places) > 1:
+        raise OptionError("--part and --measured go with one data set at a time")
     hashes = options.decode and can_hash()
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         sets = [_look_at(place, options, hashes, pool, progress) for place in places]
         report = _report_of(sets, options, hashes)
-        if options.output is not None:
+        if writes_table:
+            _write_table(report.table, Path(str(options.output)))
+        elif options.output is not None:
             write_page(report, [(each.chosen, each.pipeline) for each in sets], options, pool)
     return replace(report, seconds=time.monotonic() - began)
 
@@ -91,7 +104,14 @@ def _look_at(
         drawn = hash_unit(names, options.seed, "inspect")
         rows = drawn.arg_sort().head(options.sample).sort()
         chosen = replace(catalog, table=catalog.table[rows])
-    with progress.running(f"looking at {place}", len(chosen)):
+    if options.measured:
+        table = read_measured([*map(str, options.measured)], chosen)
+        return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
+    if options.part is not None:
+        part = parse_part(options.part)
+        chosen = replace(chosen, table=chosen.table.gather_every(part.of, part.number))
+    size = int(chosen.table["size"].sum())
+    with progress.running(f"looking at {place}", len(chosen), size):
         look = Look(pipeline, decode=options.decode, hash=hashes)
         table = measure_catalog(chosen, look, pool, progress.advance)
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
@@ -135,6 +155,12 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         seconds=0.0,
         table=table,
     )
+
+
+def _write_table(table: pl.DataFrame, final: Path) -> None:
+    out = BytesIO()
+    table.write_parquet(out)
+    write_whole(final, out.getvalue(), final.parent)
 
 
 def _samples(found: LookedAt, options: of.InspectOptions) -> Iterator[SampleShown]:

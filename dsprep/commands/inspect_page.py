@@ -29,10 +29,10 @@ from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_size, visible
 from dsprep.workers.executor import Executor
 
-_MOST_BYTES = 13_000_000  # of pictures: a page has at most 20 MB
+_MOST_BYTES = 19_000_000  # of a page of at most 20 MB; its elements of pictures are not counted
 _RANDOM, _OF_CLASSES, _OF_CLASS, _ENDS = 48, 400, 8, 4  # pictures of a sheet
 _SETS, _OF_SET, _SUSPECTS = 60, 6, 24  # sets of copies, pictures of each, and those of a suspicion
-_LINES, _MOST_CLASSES, _SIDES, _COUNTS = 200, 2000, 12, 6  # lines and columns of tables
+_LINES, _MOST_CLASSES, _SIDES, _COUNTS = 200, 3000, 6, 6  # lines and columns of tables
 _LONG = 120  # characters of names and paths
 _SMALL = 64  # pixels: pictures below that are enlarged without smoothing
 _NUMBERS = ("least", "p5", "median", "mean", "p95", "most")
@@ -100,7 +100,11 @@ def write_page(
         with progress.running("drawing pictures", len(rows)):
             drawn = draw_pictures(catalog, pipeline, rows, pool, progress.advance)
         found |= {(data, row): picture for row, picture in drawn.items()}
-    pictures, full = _within_budget(wanted, found)
+    title = ", ".join(map(_short, report.data))
+    text = render(
+        "inspect.html", title, {**values, "pictures": dict.fromkeys(wanted, ""), "drawings": []}
+    )
+    pictures, full = _within_budget(wanted, found, _MOST_BYTES - len(text.encode()))
     drawings = [each for each in pictures.values() if not isinstance(each, str)]
     shown = f"Pictures of {len(drawings):,} samples are shown"
     if full:
@@ -108,12 +112,13 @@ def write_page(
     values["notes"].append(f"{shown}." if report.decoded else "No pictures: --no-decode was given.")
     values |= {"pictures": pictures, "drawings": drawings}
     final = Path(options.output)
-    page = render("inspect.html", ", ".join(map(_short, report.data)), values)
-    write_whole(final, page.encode(), final.parent)
+    write_whole(final, render("inspect.html", title, values).encode(), final.parent)
 
 
 def _within_budget(
-    wanted: Mapping[tuple[int, int], None], found: Mapping[tuple[int, int], Picture | str]
+    wanted: Mapping[tuple[int, int], None],
+    found: Mapping[tuple[int, int], Picture | str],
+    budget: int,
 ) -> tuple[dict[tuple[int, int], _Drawn | str], int]:
     """Return the pictures that fit into the page, or why there is none, and how many do not fit."""
     pictures: dict[tuple[int, int], _Drawn | str] = {}
@@ -122,7 +127,7 @@ def _within_budget(
         each = found.get(where, "not decoded")
         if isinstance(each, str):
             pictures[where] = _short(each)
-        elif size + len(each.svg) > _MOST_BYTES:
+        elif size + len(each.svg) > budget:
             pictures[where] = "left out, as the page is full"
             full += 1
         else:
@@ -175,7 +180,7 @@ def _values(report: InspectReport, seed: int) -> dict[str, Any]:
         "copies": [*_copies(report)],
         "copies_text": _some(len(report.alike), _SETS),
         "suspects": [*_suspects(report)],
-        "rejects": report.rejects[:_LINES],
+        "rejects": [(_end_of(each.path), each.reason) for each in report.rejects[:_LINES]],
         "rejects_text": _some(len(report.rejects), _LINES),
         "classes": classes,
         "distributions": [*_distributions(report, sides)],

@@ -14,6 +14,7 @@ from dsprep.storage.local import read_whole
 from dsprep.units import visible
 
 _HERE = Path(__file__).parent
+_LONGEST = 2000  # characters of a value
 
 
 def require_jinja() -> None:
@@ -26,7 +27,7 @@ def render(template: str, title: str, values: Mapping[str, Any]) -> str:
     """Return a page of a template and its values; :func:`drawing` marks drawings.
 
     Styles and a script of the template's name are added. In all values, what cannot be seen, and
-    what turns text around, is written as an escape.
+    what turns text around, is written as an escape; no value has more than 2,000 characters.
     """
     import jinja2
 
@@ -36,7 +37,7 @@ def render(template: str, title: str, values: Mapping[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
+        finalize=lambda value: visible(value)[:_LONGEST] if type(value) is str else value,
     )
     own = {each.suffix: each for each in _HERE.glob(f"{Path(template).stem}.*")}
     style, script = (

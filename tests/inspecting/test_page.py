@@ -230,7 +230,7 @@ def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_pictures_beyond_the_budget_are_left_out() -> None:
     large = "x" * 4_000_000
     found = {(0, row): Picture(9, 9, large, []) for row in range(5)}
-    pictures, full = inspect_page._within_budget(dict.fromkeys(found), found)
+    pictures, full = inspect_page._within_budget(dict.fromkeys(found), found, 13_000_000)
     shown = [each for each in pictures.values() if not isinstance(each, str)]
     assert (len(shown), full, len(pictures)) == (3, 2, 5)
 
