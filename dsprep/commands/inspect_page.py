@@ -168,7 +168,7 @@ def _values(report: InspectReport, seed: int) -> dict[str, Any]:
         any("text" in kind for kind in kinds) and len(labels.rows) > report.looked_at / 2
     ):
         labels = _Classes("", ())
-        notes.append("Labels are no classes, and are shown beside pictures only.")
+        notes.append("Labels are not classes: they are shown with pictures only.")
     classes = [each for each in (labels, objects) if each.rows]
     return {
         "sentence": f"{sentence}.",
