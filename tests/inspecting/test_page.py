@@ -190,7 +190,8 @@ def test_data_sets_are_compared(folder: Path, tmp_path: Path) -> None:
     dsprep.inspect(data, workers=1, output=tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     for number, place in enumerate(data):
-        assert f'<span class="side s{number}">{place}</span>' in text
+        assert f"<th>{place}</th>" in text
+        assert f'<span class="side s{number}">…{place[-18:]}</span>' in text
     assert "on several sides" in text
 
 
