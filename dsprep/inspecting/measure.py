@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import NAMES, read_header, require_whole
-from dsprep.images.transform import converted, load, open_image, orientation_of, pillow, upright_pixels
+from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
 from dsprep.pipeline import Pipeline, read_samples
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Schema
+from dsprep.splits.hashes import hash_pixels
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import counted
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from dsprep.catalog import Catalog
-
-FLAT = 4.0  # levels of 255: pictures whose luma deviates less from its mean show nothing to compare
 
 _AT_ONCE = 256  # samples of a task
 _CENTER = 128  # pixels: the edge of the part of an image whose sharpness is measured
@@ -183,7 +182,8 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
             image.draft("L", (256, 256))  # a JPEG is decoded faster, at 8 times what a hash sees
         load(image)
         if look.hash_alone:
-            return found._replace(hash=_hash(converted(image, "gray", alpha=False), orientation))
+            gray = converted(image, "gray", alpha=False)
+            return found._replace(hash=hash_pixels(gray, orientation))
         colors = converted(image, "rgb", alpha=False)
         luma = colors.convert("L")
         means, squares = _moments(colors.histogram())
@@ -194,7 +194,7 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
             brightness=brightness,
             contrast=math.sqrt(max(0.0, square - brightness**2)),
             sharpness=_sharpness(luma),
-            hash=_hash(luma, orientation) if look.hash else None,
+            hash=hash_pixels(luma, orientation) if look.hash else None,
         )
 
 
@@ -224,17 +224,3 @@ def _laplacian() -> Any:
     from PIL import ImageFilter
 
     return ImageFilter.Kernel((3, 3), (0, 1, 0, 1, -4, 1, 0, 1, 0), scale=1, offset=128)
-
-
-def _hash(luma: Image, orientation: int) -> int | None:
-    """Return the `phash` of the library `imagehash`, of an image upright; None if it is flat."""
-    import imagehash
-    from PIL.Image import Resampling
-
-    # A box filter does most of the scaling down, which takes a fifth of the time.
-    small = luma.resize((32, 32), Resampling.LANCZOS, reducing_gap=2.0)
-    (mean,), (square,) = _moments(small.histogram())
-    if 255 * math.sqrt(max(0.0, square - mean**2)) < FLAT:
-        return None
-    return int(str(imagehash.phash(upright_pixels(small, orientation))), 16)
-
