@@ -216,7 +216,7 @@ split: --root needs is_list
     SOURCE has no annotations that it could be about; leave it out
 --latest needs records
     it orders the rows of a record; give --key with the column that identifies a record
---key needs keys
+pack, convert, shard, augment: --key needs keys
     keys come from path or index, or with --latest from a column; choose one of them
 --latest needs parquet
     SOURCE is not Parquet, whose columns tell records and times; leave it out

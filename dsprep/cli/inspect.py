@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+
+import click
 
 import dsprep
 from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, show, skipped_text, some_of, table_of
-from dsprep.errors import REJECTS_EXIT_CODE
+from dsprep.errors import REJECTS_EXIT_CODE, BadImage
+from dsprep.images.transform import Transform
 from dsprep.keywords import InspectOptions
 from dsprep.progress import progress_for
-from dsprep.units import format_count, format_duration, format_size
+from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.inspect_report import InspectReport
-    from dsprep.inspecting.figures import Distribution, SideFigures
+    from dsprep.commands.inspect_report import Alike, InspectReport
+    from dsprep.inspecting.figures import Distribution, SideFigures, Suspect
 
 _SHOWN = 5  # examples of a kind
-_CLASSES = 10  # of those with the most samples
+_CLASSES = 10  # those with the most samples
+_WIDTH = 100  # characters of a value
+_PICTURE = 48  # columns of a picture
 
 
 @command("DATA...", InspectOptions)
@@ -39,37 +46,46 @@ def inspect(data: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -
       dsprep inspect shards/ --key n01440764_10026
     """
     report = dsprep.inspect(data, progress=progress_for(sys.stderr, quiet), **options)
-    show(report, _lines, as_json, quiet)
+    lines = _lines if options["key"] is None else _samples
+    show(report, lines, as_json, quiet)
+    if options["key"] is not None and not (as_json or quiet) and _shows_colors():
+        for sample in report.shown:
+            click.echo(_picture(sample.image))
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
 def _lines(report: InspectReport) -> Iterator[str]:
     looked = "" if report.looked_at == report.samples else f", {report.looked_at:,} looked at"
     yield f"{', '.join(report.data)}: {format_count(report.samples, 'sample')}{looked}"
+    yield from rows_of(("fields", ", ".join(map(_field, report.fields))))
     for side in report.sides:
-        yield ""
         if side.name:
-            yield f"{side.name}: {format_count(side.samples, 'sample')}"
+            yield from ("", f"{side.name}: {format_count(side.samples, 'sample')}")
         yield from _side(side)
     yield from _found(report)
+    yield from _samples(report)
+
+
+def _field(facts: Sequence[str]) -> str:
+    name, kind, role, _ = facts
+    return f"{name} ({kind}{', the ' + role if role and role != name else ''})"
 
 
 def _side(side: SideFigures) -> Iterator[str]:
     yield from rows_of(
-        ("bytes", format_size(side.bytes) if side.bytes else ""),
-        ("classes", _most_of(side.classes, "sample", side.classes_of_all)),
-        ("objects", _most_of(side.objects, "object", False)),
+        ("classes", _classes(side.classes)),
+        ("objects", _classes(side.objects)),
         ("formats", _parts(side.kinds)),
+        ("bytes", format_size(side.bytes) if side.bytes else ""),
         ("modes", _parts(side.modes)),
-        ("sizes", _parts(dict(list(side.sizes.items())[:_SHOWN]))),
         ("EXIF", "" if set(side.orientations) <= {"1"} else _parts(side.orientations)),
+        ("sizes", _parts(dict(list(side.sizes.items())[:_SHOWN]))),
         ("mean", "" if side.channels is None else _numbers(side.channels.mean)),
         ("std", "" if side.channels is None else _numbers(side.channels.std)),
     )
     if side.distributions:
-        yield ""
         head = ("", "min", "5 %", "median", "mean", "95 %", "max")
-        yield from table_of([head, *map(_row, side.distributions)])
+        yield from list(table_of([head, *map(_row, side.distributions)]))[1:]
 
 
 def _row(found: Distribution) -> list[str]:
@@ -91,35 +107,87 @@ def _parts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
-def _most_of(counts: Mapping[str, int], noun: str, of_all: bool) -> str:
+def _classes(counts: Mapping[str, int]) -> str:
+    """Return the number of classes, the largest of them and the smallest."""
     if not counts:
         return ""
     often = sorted(counts, key=lambda name: -counts[name])
     rest = len(often) - _CLASSES
     shown = _parts({name: counts[name] for name in often[:_CLASSES]})
-    more = f", and {rest:,} more, the last {often[-1]} {counts[often[-1]]:,}" if rest > 0 else ""
+    more = f", … {often[-1]} {counts[often[-1]]:,}" if rest > 0 else ""
     return f"{len(counts):,}: {shown}{more}"
 
 
 def _found(report: InspectReport) -> Iterator[str]:
-    leaks = sum(each.is_leak for each in report.alike)
-    differ = sum(each.differ for each in report.alike)
     copies = sum(len(each.samples) - 1 for each in report.alike)
-    text = f"{format_count(copies, 'copy')} in {format_count(len(report.alike), 'set')}"
+    sets = [f"{copies:,} in {format_count(len(report.alike), 'set')}"]
+    for what, found in (("on several sides", "is_leak"), ("with several labels", "differ")):
+        if number := sum(getattr(each, found) for each in report.alike):
+            sets.append(f"{number:,} {what}")
     yield ""
     yield from rows_of(
-        ("copies", text if copies else ""),
-        ("", f"{format_count(leaks, 'set')} on several sides" if leaks else ""),
-        ("", f"{format_count(differ, 'set')} with several labels" if differ else ""),
-        ("suspects", f"{len(report.suspects):,}" if report.suspects else ""),
+        ("copies", ", ".join(sets) if copies else ""),
+        *(("", line) for line in some_of([*map(_alike, report.alike)], _SHOWN)),
+        *zip_longest(["suspects"], _suspects(report.suspects), fillvalue=""),
         ("skipped", skipped_text(report.skipped)),
         ("rejects", f"{len(report.rejects):,}" if report.rejects else ""),
+        *(("", line) for line in some_of([f"{p}: {why}" for p, why in report.rejects], _SHOWN)),
         *(("note", note) for note in report.notes),
         ("time", format_duration(report.seconds)),
     )
-    suspects = [f"  {each.path}: {each.why}" for each in report.suspects]
-    yield from some_of(suspects, _SHOWN)
-    yield from some_of([f"  {each.path}: {each.reason}" for each in report.rejects], _SHOWN)
-    if report.head:
-        yield ""
-        yield from table_of([each.path, each.label, each.side] for each in report.head)
+
+
+def _alike(found: Alike) -> str:
+    words = ["path", *(["label"] if found.differ else []), *(["side"] if found.is_leak else [])]
+    names = [" ".join(getattr(each, word) for word in words) for each in found.samples]
+    return f"{'equal' if found.kind == 'same' else 'alike'}: {format_some(names)}"
+
+
+def _suspects(found: Sequence[Suspect]) -> list[str]:
+    """Return a line for each reason to look at images."""
+    paths: dict[str, list[str]] = {}
+    for each in found:
+        paths.setdefault(each.why, []).append(each.path)
+    return [f"{len(own):,} {why} ({format_some(own)})" for why, own in paths.items()]
+
+
+def _samples(report: InspectReport) -> Iterator[str]:
+    for sample in report.shown:
+        yield from ("", sample.path)
+        for name, value in sample.fields.items():
+            yield from rows_of(*_values(name, value))
+
+
+def _values(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a field; a list of objects has a line for each."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        for at, each in enumerate(value):
+            yield "" if at else name, ", ".join(f"{k} {v}" for k, v in each.items())[:_WIDTH]
+    else:
+        text = str(value)
+        yield name, text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+
+
+def _shows_colors() -> bool:
+    term = os.environ.get("TERM", "dumb")
+    return sys.stdout.isatty() and term != "dumb" and "NO_COLOR" not in os.environ
+
+
+def _picture(data: bytes) -> str:
+    """Return an image as text: two pixels a character, in 24-bit colors."""
+    try:
+        image = Transform(color="rgb").decoded(data).pixels
+    except BadImage:
+        return ""  # the report says why
+    image.thumbnail((_PICTURE, _PICTURE))
+    image = image.crop((0, 0, image.width, image.height // 2 * 2))
+    data, row, lines = image.tobytes(), 3 * image.width, []
+    for top in range(0, len(data), 2 * row):
+        cells = (
+            "\x1b[38;2;{};{};{};48;2;{};{};{}m▀".format(
+                *data[at : at + 3], *data[at + row : at + row + 3]
+            )
+            for at in range(top, top + row, 3)
+        )
+        lines.append(f"  {''.join(cells)}\x1b[0m")
+    return "\n".join(lines)

@@ -48,7 +48,7 @@ _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NPROC)
 _REPORTED = (
     *("polars", "pillow", "boto3", "click", "google-crc32c", "tqdm"),
     *("simplejpeg", "opencv-python-headless"),
-    *("pyarrow", "imagehash", "webdataset", "tensorflow-cpu", "tensorflow", "mxnet", "numpy"),
+    *("pyarrow", "webdataset", "tensorflow-cpu", "tensorflow", "mxnet", "numpy"),
 )
 """Packages whose versions a bug report needs."""
 

@@ -33,12 +33,13 @@ _NAMES = {
     "SplitReport": "destination state method samples lists parts classes off groups seed leaks "
     "rejects skipped skipped_counts materialized notes seconds written",
     "InspectReport": "data samples looked_at decoded hashed fields sides alike suspects rejects "
-    "skipped head notes seconds",
+    "skipped shown notes seconds",
     "SideFigures": "name samples looked_at bytes classes classes_of_all objects kinds modes "
     "orientations sizes distributions channels",
     "Distribution": "name images least p5 median mean p95 most edges counts",
     "Channels": "mean std",
     "Suspect": "side path why",
+    "SampleShown": "key path fields",
     "Shown": "side path label",
     "Alike": "kind is_leak differ samples",
     "BenchReport": "state rows sentence notes work batch cores memory seconds",

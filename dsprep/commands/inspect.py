@@ -17,8 +17,10 @@ from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.images.phash import can_hash
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, can_hash, measure_catalog
+from dsprep.inspecting.measure import Look, measure_catalog
+from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
 from dsprep.pipeline import Images, Pipeline
 from dsprep.progress import Progress
@@ -66,32 +68,31 @@ def _look_at(
     """Measure samples of a data set."""
     values = options.values_of(of.SourceOptions, of.ClassOptions)
     catalog, findings = read_source(Source(place, choice=choice_of(options), **values), pool.map)
-    if len(catalog) > options.sample:
-        names = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
-        drawn = hash_unit(names, options.seed, "inspect")
-        rows = drawn.arg_sort().head(options.sample).sort()
-        chosen = replace(catalog, table=catalog.table[rows])
-    else:
-        chosen = catalog
     schema = catalog.settled.schema
     limit = DEFAULT_MAX_PIXELS if options.max_pixels is None else options.max_pixels
     pipeline = Pipeline(
-        chosen.reader,
+        catalog.reader,
         schema,
         replace(FORMATS["parquet"](), schema=schema),
         Images(check="none", max_pixels=limit),
         classes=catalog.classes,
         overridden=catalog.overridden,
     )
+    chosen = catalog
+    if options.key is not None:
+        chosen = catalog.slice(row_of_key(catalog, pipeline, options.key), 1)
+    elif len(catalog) > options.sample:
+        names = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
+        drawn = hash_unit(names, options.seed, "inspect")
+        rows = drawn.arg_sort().head(options.sample).sort()
+        chosen = replace(catalog, table=catalog.table[rows])
     with progress.running(f"looking at {place}", len(chosen)):
         look = Look(pipeline, decode=options.decode, hash=hashes)
         table = measure_catalog(chosen, look, pool, progress.advance)
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
 
 
-def _report_of(
-    sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool
-) -> InspectReport:
+def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool) -> InspectReport:
     several = len(sets) > 1
     tables = []
     for number, each in enumerate(sets):
@@ -124,11 +125,17 @@ def _report_of(
         suspects=[*suspects(table)],
         rejects=[*lost(findings), *rejects],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
-        head=[_shown(row) for row in table.head(options.head).iter_rows(named=True)],
+        shown=[sample for each in sets for sample in _samples(each, options)],
         notes=notes,
         seconds=0.0,
         table=table,
     )
+
+
+def _samples(found: LookedAt, options: of.InspectOptions) -> Iterator[SampleShown]:
+    """Return the samples that are asked for: that of a key, or the first ones."""
+    catalog = found.catalog.slice(0, options.head) if options.key is None else found.chosen
+    yield from show_samples(catalog, found.pipeline)
 
 
 def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
@@ -139,9 +146,7 @@ def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _sides(
-    sets: Sequence[LookedAt],
-    tables: Sequence[pl.DataFrame],
-    edges: Mapping[str, Sequence[float]],
+    sets: Sequence[LookedAt], tables: Sequence[pl.DataFrame], edges: Mapping[str, Sequence[float]]
 ) -> Iterator[SideFigures]:
     for (place, catalog, *_), table in zip(sets, tables, strict=True):
         for side, part in catalog.by_side():
@@ -163,9 +168,7 @@ def _alike(table: pl.DataFrame, distance: int) -> list[Alike]:
     equal = table.with_row_index("at").filter(pl.col("digest").is_not_null())
     same = equal.group_by("digest").agg("at").filter(pl.col("at").list.len() > 1)
     near = find_near(table["hash"].to_list(), distance)
-    sets = [
-        _alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)
-    ]
+    sets = [_alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)]
     return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.findings import Finding, Reject
 from dsprep.inspecting.figures import SideFigures, Suspect
+from dsprep.inspecting.samples import SampleShown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +48,7 @@ class InspectReport:
     suspects: Sequence[Suspect]
     rejects: Sequence[Reject]  # samples, or images, that cannot be read
     skipped: Sequence[Finding]  # what lies in the data and is no sample
-    head: Sequence[Shown]  # the first samples, as far as they were asked for
+    shown: Sequence[SampleShown]  # the samples that were asked for
     notes: Sequence[str]
     seconds: float  # how long it took
     # all samples that were looked at, as measured, with the number of their data set in `data`

@@ -26,7 +26,7 @@ from dsprep.plan.job import images_of
 from dsprep.progress import Progress
 from dsprep.sources.names import pattern_of
 from dsprep.sources.reading import Source
-from dsprep.splits.hashes import require_imagehash
+from dsprep.splits.hashes import require_numpy
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
 from dsprep.splits.materialize import (
     materialize_tree,
@@ -106,7 +106,7 @@ def split(options: of.SplitOptions) -> SplitReport:
     require_sense(options)
     source, out = source_of_split(options), Path(options.out)
     if options.near:
-        require_imagehash()
+        require_numpy()
     progress = options.progress or Progress()
     if options.to is not None:
         return _write_shards(options, source, began)

@@ -15,9 +15,10 @@ MEASURES: Mapping[str, tuple[str, bool]] = {
     "aspect": ("width / height", True),
     "bytes": ("bytes", True),
     "brightness": ("mean of luma, 0 to 1", False),
-    "contrast": ("standard deviation of luma, 0 to 1", False),
+    "contrast": ("root of the mean variance of red, green and blue, 0 to 1", False),
     "sharpness": ("standard deviation of the Laplacian, 0 to 127", False),
     "objects": ("objects of an image", False),
+    "label": ("numbers of the label", False),
 }
 """What distributions are of: the unit, and whether bins are of equal ratios."""
 
@@ -98,8 +99,9 @@ def edges_of(table: pl.DataFrame) -> dict[str, list[float]]:
 
 
 def _values(table: pl.DataFrame, name: str) -> pl.Series:
-    column = "objects_of" if name == "objects" else name
-    return table[column].drop_nulls().cast(pl.Float64)
+    if name == "label":
+        return table[name].drop_nulls().explode(empty_as_null=False)
+    return table["objects_of" if name == "objects" else name].drop_nulls().cast(pl.Float64)
 
 
 def _edges(values: pl.Series, in_ratios: bool) -> list[float]:
@@ -139,7 +141,9 @@ def figures_of(
         labels if classes is None else classes,
         classes is not None,
         _counted(table["objects"].drop_nulls().explode(empty_as_null=False)),
-        *(_counted(table[each]) for each in ("kind", "mode", "orientation")),
+        _counted(table["kind"]),
+        _counted(table["mode"]),
+        _counted(table["orientation"]),
         _sizes(table),
         [_distribution(each, _values(table, each), edges[each]) for each in edges],
         _channels(table),
@@ -170,9 +174,7 @@ def _distribution(name: str, values: pl.Series, edges: Sequence[float]) -> Distr
     least, p5, median, p95, most = (math.nan if each is None else float(each) for each in at)
     mean = values.mean()
     mean = math.nan if mean is None else float(mean)  # type: ignore[arg-type]
-    return Distribution(
-        name, len(values), least, p5, median, mean, p95, most, list(edges), counts
-    )
+    return Distribution(name, len(values), least, p5, median, mean, p95, most, list(edges), counts)
 
 
 def _channels(table: pl.DataFrame) -> Channels | None:
@@ -193,9 +195,9 @@ def suspects(table: pl.DataFrame) -> Iterator[Suspect]:
     long = pl.max_horizontal("width", "height")
     typical = table.select(short.median()).item() or 0
     reasons = {
-        f"nearly uniform: its contrast is below {_UNIFORM}": pl.col("contrast") < _UNIFORM,
-        f"tiny: its shorter edge is below {_TINY} pixels": (short < _TINY) & (typical >= _TINY),
-        f"its longer edge is more than {_LONG:g} times the other": long > _LONG * short,
+        f"nearly uniform, contrast below {_UNIFORM}": pl.col("contrast") < _UNIFORM,
+        f"tiny, an edge below {_TINY} pixels": (short < _TINY) & (typical >= _TINY),
+        f"long, an edge more than {_LONG:g} times the other": long > _LONG * short,
     }
     for why, is_odd in reasons.items():
         for side, path in table.filter(is_odd).select("side", "path").iter_rows():

@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from importlib.util import find_spec
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample
 from dsprep.images.header import NAMES, read_header, require_whole
+from dsprep.images.phash import perceptual_hash
 from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
 from dsprep.pipeline import Pipeline, read_samples
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Schema
-from dsprep.splits.hashes import hash_pixels
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import counted
 
@@ -34,10 +33,14 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 _AT_ONCE = 256  # samples of a task
-_CENTER = 128  # pixels: the edge of the part of an image whose sharpness is measured
+_CENTER = 96  # pixels: the edge of the part of an image whose sharpness is measured
+_LUMA = (0.299, 0.587, 0.114)  # the parts of red, green and blue (ITU-R BT.601)
 _LEVELS = range(256)
 _SQUARES = [level * level for level in _LEVELS]
 _TURNED = frozenset({5, 6, 7, 8})  # EXIF orientations of images that lie on their sides
+
+
+Digest: TypeAlias = bytes  # a column is called `bytes`, too
 
 
 class Measured(NamedTuple):
@@ -45,10 +48,11 @@ class Measured(NamedTuple):
 
     row: int  # of the catalog
     labels: list[str]  # its class, or several labels; numbers, if classes have no names
+    label: list[float] | None  # the numbers of its label, if they are no classes
     objects: list[str] | None  # the class of each of its objects; None if there can be none
     reason: str | None = None  # why it, or its image, cannot be read
     bytes: int | None = None  # of the encoded image; None without one
-    digest: bytes | None = None  # of these
+    digest: Digest | None = None  # of these
     kind: str | None = None  # of image, as in `ImageHeader`
     width: int | None = None  # in pixels, upright
     height: int | None = None
@@ -58,9 +62,9 @@ class Measured(NamedTuple):
     means: list[float] | None = None  # of red, green and blue, 0 to 1
     squares: list[float] | None = None  # the means of their squares
     brightness: float | None = None  # the mean of luma (ITU-R BT.601), 0 to 1
-    contrast: float | None = None  # the standard deviation of luma, 0 to 1
+    contrast: float | None = None  # the root of the mean variance of red, green and blue, 0 to 1
     # the standard deviation of the Laplacian (up + down + left + right - 4 times the pixel) of luma
-    # in the middle, at most 128 pixels wide and high, in levels of 255; more than 127 counts as 127
+    # in the middle, at most 96 pixels wide and high, in levels of 255; more than 127 counts as 127
     sharpness: float | None = None
     hash: int | None = None  # perceptual, of 64 bits; None if the image is flat, or nothing hashes
 
@@ -71,13 +75,8 @@ class Look:
 
     pipeline: Pipeline  # how they are read
     decode: bool = True  # whether images are decoded
-    hash: bool = True  # whether they are hashed by what they show, which needs imagehash
+    hash: bool = True  # whether they are hashed by what they show, which needs numpy
     hash_alone: bool = False  # whether no more of what they show is wanted, which is faster
-
-
-def can_hash() -> bool:
-    """Return whether the library that hashes images is there."""
-    return find_spec("imagehash") is not None
 
 
 def measure_catalog(
@@ -94,13 +93,17 @@ def measure_catalog(
     of_items = {"labels": pl.List(pl.String), "objects": pl.List(pl.String)}
     numbers = dict.fromkeys(("bytes", "width", "height", "orientation"), pl.Int64)
     floats = dict.fromkeys(("brightness", "contrast", "sharpness"), pl.Float64)
-    schema: dict[str, Any] = {name: pl.String for name in Measured._fields}
+    schema: dict[str, Any] = dict.fromkeys(Measured._fields, pl.String)
     schema |= {**of_items, **numbers, **floats, "row": pl.UInt32, "digest": pl.Binary}
-    schema |= {**dict.fromkeys(("means", "squares"), pl.List(pl.Float64)), "hash": pl.UInt64}
+    schema |= {
+        **dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64)),
+        "hash": pl.UInt64,
+    }
     starts = range(0, len(catalog), _AT_ONCE)
     tasks = ((look, at, catalog.slice(at, _AT_ONCE).rows()) for at in starts)
     found = {
-        at: pl.DataFrame(rows, schema, orient="row") for at, rows in pool.run(measure, tasks, report)
+        at: pl.DataFrame(rows, schema, orient="row")
+        for at, rows in pool.run(measure, tasks, report)
     }
     table = pl.concat([found[at] for at in sorted(found)]) if found else pl.DataFrame(schema=schema)
     sides = pl.Series("side", [""] * len(catalog), pl.String)
@@ -119,9 +122,9 @@ def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:
     schema = look.pipeline.schema
     for row, sample in enumerate(read_samples(look.pipeline, rows), first):
         if isinstance(sample, BadSample):
-            yield Measured(row, [], None, str(sample))
+            yield Measured(row, [], None, None, str(sample))
             continue
-        found = Measured(row, _labels(sample, schema), _objects(sample, schema))
+        found = Measured(row, *_labels(sample, schema), _objects(sample, schema))
         data = sample.encoded
         if sample.image is None or sample.image not in sample.fields:
             yield found
@@ -132,21 +135,19 @@ def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:
             yield found._replace(reason=str(error), bytes=len(data))
 
 
-def _labels(sample: Sample, schema: Schema) -> list[str]:
-    """Return the labels of a sample as texts: names of classes, where they have names."""
+def _labels(sample: Sample, schema: Schema) -> tuple[list[str], list[float] | None]:
+    """Return the classes of a sample, by name where they have names, and its other numbers."""
     field = schema.label_field
     value = sample.fields.get(field.name) if field else None
     if field is None or value is None or field.type == "objects":
-        return []
-    if sample.class_name is not None and not isinstance(value, list | tuple):
-        return [sample.class_name]
-    values = value if isinstance(value, list | tuple) else [value]
-    has_names = field.kind.item.name == "class" if field.kind.is_list else field.type == "class"
-    return [(has_names and field.class_name(each)) or _text(each) for each in values]
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return [], None
+    values = [*value] if isinstance(value, list | tuple) else [value]
+    if field.kind.item.name.startswith("float"):
+        return [], values
+    if sample.class_name is not None and len(values) == 1:
+        return [sample.class_name], None
+    has_names = field.kind.item.name == "class" or bool(field.names)
+    return [(has_names and field.class_name(each)) or str(each) for each in values], None
 
 
 def _objects(sample: Sample, schema: Schema) -> list[str] | None:
@@ -183,28 +184,31 @@ def _seen(found: Measured, data: bytes, look: Look) -> Measured:
         load(image)
         if look.hash_alone:
             gray = converted(image, "gray", alpha=False)
-            return found._replace(hash=hash_pixels(gray, orientation))
+            return found._replace(hash=perceptual_hash(gray, orientation))
         colors = converted(image, "rgb", alpha=False)
         luma = colors.convert("L")
-        means, squares = _moments(colors.histogram())
-        (brightness,), (square,) = _moments(luma.histogram())
+        means, squares, variances = map(list, zip(*_moments(colors.histogram()), strict=True))
         return found._replace(
             means=means,
             squares=squares,
-            brightness=brightness,
-            contrast=math.sqrt(max(0.0, square - brightness**2)),
+            brightness=sum(map(mul, means, _LUMA)),
+            contrast=math.sqrt(sum(variances) / 3),
             sharpness=_sharpness(luma),
-            hash=hash_pixels(luma, orientation) if look.hash else None,
+            hash=perceptual_hash(luma, orientation) if look.hash else None,
         )
 
 
-def _moments(histogram: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Return the mean of the levels of each channel, and that of their squares, from 0 to 1."""
+def _moments(histogram: Sequence[int]) -> list[tuple[float, float, float]]:
+    """Return the mean of each channel, from 0 to 1, the mean of its squares, and its variance."""
     count = sum(histogram[:256])
-    channels = [histogram[at : at + 256] for at in range(0, len(histogram), 256)]
-    means = [sum(map(mul, own, _LEVELS)) / (255 * count) for own in channels]
-    squares = [sum(map(mul, own, _SQUARES)) / (255**2 * count) for own in channels]
-    return means, squares
+    found = []
+    for at in range(0, len(histogram), 256):
+        levels = histogram[at : at + 256]
+        first, second = sum(map(mul, levels, _LEVELS)), sum(map(mul, levels, _SQUARES))
+        # In whole numbers, what does not vary has a variance of 0.
+        variance = (count * second - first * first) / (255 * count) ** 2
+        found.append((first / (255 * count), second / (255**2 * count), variance))
+    return found
 
 
 def _sharpness(luma: Image) -> float:
@@ -215,8 +219,8 @@ def _sharpness(luma: Image) -> float:
     edges = luma.crop((left, top, right, bottom)).filter(_laplacian())
     # Pillow leaves the outermost pixels as they are.
     edges = edges.crop((1, 1, edges.width - 1, edges.height - 1))
-    (mean,), (square,) = _moments(edges.histogram())
-    return 255 * math.sqrt(max(0.0, square - mean**2))
+    ((_, _, variance),) = _moments(edges.histogram())
+    return 255 * math.sqrt(variance)
 
 
 @cache

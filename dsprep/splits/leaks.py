@@ -58,7 +58,7 @@ def find_copies(
         blind = [path for path, found in zip(paths, hashes, strict=True) if found is None]
         if blind:
             what = format_count(len(blind), "image")
-            notes.append(f"{what} flat or not decoded, so only compared by bytes: {format_some(blind)}")
+            notes.append(f"{what} flat or damaged, compared by bytes alone: {format_some(blind)}")
     return join_copies(same, near), notes
 
 

@@ -34,7 +34,7 @@ LAYERS = [
     "plan splits",
     "run",
     "syncing verifying",
-    "benching",
+    "benching inspecting",
     "commands",
     "__init__",
     "cli",
@@ -51,8 +51,7 @@ ALLOWED_IN = {
     "mxnet": ["verifying.loaders"],
     "tensorflow": ["verifying.loaders"],
     "webdataset": ["verifying.loaders"],
-    "numpy": ["verifying.loaders"],
-    "imagehash": ["splits.hashes"],
+    "numpy": ["images.phash", "verifying.loaders"],
     "cv2": ["images.bilinear"],
     "simplejpeg": ["images.bilinear"],
     "pyarrow": ["formats.arrow"],
@@ -86,6 +85,7 @@ WORKER = [
     *("sources.infer", "sources.parquet_rows", "sources.zip"),
     *("sources.pixel_reader", "sources.prefetch", "sources.readers", "sources.scan"),
     *("sources.shards", "splits", "splits.hashes"),
+    *("inspecting", "inspecting.measure"),
 ]
 
 SLOW = {"polars", "PIL", *ALLOWED_IN}
@@ -94,7 +94,6 @@ SLOW = {"polars", "PIL", *ALLOWED_IN}
 DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
 EXTRAS = {
     "cv2",
-    "imagehash",
     "jinja2",
     "markupsafe",
     "mxnet",

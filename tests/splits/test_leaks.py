@@ -18,7 +18,7 @@ from PIL import Image
 from dsprep.errors import OptionError, SourceError
 from dsprep.progress import Progress
 from dsprep.splits import leaks
-from dsprep.splits.hashes import hash_images, require_imagehash
+from dsprep.splits.hashes import hash_images, require_numpy
 from dsprep.splits.leaks import (
     Leak,
     close_pairs,
@@ -244,10 +244,10 @@ def test_what_does_not_decode_has_no_look(tmp_path: Path) -> None:
 
 
 def test_without_the_library_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    require_imagehash()
-    monkeypatch.setattr("dsprep.splits.hashes.find_spec", lambda name: None)
+    require_numpy()
+    monkeypatch.setattr("dsprep.images.phash.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'dsprep\[near\]'"):
-        require_imagehash()
+        require_numpy()
 
 
 SETS = st.lists(st.lists(st.integers(0, 15), min_size=2, max_size=4, unique=True), max_size=6)

