@@ -146,7 +146,8 @@ _GROUPS = {
     "--pixel-columns",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "SIZES": "--target-size --shards --samples-per-shard",
-    "NOT_STREAMED": "--filter-table --schema-out --look --name --compression --dry-run --workers --json",
+    "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json "
+    "--filter-table",
     "OBJECTS": "--storage-class --sse --sse-kms-key-id --acl --tag --metadata",
     "SYNCING": "--include --exclude --size-only --delete --max-delete --verify --follow-symlinks "
     "--concurrency --part-size --bandwidth --abort-on-exit",

@@ -51,10 +51,10 @@ def find_copies(table: pl.DataFrame, order: pl.Series, distance: int | None) -> 
     """
     rank = pl.DataFrame({"row": order.cast(pl.UInt32)}).with_row_index("rank")
     hashes = pl.col("hash") if distance is not None else pl.lit(None, pl.UInt64).alias("hash")
-    rows = table.with_row_index("row").select("row", "digest", hashes).drop_nulls("digest")
+    rows = table.select("digest", hashes).with_row_index("row").drop_nulls("digest")
     rows = _with_sets(rows, distance or 0).filter(pl.len().over("set") > 1)
     left = rows.join(rank, on="row").sort("rank").select("row", "set", "digest", "hash")
-    found = []
+    found: list[pl.DataFrame] = []
     while left.height or not found:  # in each set, take the best that is left, and its copies
         best = left.unique("set", keep="first")
         pairs = left.join(best, on="set", suffix="_of", maintain_order="left")

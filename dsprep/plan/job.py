@@ -109,8 +109,7 @@ class Job:
             "keep_fields": sorted(images.keep_fields),
             "annotation_size": images.frame.size,
             "boxes_frame": images.frame.turn,
-            "selection": self.selects
-            and {"filter": self.filter, "table": bool(self.filter_table)},
+            "selection": self.selects and {"filter": self.filter, "table": bool(self.filter_table)},
             "versions": self.source.versions and [*self.source.versions],
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "raw_image": self.source.choice.raw_image,

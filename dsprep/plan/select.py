@@ -133,11 +133,13 @@ def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
     extra = extra.unique(maintain_order=True)
     again = extra.filter(pl.col("path").is_duplicated())["path"].drop_nulls()
     if not again.is_empty():
-        raise OptionError(f"the table for --filter names {again[0]!r} twice")
+        raise OptionError(f"--filter-table: names {again[0]!r} twice, with different values")
     others = [column for column in extra.get_columns() if column.name not in columns.columns]
     more = pl.DataFrame([extra["path"], *others])
     named = catalog.names().alias("path").to_frame()
-    return columns.hstack(named.join(more, on="path", how="left", maintain_order="left").drop("path"))
+    return columns.hstack(
+        named.join(more, on="path", how="left", maintain_order="left").drop("path")
+    )
 
 
 def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
@@ -152,7 +154,8 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
         )
     values = cells.drop(column, "path", strict=False)
     values = values.select(_typed(each) for each in values)
-    given = values.with_columns(cells[column].alias(_GIVEN), cells.select(key=key_expr(column)))
+    of_rows = [cells[column].alias(_GIVEN), cells.select(key=key_expr(column)).to_series()]
+    given = values.with_columns(of_rows)
     # Files may differ in their extensions alone, so that they have one key.
     names = catalog.names().alias("path")
     paths = pl.DataFrame([names, names.str.strip_chars().alias(_GIVEN)])

@@ -61,8 +61,8 @@ def parse_cells(
     """Read a table.
 
     ``columns`` are the names of one that has no header line. If ``guesses``, text that is not UTF-8
-    is taken for Windows-1252, which :attr:`Cells.kind` says. A table without rows is refused, unless
-    it ``may_be_empty``.
+    is taken for Windows-1252, which :attr:`Cells.kind` says. A table without rows is refused,
+    unless it ``may_be_empty``.
     """
     if isinstance(data, bytes) and data.startswith(_PARQUET):
         if columns:
