@@ -12,9 +12,10 @@ from operator import itemgetter
 import polars as pl
 
 from dsprep import keywords as of
+from dsprep.catalog import Catalog
 from dsprep.commands.inspect_report import Alike, Shown
 from dsprep.declared import called_with
-from dsprep.errors import DestinationError, OptionError
+from dsprep.errors import DestinationError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
@@ -24,11 +25,13 @@ from dsprep.progress import Progress
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.splits.hashes import require_numpy
 from dsprep.splits.samples import distance_of
+from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole
 from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 
 _LISTED = ("path", "side", "label", "set", "keep", "copy_of", "distance", "conflict")
+_HEAD = "\t".join(_LISTED).encode()
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,10 @@ def dedup(options: of.DedupOptions) -> DedupReport:
     choice = choice_of(options)
     source = Source(places[0], others=places[1:], needs_names=True, choice=choice, **values)
     if output is not None and output != STREAM:
-        _require_new(output, options, [*source.files(), *places])
+        _require_own(output, options.overwrite)
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         catalog, findings = read_source(source, pool.map)
-        is_file = options.keep not in ("largest", "first")
-        named = read_columns(options.keep, catalog)["path"] if is_file else None
+        named = _named(options.keep, catalog)
         pipeline = reading_pipeline(catalog, options.max_pixels)
         look = Look(pipeline, decode=options.near, hash=options.near, hash_alone=True)
         progress = options.progress or Progress()
@@ -84,13 +86,29 @@ def dedup(options: of.DedupOptions) -> DedupReport:
     return replace(report, data=places, output=output, seconds=time.monotonic() - began)
 
 
-def _require_new(output: str, options: of.DedupOptions, inputs: Sequence[str]) -> None:
-    """Refuse a file that this command reads, and one that would be replaced without being asked."""
+def _named(keep: str, catalog: Catalog) -> pl.Series | None:
+    """Return the paths of the samples that a file says to keep, if it is one."""
+    if keep in ("largest", "first"):
+        return None
+    listed = read_columns(keep, catalog)
+    return (
+        listed.filter("keep")["path"] if listed.schema.get("keep") == pl.Boolean else listed["path"]
+    )
+
+
+def _require_own(output: str, overwrite: bool) -> None:
+    """Refuse to replace a file without being asked, and one that is no list of copies at all."""
     require_disk(output)
-    if os.path.realpath(output) in map(os.path.realpath, [*inputs, options.keep]):
-        raise OptionError(f"{output}: is what this command reads; write to another file with -o")
-    if os.path.lexists(output) and not options.overwrite:
+    if not os.path.lexists(output):
+        return
+    if not overwrite:
         raise DestinationError(f"{output}: exists; give --overwrite to replace it")
+    with destination_errors(output):
+        head = read_whole(output, LARGEST_TABLE)[: len(_HEAD)]
+    if head != _HEAD:
+        raise DestinationError(
+            f"{output}: is another file than a list of copies; write to another with -o"
+        )
 
 
 def _write(listed: pl.DataFrame, output: str) -> None:
