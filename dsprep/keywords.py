@@ -879,14 +879,26 @@ class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, 
         default=4,
         least=0,
     )
-    max_pixels: int | None = _looks("Most pixels that an image may have.", metavar="N")
+    max_pixels: int | None = _looks("Most pixels that an image may have.", metavar="N", rare=True)
+    part: str | None = _looks(
+        "Look at part I (from 0) of N only, and write what was measured with -o FILE.parquet.",
+        metavar="I/N|auto[/N]",
+        rare=True,
+    )
+    measured: Sequence[AnyPath] = _looks(
+        "Take what --part has written instead of looking; repeat it for all parts.",
+        default=(),
+        metavar="FILE",
+        rare=True,
+    )
     head: int = _pictures("Also show the first N samples.  [default: 0]", default=0, least=0)
     key: str | None = _pictures(
         "Show the sample of this key, with all its fields, instead of figures.", metavar="KEY"
     )
     output: AnyPath | None = option(
         "Output",
-        "Write a page with charts and pictures, report.html; needs dsprep[bench].",
+        "Write a page with charts and pictures, report.html, which needs dsprep[bench]; or what "
+        "was measured of each sample, as a table: looks.parquet.",
         metavar="FILE",
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -17,14 +19,16 @@ from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.images.phash import can_hash
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
+from dsprep.inspecting.measure import Look, measure_catalog, read_measured, reading_pipeline
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
+from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.splits.leaks import find_near, join_copies
 from dsprep.splits.samples import MAX_DISTANCE
+from dsprep.storage.local import write_whole
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 
@@ -53,10 +57,17 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         )
     progress = options.progress or Progress()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
+    writes_table = str(options.output).endswith(".parquet")
+    if options.part is not None and not writes_table:
+        raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
+    if (options.part is not None or options.measured) and len(places) > 1:
+        raise OptionError("--part and --measured go with one data set at a time")
     hashes = options.decode and can_hash()
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         sets = [_look_at(place, options, hashes, pool, progress) for place in places]
         report = _report_of(sets, options, hashes)
+        if writes_table:
+            _write_table(report.table, Path(str(options.output)))
     return replace(report, seconds=time.monotonic() - began)
 
 
@@ -75,7 +86,14 @@ def _look_at(
         drawn = hash_unit(names, options.seed, "inspect")
         rows = drawn.arg_sort().head(options.sample).sort()
         chosen = replace(catalog, table=catalog.table[rows])
-    with progress.running(f"looking at {place}", len(chosen)):
+    if options.measured:
+        table = read_measured([*map(str, options.measured)], chosen)
+        return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
+    if options.part is not None:
+        part = parse_part(options.part)
+        chosen = replace(chosen, table=chosen.table.gather_every(part.of, part.number))
+    size = int(chosen.table["size"].sum())
+    with progress.running(f"looking at {place}", len(chosen), size):
         look = Look(pipeline, decode=options.decode, hash=hashes)
         table = measure_catalog(chosen, look, pool, progress.advance)
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
@@ -119,6 +137,12 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         seconds=0.0,
         table=table,
     )
+
+
+def _write_table(table: pl.DataFrame, final: Path) -> None:
+    out = BytesIO()
+    table.write_parquet(out)
+    write_whole(final, out.getvalue(), final.parent)
 
 
 def _samples(found: LookedAt, options: of.InspectOptions) -> Iterator[SampleShown]:

@@ -6,6 +6,7 @@ the images.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
-from dsprep.errors import BadImage, BadSample
+from dsprep.errors import BadImage, BadSample, SourceError
 from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
 from dsprep.images.phash import perceptual_hash
@@ -24,6 +25,8 @@ from dsprep.pipeline import Images, Pipeline, read_samples
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Schema
+from dsprep.storage.files import read_bytes
+from dsprep.units import format_count
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import counted
 
@@ -105,15 +108,7 @@ def measure_catalog(
     """
     import polars as pl
 
-    of_items = {"labels": pl.List(pl.String), "objects": pl.List(pl.String)}
-    numbers = dict.fromkeys(("bytes", "width", "height", "orientation"), pl.Int64)
-    floats = dict.fromkeys(("brightness", "contrast", "sharpness"), pl.Float64)
-    schema: dict[str, Any] = dict.fromkeys(Measured._fields, pl.String)
-    schema |= {**of_items, **numbers, **floats, "row": pl.UInt32, "digest": pl.Binary}
-    schema |= {
-        **dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64)),
-        "hash": pl.UInt64,
-    }
+    schema = _columns()
     starts = range(0, len(catalog), _AT_ONCE)
     tasks = ((look, at, catalog.slice(at, _AT_ONCE).rows()) for at in starts)
     found = {
@@ -127,10 +122,67 @@ def measure_catalog(
     return pl.DataFrame([catalog.names().alias("path"), sides]).hstack(table)
 
 
+def _columns() -> dict[str, Any]:
+    """Return the types of the columns of :class:`Measured`."""
+    import polars as pl
+
+    of_items = dict.fromkeys(("labels", "objects"), pl.List(pl.String))
+    of_items |= dict.fromkeys(("label", "means", "squares"), pl.List(pl.Float64))
+    numbers = dict.fromkeys(("bytes", "width", "height", "orientation"), pl.Int64)
+    floats = dict.fromkeys(("brightness", "contrast", "sharpness"), pl.Float64)
+    others = {"row": pl.UInt32, "digest": pl.Binary, "hash": pl.UInt64}
+    known = {**of_items, **numbers, **floats, **others}
+    return {name: known.get(name, pl.String) for name in Measured._fields}
+
+
+def read_measured(paths: Sequence[str], catalog: Catalog) -> pl.DataFrame:
+    """Read what other processes measured of a catalog, a file of Parquet each.
+
+    Raises:
+        SourceError: If a file is no such table, or samples of the catalog are in none of them.
+    """
+    import polars as pl
+
+    schema = {"path": pl.String, "side": pl.String, **_columns()}
+    tables = []
+    for path in paths:
+        try:
+            table = pl.read_parquet(io.BytesIO(read_bytes(path)))
+        except (OSError, pl.exceptions.PolarsError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not Parquet"
+            raise SourceError(f"{path}: cannot be read: {why}") from None
+        if not schema.items() <= table.schema.items():
+            raise SourceError(f"{path}: is not a table that dsprep inspect --part has written")
+        tables.append(table.select(*schema))
+    found = pl.concat(tables).drop("row", "side").unique("path")
+    names = catalog.names().alias("path").to_frame().with_row_index("row")
+    if catalog.sides:
+        sides = pl.Series("side", catalog.sides, pl.String).gather(catalog.table["side"])
+        names = names.with_columns(sides)
+    else:
+        names = names.with_columns(side=pl.lit(""))
+    table = names.join(found, on="path", how="left", maintain_order="left")
+    lacking = table.filter(pl.col("labels").is_null())["path"]
+    if len(lacking):
+        raise SourceError(
+            f"{', '.join(paths)}: have {len(table) - len(lacking):,} of the "
+            f"{format_count(len(table), 'sample')} to look at, not {lacking[0]}: name the files of "
+            "all parts, which need the same --sample and --seed"
+        )
+    return table.select(*schema)
+
+
 def measure(task: tuple[Look, int, Rows], report: Callable[..., None]) -> list[Measured]:
     """Measure some samples; the first of them is this row."""
     look, first, rows = task
-    return list(counted(_measured(look, first, rows), report))
+    found: list[Measured] = []
+    for each in counted(_measured(look, first, rows), report, lambda: _size_of(found)):
+        found.append(each)
+    return found
+
+
+def _size_of(found: Sequence[Measured]) -> int:
+    return sum(each.bytes or 0 for each in found)
 
 
 def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:

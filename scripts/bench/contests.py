@@ -88,6 +88,7 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
         Contest("dry-run", (_dry_run(data["listed"]),), data["listed"], seconds=0),
         Contest("plan", (_plan(),), seconds=0),
         Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
+        Contest("inspect", _inspect(photos), photos, seconds=100),
         Contest("help", _help(), rounds=4),
         Contest("start", _start(data["few"]), data["few"], rounds=4),
     ]
@@ -193,6 +194,13 @@ def _annotated(data: DataSet) -> tuple[Contender, ...]:
     return (
         Contender("dsprep", ((*packing, "--annotations", str(data.annotations)),)),
         Contender("dsprep, without boxes", (packing,)),
+    )
+
+
+def _inspect(data: DataSet) -> tuple[Contender, ...]:
+    return (
+        Contender("dsprep", (dsprep("inspect", str(data.root)),)),
+        Contender("Pillow, decoding alone", (peer("decode_all", str(data.root)),)),
     )
 
 

@@ -205,6 +205,15 @@ RACES = (
         against="2 workers without Ray",
     ),
     Race(
+        "inspect of 10,000 photographs",
+        "inspect/photos",
+        ("Pillow, decoding alone",),
+        1.3,
+        at_most=True,
+        charted=False,
+        against="Pillow decodes them once, on all cores",
+    ),
+    Race(
         "`dsprep --help`",
         "help",
         ("import click",),

@@ -189,3 +189,18 @@ def test_hostile_names_stay_text(run_here: RunCli, tmp_path: Path) -> None:
     assert "\x1b" not in done.out
     assert "\u202e" not in done.out
     assert "<script>alert(1) 1" in done.out
+
+
+def test_parts_make_the_same_report(run_here: RunCli, odd: Path, tmp_path: Path) -> None:
+    tables = [tmp_path / f"{part}.parquet" for part in range(3)]
+    for part, table in enumerate(tables):
+        assert run_here("inspect", odd, "--part", f"{part}/3", "-o", table, "-q").code in (0, 3)
+    measured = [text for table in tables for text in ("--measured", table)]
+    joined = json.loads(run_here("inspect", odd, *measured, "--json").out)
+    whole = json.loads(run_here("inspect", odd, "--json").out)
+    assert joined | {"seconds": 0} == whole | {"seconds": 0}
+    lost = run_here("inspect", odd, *measured[:4])
+    assert (lost.code, "have 13 of the 19 samples" in lost.err) == (4, True)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    bad = run_here("inspect", odd, "--measured", tmp_path / "bad.parquet")
+    assert (bad.code, "it is not Parquet" in bad.err) == (4, True)
