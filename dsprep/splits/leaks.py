@@ -8,10 +8,10 @@ instead of half a trillion. The more bands agree, the fewer pairs, but the more 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from math import comb
 from typing import TypeVar
 
 import polars as pl
@@ -136,18 +136,23 @@ def close_pairs(hashes: pl.Series, distance: int) -> Iterator[pl.DataFrame]:
     """Find the pairs of hashes that differ in few bits."""
     table = pl.DataFrame({"hash": hashes}).with_row_index("place")
     differ = (pl.col("hash") ^ pl.col("hash_right")).bitwise_count_ones()
+    for masked in _choices(len(hashes), distance):
+        mask = pl.lit(masked, dtype=pl.UInt64)
+        for pairs in _same_keys(table.with_columns(key=pl.col("hash") & mask)):
+            yield pairs.filter(differ <= distance).select(left="place", right="place_right")
+
+
+def _choices(hashes: int, distance: int) -> list[int]:
+    """Return the bits of each choice of bands, as many bands as make this many hashes fast."""
 
     def cost(same: int) -> float:  # a comparison takes about a quarter of sorting a row
-        pairs = len(hashes) * 2.0 ** (-2 - 64 * same / (distance + same))
-        return comb(distance + same, same) * (1 + pairs)
+        pairs = hashes * math.pow(2, -2 - 64 * same / (distance + same))
+        return math.comb(distance + same, same) * (1 + pairs)
 
     same = min(range(1, 5), key=cost)
     edges = [band * 64 // (distance + same) for band in range(distance + same + 1)]
     bands = [(1 << stop) - (1 << start) for start, stop in pairwise(edges)]
-    for chosen in combinations(bands, same):
-        mask = pl.lit(sum(chosen), dtype=pl.UInt64)
-        for pairs in _same_keys(table.with_columns(key=pl.col("hash") & mask)):
-            yield pairs.filter(differ <= distance).select(left="place", right="place_right")
+    return list(map(sum, combinations(bands, same)))
 
 
 def _same_keys(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
