@@ -152,21 +152,20 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
             f"{path}: has no column of keys or paths: call one of them key; its columns are "
             f"{quoted_names(cells.columns)}"
         )
-    values = cells.drop(column, "path", strict=False)
-    values = values.select(_typed(each) for each in values)
-    of_rows = [cells[column].alias(_GIVEN), cells.select(key=key_expr(column)).to_series()]
-    given = values.with_columns(of_rows)
-    # Files may differ in their extensions alone, so that they have one key.
+    keys = [cells[column].alias(_GIVEN), cells.select(key=key_expr(column)).to_series()]
+    given = pl.DataFrame([*keys, *map(_typed, cells.drop(column, "path", strict=False))])
+    # Files may differ in their extensions alone, so a key stands only for a path without one.
     names = catalog.names().alias("path")
     paths = pl.DataFrame([names, names.str.strip_chars().alias(_GIVEN)])
-    keys = pl.DataFrame([names, catalog.keys()])
+    named = pl.DataFrame([names, catalog.keys()])
     by_path = given.join(paths, on=_GIVEN, how="inner")
-    by_key = given.join(paths, on=_GIVEN, how="anti").join(keys, on="key", how="inner")
+    by_key = given.join(paths, on=_GIVEN, how="anti").join(named, on="key", how="inner")
+    by_key = by_key.filter((pl.col("key") == pl.col(_GIVEN)) | (pl.col("key") == pl.col("path")))
     found = pl.concat([by_path, by_key]).drop(_GIVEN, "key")
     if found.is_empty() and cells.height:
         raise SourceError(
             f"{path}: names none of the samples, {cells[column][0]!r} for one; theirs are like "
-            f"{keys['key'][0]!r}"
+            f"{named['key'][0]!r}"
         )
     return found
 
@@ -181,7 +180,7 @@ def _typed(column: pl.Series) -> pl.Series:
         return numbers
     known = {"true": True, "false": False}
     booleans = filled.str.to_lowercase().replace_strict(known, default=None)
-    return booleans if booleans.null_count() == filled.null_count() else column
+    return booleans if booleans.null_count() == filled.null_count() else filled
 
 
 def _require_harmless(expression: str, columns: Collection[str]) -> None:

@@ -172,7 +172,7 @@ def speck(scan: Image.Image, random: Random) -> None:
 
 def shade(scan: Image.Image, random: Random) -> None:
     turn, depth = random.uniform(0, 2 * math.pi), random.uniform(20, 60)
-    y, x = np.mgrid[-1 : 1 : 550j, -1 : 1 : 425j]  # type: ignore[misc]
+    y, x = np.mgrid[-1:1:550j, -1:1:425j]  # type: ignore[misc]
     shaded = 180 + depth * (math.cos(turn) * x + math.sin(turn) * y)
     scan.paste(Image.fromarray(shaded.astype(np.uint8)))
 
