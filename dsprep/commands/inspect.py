@@ -57,6 +57,8 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         )
     progress = options.progress or Progress()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
+    if len({*places}) < len(places):
+        raise OptionError(f"{places[0]}: each data set is named once")
     writes_table = str(options.output).endswith(".parquet")
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
