@@ -331,6 +331,8 @@ split: --near needs --leaks
     it says what copies are; give --leaks report or --leaks together
 split, dedup: --near-distance needs --near
     it says which images look alike; give --near, too
+dedup: --max-pixels needs --near
+    images are not decoded; give --near
 dedup: --overwrite needs file
     no other file is written than FILE; give -o FILE, or leave it out
 pack, convert, shard, augment: --group needs --split
