@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from dsprep.commands.bench_report import BenchReport as BenchReport
     from dsprep.commands.cost import CostReport as CostReport
     from dsprep.commands.cost import cost as cost
+    from dsprep.commands.dedup import DedupReport as DedupReport
+    from dsprep.commands.dedup import dedup as dedup
     from dsprep.commands.edit_lists import append_to_list as append_to_list
     from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
@@ -64,6 +66,7 @@ _PUBLIC = {
     "dsprep.commands.bench": "bench",
     "dsprep.commands.bench_report": "BenchReport",
     "dsprep.commands.cost": "CostReport cost",
+    "dsprep.commands.dedup": "DedupReport dedup",
     "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect": "inspect",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",

@@ -455,6 +455,11 @@ class WriteOptions(
     compression: str | None = _shards(
         "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
     )
+    filter_table: AnyPath | None = _samples(
+        "Leave out the samples for which the column keep of FILE is false: a list of copies, as "
+        "dedup writes it, or another table with a column of keys or paths.",
+        metavar="FILE",
+    )
     schema_out: AnyPath | None = _rare_fields(
         "Write the schema of SOURCE to FILE, as JSON, also with --dry-run.", metavar="FILE"
     )
@@ -545,7 +550,8 @@ class ShardOptions(WriteOptions):
         metavar="EXPR",
     )
     filter_table: AnyPath | None = _samples(
-        "A CSV or TSV with a column of keys or paths, whose other columns EXPR may use.",
+        "A CSV or TSV with a column of keys or paths, whose other columns EXPR may use. Without "
+        "--filter, samples for which its column keep is false are left out, as dedup writes it.",
         metavar="FILE",
     )
 
@@ -683,11 +689,26 @@ class CostOptions(Options):
     )
 
 
-_leaks = partial(option, "Leaks")
+_leaks = partial(option, "Copies")
+
+
+class NearOptions(Options):
+    """Which images are copies."""
+
+    near: bool = _leaks("Also find images that look alike; needs dsprep[near].", default=False)
+    near_distance: int | None = _leaks(
+        "Bits of 64-bit perceptual hashes that may differ, at most 16.  [default: 4]", least=0
+    )
 
 
 class SplitOptions(
-    CommandOptions, GroupOptions, SizeOptions, FieldOptions, ClassOptions, SourceOptions
+    CommandOptions,
+    GroupOptions,
+    SizeOptions,
+    FieldOptions,
+    ClassOptions,
+    SourceOptions,
+    NearOptions,
 ):
     """The options of ``split``."""
 
@@ -724,10 +745,6 @@ class SplitOptions(
         "Find copies of images by their bytes; report copies on different sides, or keep them on "
         "one side.",
         choices=("report", "together"),
-    )
-    near: bool = _leaks("Also find images that look alike; needs dsprep[near].", default=False)
-    near_distance: int | None = _leaks(
-        "Bits of 64-bit perceptual hashes that may differ, at most 16.  [default: 4]", least=0
     )
     materialize: str | None = option(
         "Output",
@@ -884,3 +901,29 @@ class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, 
         "was measured of each sample, as a table: looks.parquet.",
         metavar="FILE",
     )
+
+
+class DedupOptions(NearOptions, EngineOptions, FieldOptions, ClassOptions, SourceOptions):
+    """The options of ``dedup``."""
+
+    sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
+    keep: AnyPath = _leaks(
+        "Which one of several copies to keep: that with the most pixels, and of these that with "
+        "the most bytes (largest); the first of the data set; or those that FILE names, a CSV or "
+        "TSV with a column of keys or paths, before larger ones. Samples of the training side "
+        "always give way to those of other sides.  [default: largest]",
+        default="largest",
+        metavar="largest|first|FILE",
+    )
+    max_pixels: int | None = _rare_samples(
+        "Largest number of pixels of an image that is decoded.  [default: 178956970]"
+    )
+    output: AnyPath | None = option(
+        "Output",
+        "Write the copies to FILE, a TSV for --filter-table; - is stdout. Without it, nothing is "
+        "written.",
+        metavar="FILE",
+    )
+    overwrite: bool = option("Output", "Replace FILE.", default=False)
+    workers: int | None = workers_field
+    progress: Progress | None = None  # receives the progress

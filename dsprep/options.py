@@ -146,7 +146,8 @@ _GROUPS = {
     "--pixel-columns",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "SIZES": "--target-size --shards --samples-per-shard",
-    "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json",
+    "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json "
+    "--filter-table",
     "OBJECTS": "--storage-class --sse --sse-kms-key-id --acl --tag --metadata",
     "SYNCING": "--include --exclude --size-only --delete --max-delete --verify --follow-symlinks "
     "--concurrency --part-size --bandwidth --abort-on-exit",
@@ -266,8 +267,6 @@ pack, shard append, lst create: --seed needs shuffling
     nothing is shuffled; leave out --no-shuffle or --seed
 shard: --seed needs --shuffle
     nothing is shuffled; give --shuffle
---filter-table needs --filter
-    nothing uses its columns; give --filter
 --max-errors needs rejecting
     --on-error fail stops at the first; leave one of them out
 pack, convert, augment: --max-pixels needs looks
@@ -328,10 +327,14 @@ verify: --max-pixels needs decoding
 
 --assign-column --skip-unmatched needs --assign
     it tells how to read a file of sides; give the file with --assign
---near needs --leaks
+split: --near needs --leaks
     it says what copies are; give --leaks report or --leaks together
---near-distance needs --near
+split, dedup: --near-distance needs --near
     it says which images look alike; give --near, too
+dedup: --max-pixels needs --near
+    images are not decoded; give --near
+dedup: --overwrite needs file
+    no other file is written than FILE; give -o FILE, or leave it out
 pack, convert, shard, augment: --group needs --split
     it says what stays on one side; give --split, too
 convert: --split excludes stream

@@ -34,6 +34,7 @@ COMMANDS = {
     "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
     "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
     "inspect": ("dsprep.cli.inspect", "Show what data looks like before training."),
+    "dedup": ("dsprep.cli.dedup", "List copies of images, for other commands to leave out."),
     "bench": ("dsprep.cli.bench", "Measure how fast data sets feed a training loop."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
 }

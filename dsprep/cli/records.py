@@ -34,6 +34,8 @@ _NAMES = {
     "rejects skipped skipped_counts materialized notes seconds written",
     "InspectReport": "data samples looked_at decoded hashed fields sides alike suspects rejects "
     "skipped shown notes seconds",
+    "DedupReport": "data output samples near sets copies bytes conflicts rejects skipped notes "
+    "seconds",
     "SideFigures": "name samples looked_at bytes classes classes_of_all objects kinds modes "
     "orientations sizes distributions channels",
     "Distribution": "name images least p5 median mean p95 most edges counts",

@@ -18,14 +18,12 @@ from dsprep.commands.inspect_report import Alike, InspectReport, Shown
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
-from dsprep.formats import FORMATS
-from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.phash import can_hash
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, measure_catalog, read_measured
+from dsprep.inspecting.measure import Look, measure_catalog, read_measured, reading_pipeline
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
-from dsprep.pipeline import Images, Pipeline
+from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
@@ -86,16 +84,7 @@ def _look_at(
     """Measure samples of a data set."""
     values = options.values_of(of.SourceOptions, of.ClassOptions)
     catalog, findings = read_source(Source(place, choice=choice_of(options), **values), pool.map)
-    schema = catalog.settled.schema
-    limit = DEFAULT_MAX_PIXELS if options.max_pixels is None else options.max_pixels
-    pipeline = Pipeline(
-        catalog.reader,
-        schema,
-        replace(FORMATS["parquet"](), schema=schema),
-        Images(check="none", max_pixels=limit),
-        classes=catalog.classes,
-        overridden=catalog.overridden,
-    )
+    pipeline = reading_pipeline(catalog, options.max_pixels)
     chosen = catalog
     if options.key is not None:
         chosen = catalog.slice(row_of_key(catalog, pipeline, options.key), 1)

@@ -40,6 +40,7 @@ from dsprep.splits.ratios import Ratios
 from dsprep.splits.samples import (
     Samples,
     assigned_sides,
+    distance_of,
     read_samples,
     require_sense,
     samples_of,
@@ -174,9 +175,8 @@ def _choose(
     notes: list[str] = []
     if options.leaks is not None and samples.root is not None and samples.sizes is not None:
         sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
-        distance = 4 if options.near_distance is None else options.near_distance
-        wanted, progress = distance if options.near else None, options.progress or Progress()
-        copies, notes = find_copies(samples.root, sizes, wanted, pool, progress)
+        progress = options.progress or Progress()
+        copies, notes = find_copies(samples.root, sizes, distance_of(options), pool, progress)
     if values is None:
         together = copies if options.leaks == "together" else []
         sides = choose_sides(options, samples, [rows for _, rows in together])

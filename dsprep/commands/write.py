@@ -135,13 +135,11 @@ def shard(options: of.ShardOptions) -> WriteReport:
     job = replace(
         job,
         source=job.source.replace(
-            needs_names=in_header or options.filter is not None or options.split is not None
+            needs_names=in_header or job.selects or options.split is not None
         ),
         images=Images(check="none" if copies else None),
         size=size,
         seed=(options.seed or 0) if options.shuffle else None,
-        filter=options.filter,
-        filter_table=options.filter_table,
         copies=copies,
     )
     return write(job, options)
@@ -196,7 +194,9 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         command,
         given,
         source.replace(
-            needs_names=layout.class_names_in == "header" or options.split is not None,
+            needs_names=layout.class_names_in == "header"
+            or options.split is not None
+            or options.filter_table is not None,
             features=features,
         ),
         destination,
@@ -205,6 +205,8 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
         key,
+        filter=options.filter if isinstance(options, of.ShardOptions) else None,
+        filter_table=options.filter_table,
         divide=None if options.split is None else _divider(options, source),
     )
 

@@ -15,7 +15,10 @@ from dsprep.images.transform import upright_pixels
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_FLAT = 4.0  # levels of 255: what deviates less from its mean shows nothing to compare
+# An image is flat, and shows nothing to compare, if it deviates by fewer levels of 255 from its
+# mean, as a white page does; or if half of its frequencies are fainter, as those of a gradient are.
+# Then rounding and the noise of JPEG decide the bits, or different images have the same bits.
+_FLAT, _FAINT = 4.0, 2.0
 
 
 def can_hash() -> bool:
@@ -41,6 +44,8 @@ def perceptual_hash(luma: Image, orientation: int) -> int | None:
         return None
     waves = _waves()
     low = (waves @ pixels @ waves.T).ravel()
+    if np.sort(abs(low))[32] < 16 * _FAINT:  # the orthonormal transform is smaller by that
+        return None
     median = np.sort(low)[31:33].sum() / 2
     return int.from_bytes(np.packbits(low > median).tobytes(), "big")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from operator import mul
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample, SourceError
-from dsprep.images.header import NAMES, read_header, require_whole
+from dsprep.formats import FORMATS
+from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
 from dsprep.images.phash import perceptual_hash
 from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
-from dsprep.pipeline import Pipeline, read_samples
+from dsprep.pipeline import Images, Pipeline, read_samples
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Schema
@@ -80,6 +81,20 @@ class Look:
     decode: bool = True  # whether images are decoded
     hash: bool = True  # whether they are hashed by what they show, which needs numpy
     hash_alone: bool = False  # whether no more of what they show is wanted, which is faster
+
+
+def reading_pipeline(catalog: Catalog, max_pixels: int | None = None) -> Pipeline:
+    """Return how the samples of a catalog are read, with all their fields."""
+    schema = catalog.settled.schema
+    limit = DEFAULT_MAX_PIXELS if max_pixels is None else max_pixels
+    return Pipeline(
+        catalog.reader,
+        schema,
+        replace(FORMATS["parquet"](), schema=schema),
+        Images(check="none", max_pixels=limit),
+        classes=catalog.classes,
+        overridden=catalog.overridden,
+    )
 
 
 def measure_catalog(

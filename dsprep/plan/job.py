@@ -71,7 +71,7 @@ class Job:
     key: str = "path"  # `path` or `index`: where keys come from
     seed: int | None = None  # shuffles the samples; None keeps the order of the source
     filter: str | None = None  # an expression that is true for the samples to take; None for all
-    filter_table: str | None = None  # a table with more columns for it
+    filter_table: str | None = None  # a table with more columns for it, or with the column `keep`
     copies: bool = False  # whether encoded samples are copied as they are
     raw: bool = False  # whether samples stay raw: those of the same format, with fields as they are
     schema: Schema | None = None  # the schema of the samples to write; None until it is known
@@ -84,6 +84,11 @@ class Job:
     augmented: Copies | None = None  # how many copies are augmented; None if none are
     # what a report says of fields that are left out or changed
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def selects(self) -> bool:
+        """Whether some samples may be left out on purpose."""
+        return self.filter is not None or self.filter_table is not None
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them: no paths, nothing of this machine."""
@@ -104,7 +109,7 @@ class Job:
             "keep_fields": sorted(images.keep_fields),
             "annotation_size": images.frame.size,
             "boxes_frame": images.frame.turn,
-            "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
+            "selection": self.selects and {"filter": self.filter, "table": bool(self.filter_table)},
             "versions": self.source.versions and [*self.source.versions],
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "raw_image": self.source.choice.raw_image,

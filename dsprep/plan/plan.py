@@ -114,7 +114,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
     own_state = job.destination.url(job.destination.scratch.name)
     source = job.source.replace(own_state=own_state)
-    is_plain = job.filter is None and job.divide is None  # which expect numbers of 64 bits
+    is_plain = not job.selects and job.divide is None  # which expect numbers of 64 bits
     catalog, findings = read_source(source, pool.map, compact=is_plain)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
@@ -135,7 +135,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     _require_unspoiled(job, catalog, pool)
     _require_objects(job, catalog)
     chosen = None
-    if job.filter is not None:
+    if job.selects:
         from dsprep.plan.select import select  # not before polars is there
 
         catalog, chosen = select(catalog, job.filter, job.filter_table)

@@ -1,4 +1,6 @@
-"""Select samples with an SQL expression (``--filter``) on the columns of a catalog.
+"""Select samples: with an SQL expression (``--filter``) on the columns of a catalog, or by a table.
+
+A table alone (``--filter-table``) leaves out the samples for which its column ``keep`` is false.
 
 polars reads the expression. But its SQL also reads files (``SELECT … FROM read_csv(…)``), and an
 aggregate would give all samples one answer. So the expression is split into words here first, and
@@ -21,6 +23,8 @@ from dsprep.sources.cells import parse_cells
 from dsprep.sources.table import PATH_COLUMNS
 from dsprep.text import read_data
 from dsprep.units import quoted_names
+
+_GIVEN = "\0"  # a column that no table has
 
 _QUOTED_BOOLEAN = re.compile(r"'(?:true|false)'", re.IGNORECASE)
 
@@ -64,16 +68,29 @@ class Chosen(NamedTuple):
     unknown: int  # those of them for which it is neither true nor false: a value is missing
 
 
-def select(catalog: Catalog, expression: str, table: str | None) -> tuple[Catalog, Chosen]:
+def select(catalog: Catalog, expression: str | None, table: str | None) -> tuple[Catalog, Chosen]:
     """Keep the samples for which an expression is true, on columns of a table as well."""
-    verdicts = judge(catalog, expression, None if table is None else _read_columns(table, catalog))
+    extra = None if table is None else read_columns(table, catalog)
+    if expression is not None:
+        asked, verdicts = f"--filter {expression!r}", judge(catalog, expression, extra)
+    else:
+        asked, verdicts = f"--filter-table {table}", _kept(catalog, extra, str(table))
     kept = catalog.table.filter(verdicts)
     if kept.is_empty():
-        raise SourceError(
-            f"{catalog.root}: --filter {expression!r} is true for none of {len(catalog):,} samples"
-        )
+        raise SourceError(f"{catalog.root}: {asked} is true for none of {len(catalog):,} samples")
     chosen = Chosen(len(catalog) - kept.height, verdicts.null_count())
     return replace(catalog, table=kept), chosen
+
+
+def _kept(catalog: Catalog, extra: pl.DataFrame | None, table: str) -> pl.Series:
+    """Return which samples a table keeps: all but those for which its column says false."""
+    columns = _columns(catalog, extra)
+    if columns.schema.get("keep") not in (pl.Boolean, pl.Null):
+        raise OptionError(
+            f"{table}: has no column keep that holds true or false, as dsprep dedup writes it; "
+            "with other columns, dsprep shard --filter EXPR tells which samples to take"
+        )
+    return columns["keep"].cast(pl.Boolean).fill_null(True)
 
 
 def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) -> pl.Series:
@@ -116,15 +133,18 @@ def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
     extra = extra.unique(maintain_order=True)
     again = extra.filter(pl.col("path").is_duplicated())["path"].drop_nulls()
     if not again.is_empty():
-        raise OptionError(f"the table for --filter names {again[0]!r} twice")
+        raise OptionError(f"--filter-table: names {again[0]!r} twice, with different values")
     others = [column for column in extra.get_columns() if column.name not in columns.columns]
     more = pl.DataFrame([extra["path"], *others])
-    return columns.join(more, on="path", how="left", maintain_order="left")
+    named = catalog.names().alias("path").to_frame()
+    return columns.hstack(
+        named.join(more, on="path", how="left", maintain_order="left").drop("path")
+    )
 
 
-def _read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
-    """Read a table with more columns of samples, which it names by key or path."""
-    cells = parse_cells(read_data(path), path).texts
+def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
+    """Read a table with more columns of samples, which it names by path or key."""
+    cells = parse_cells(read_data(path), path, may_be_empty=True).texts
     known = {name.lower(): name for name in cells.columns}
     column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)
     if column is None:
@@ -132,13 +152,19 @@ def _read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
             f"{path}: has no column of keys or paths: call one of them key; its columns are "
             f"{quoted_names(cells.columns)}"
         )
-    keys = cells.select(key=key_expr(column)).to_series()
-    values = cells.drop(column).select(_typed(each) for each in cells.drop(column))
-    named = pl.DataFrame({"path": catalog.table["path"], "key": catalog.keys()})
-    found = values.with_columns(keys).join(named, on="key", how="inner").drop("key")
-    if found.is_empty():
+    keys = [cells[column].alias(_GIVEN), cells.select(key=key_expr(column)).to_series()]
+    given = pl.DataFrame([*keys, *map(_typed, cells.drop(column, "path", strict=False))])
+    # Files may differ in their extensions alone, so a key stands only for a path without one.
+    names = catalog.names().alias("path")
+    paths = pl.DataFrame([names, names.str.strip_chars().alias(_GIVEN)])
+    named = pl.DataFrame([names, catalog.keys()])
+    by_path = given.join(paths, on=_GIVEN, how="inner")
+    by_key = given.join(paths, on=_GIVEN, how="anti").join(named, on="key", how="inner")
+    by_key = by_key.filter((pl.col("key") == pl.col(_GIVEN)) | (pl.col("key") == pl.col("path")))
+    found = pl.concat([by_path, by_key]).drop(_GIVEN, "key")
+    if found.is_empty() and cells.height:
         raise SourceError(
-            f"{path}: names none of the samples, {keys[0]!r} for one; theirs are like "
+            f"{path}: names none of the samples, {cells[column][0]!r} for one; theirs are like "
             f"{named['key'][0]!r}"
         )
     return found
@@ -147,12 +173,14 @@ def _read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
 def _typed(column: pl.Series) -> pl.Series:
     """Return a column as numbers or booleans if all cells are; empty cells become nulls."""
     filled = column.replace("", None)
+    if filled.null_count() == len(filled):
+        return filled.cast(pl.Null)
     numbers = filled.cast(pl.Float64, strict=False)
     if numbers.null_count() == filled.null_count():
         return numbers
     known = {"true": True, "false": False}
     booleans = filled.str.to_lowercase().replace_strict(known, default=None)
-    return booleans if booleans.null_count() == filled.null_count() else column
+    return booleans if booleans.null_count() == filled.null_count() else filled
 
 
 def _require_harmless(expression: str, columns: Collection[str]) -> None:

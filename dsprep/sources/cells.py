@@ -51,12 +51,18 @@ class Cells(NamedTuple):
 
 
 def parse_cells(
-    data: bytes | str, source: str, columns: Sequence[str] = (), *, guesses: bool = False
+    data: bytes | str,
+    source: str,
+    columns: Sequence[str] = (),
+    *,
+    guesses: bool = False,
+    may_be_empty: bool = False,
 ) -> Cells:
     """Read a table.
 
     ``columns`` are the names of one that has no header line. If ``guesses``, text that is not UTF-8
-    is taken for Windows-1252, which :attr:`Cells.kind` says.
+    is taken for Windows-1252, which :attr:`Cells.kind` says. A table without rows is refused,
+    unless it ``may_be_empty``.
     """
     if isinstance(data, bytes) and data.startswith(_PARQUET):
         if columns:
@@ -76,7 +82,7 @@ def parse_cells(
         except csv.Error as error:  # mostly a quote without an end
             raise SourceError(f"{source}: its first row cannot be read: {error}") from None
         kind = f"CSV with {_DELIMITERS[separator]}"
-    cells = _filled(*parsed, f"{kind} in {encoding}", source)
+    cells = _filled(*parsed, f"{kind} in {encoding}", source, may_be_empty)
     return cells._replace(is_ended=is_lines or text.endswith("\n"))
 
 
@@ -93,12 +99,17 @@ def refuse_annotations(text: str, source: str, is_lines: bool = False) -> None:
 
 
 def _filled(
-    texts: pl.DataFrame, lines: pl.Series, values: dict[str, list[Any]], kind: str, source: str
+    texts: pl.DataFrame,
+    lines: pl.Series,
+    values: dict[str, list[Any]],
+    kind: str,
+    source: str,
+    may_be_empty: bool = False,
 ) -> Cells:
     """Leave out rows without any cell, and blanks around cells."""
     texts = texts.with_columns(pl.all().fill_null("").str.strip_chars())
     given = texts.select(pl.any_horizontal(pl.all() != "")).to_series()
-    if not given.any():
+    if not given.any() and not may_be_empty:
         raise SourceError(f"{source}: names no files: there is nothing below its header")
     if values and not given.all():
         kept = given.to_list()

@@ -11,7 +11,7 @@ from dsprep.catalog import Catalog
 from dsprep.dataset.copies import origins_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
-from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
+from dsprep.keywords import ClassOptions, NearOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
@@ -28,6 +28,7 @@ from dsprep.units import quoted_names
 from dsprep.workers.executor import Executor
 
 MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
+_DISTANCE = 4  # unless users give another
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
 """Names of columns of sides, in any case; if a file has several, the user has to choose."""
@@ -38,13 +39,12 @@ _BOX = 5
 
 def require_sense(options: SplitOptions) -> None:
     """Refuse options that contradict each other."""
-    distance, folds = options.near_distance or 0, options.folds
+    folds = options.folds
     if folds is not None and options.ratios is not None:
         raise OptionError("give --ratio or --folds")
     if folds is not None and folds < 2:
         raise OptionError(f"--folds {folds}: 2 at least")
-    if not 0 <= distance <= MAX_DISTANCE:
-        raise OptionError(f"--near-distance {distance}: is not from 0 to {MAX_DISTANCE}")
+    distance_of(options)
     if options.stable and options.leaks == "together":
         raise OptionError(
             "--stable and --leaks together contradict each other: a copy that comes later "
@@ -55,6 +55,14 @@ def require_sense(options: SplitOptions) -> None:
             "--materialize goes with sides, not with --folds, where a file has several places"
         )
     wanted_ratios(options)
+
+
+def distance_of(options: NearOptions) -> int | None:
+    """Return the bits in which hashes of copies may differ; None if looks do not count."""
+    distance = _DISTANCE if options.near_distance is None else options.near_distance
+    if not 0 <= distance <= MAX_DISTANCE:
+        raise OptionError(f"--near-distance {distance}: is not from 0 to {MAX_DISTANCE}")
+    return distance if options.near else None
 
 
 def wanted_ratios(options: SplitOptions) -> Ratios:

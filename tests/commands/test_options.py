@@ -45,7 +45,8 @@ ALWAYS = {
     # images
     *("--resize", "--crop", "--encode", "--color", "--op", "--keep-originals", "--any-side"),
     # which samples, rows or files
-    *("--shuffle", "--filter", "--folds", "--leaks", "--assign"),
+    *("--shuffle", "--filter", "--filter-table", "--folds", "--leaks", "--assign"),
+    *("--near", "--keep"),
     *("--train-ratio", "--test-ratio", "--chunks", "--fraction", "--count", "--per-class"),
     *("--balanced", "--path", "--id", "--class", "--include", "--exclude"),
     # changes of lists
@@ -158,7 +159,11 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("convert SHARD - --to tfrecord --overwrite", "--overwrite has no effect: stdout"),
         ("convert SHARD - --to tfrecord --max-pixels 9", "--max-pixels 9 has no effect"),
         ("shard SHARDS OUT --seed 2", "--seed 2 has no effect: nothing is shuffled"),
-        ("shard SHARDS OUT --filter-table x.csv", "--filter-table .*x.csv has no effect"),
+        ("convert SHARD - --to tfrecord --filter-table x", "--filter-table x has no effect"),
+        ("dedup IMAGES --near-distance 4", "--near-distance 4 has no effect"),
+        ("dedup IMAGES --max-pixels 4", "--max-pixels 4 has no effect: images are not decoded"),
+        ("dedup IMAGES --overwrite", "--overwrite has no effect: no other file"),
+        ("dedup IMAGES -o - --overwrite", "--overwrite has no effect: no other file"),
         ("shard SHARDS OUT --samples-per-shard 1 --multiple-of 2", "--multiple-of 2 has no"),
         ("shard append IMAGES SHARDS --no-shuffle --seed 2", "--seed 2 has no effect"),
         ("shard append IMAGES SHARDS --keep-fields x", "was made without a transform"),

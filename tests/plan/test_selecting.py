@@ -257,3 +257,16 @@ def test_functions_look_at_one_row(function: str) -> None:
 def test_nothing_left_is_refused() -> None:
     with pytest.raises(SourceError, match="'size > 1000000' is true for none of 4 samples"):
         select(PETS, "size > 1000000", None)
+
+
+def test_a_table_alone_leaves_out_what_it_does_not_keep(tmp_path: Path) -> None:
+    table = tmp_path / "copies.tsv"
+    table.write_text("path\tkeep\nb/x.JPG\tfalse\nn01/a.jpg\ttrue\n猫/1.png\tfalse\n")
+    kept, chosen = select(PETS, None, str(table))
+    # 猫/1.png is not there, and 猫/1.jpg is another file. What the table does not name stays.
+    assert kept.table["path"].to_list() == ["n01/a.jpg", "it's/é.b.png", "猫/1.jpg"]
+    assert (chosen.filtered, chosen.unknown) == (1, 0)
+    table.write_text("path\tkeep\n")
+    assert len(select(PETS, None, str(table))[0]) == 4
+    table.write_text("key\tkeep\n猫/1\tfalse\n")
+    assert len(select(PETS, None, str(table))[0]) == 3

@@ -159,6 +159,17 @@ def test_close_hashes_are_those_that_differ_in_few_bits(hashes: list[int], dista
 
 
 @FEW
+@given(neighbors(), st.integers(0, 6), st.sampled_from([10**4, 10**6, 10**9]))
+def test_pairs_are_the_same_in_the_bands_for_more(
+    hashes: list[int], distance: int, count: int
+) -> None:
+    chosen = leaks._choices(count, distance)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaks, "_choices", lambda *_: chosen[:])
+        assert pairs_of(hashes, distance) == differing(hashes, distance)
+
+
+@FEW
 @given(neighbors())
 def test_pairs_are_the_same_a_few_at_a_time(hashes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -1,0 +1,159 @@
+"""``dedup`` lists the samples of a data set that are copies of others."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+
+import polars as pl
+
+from dsprep import keywords as of
+from dsprep.catalog import Catalog
+from dsprep.commands.inspect_report import Alike, Shown
+from dsprep.declared import called_with
+from dsprep.errors import DestinationError
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.inspecting.copies import find_copies, order_to_keep
+from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
+from dsprep.lists.store import STREAM, editing, write_text
+from dsprep.plan.select import read_columns
+from dsprep.progress import Progress
+from dsprep.sources.reading import Source, choice_of, read_source
+from dsprep.splits.hashes import require_numpy
+from dsprep.splits.samples import distance_of
+from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole
+from dsprep.storage.location import require_disk
+from dsprep.units import format_count, format_some
+from dsprep.workers.engine import open_executor
+
+_LISTED = ("path", "side", "label", "set", "keep", "copy_of", "distance", "conflict")
+_HEAD = "\t".join(_LISTED).encode()
+
+
+@dataclass(frozen=True)
+class DedupReport:
+    """Which samples are copies of others."""
+
+    data: Sequence[str]  # the data set, as it was given
+    output: str | None  # the list that was written, if it was
+    samples: int  # how many the data set has
+    near: bool  # whether images were compared by what they show, too
+    sets: Sequence[Alike]  # leaks first; a sample that is kept is the first of each
+    copies: int  # samples that can be left out
+    bytes: int  # of their images
+    conflicts: int  # copies that are kept because labels differ
+    rejects: Sequence[Reject]  # samples that cannot be read, and were not compared
+    skipped: Sequence[Finding]  # what lies in the data and is no sample
+    notes: Sequence[str]
+    seconds: float
+    # the samples in sets, as `find_copies` returns them
+    table: pl.DataFrame = field(compare=False, repr=False, kw_only=True)
+
+
+@called_with(of.DedupOptions)
+def dedup(options: of.DedupOptions) -> DedupReport:
+    """List the samples of a data set that are copies of others; nothing is deleted.
+
+    ``sources`` is what :func:`dsprep.pack` takes. The list says for each sample that has a copy
+    whether to keep it; :func:`dsprep.pack` and others take it as ``filter_table``.
+    """
+    began, distance, output = time.monotonic(), distance_of(options), options.output
+    if options.near:
+        require_numpy()
+    places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
+    values = options.values_of(of.SourceOptions, of.ClassOptions)
+    choice = choice_of(options)
+    source = Source(places[0], others=places[1:], needs_names=True, choice=choice, **values)
+    if output is not None and output != STREAM:
+        _require_own(output, options.overwrite)
+    with open_executor(options.workers, options.engine, options.ray_address) as pool:
+        catalog, findings = read_source(source, pool.map)
+        named = _named(options.keep, catalog)
+        pipeline = reading_pipeline(catalog, options.max_pixels)
+        look = Look(pipeline, decode=options.near, hash=options.near, hash_alone=True)
+        progress = options.progress or Progress()
+        with progress.running(f"looking for copies in {places[0]}", len(catalog)):
+            table = measure_catalog(catalog, look, pool, progress.advance)
+    order = order_to_keep(table, options.keep != "first", named)
+    found = find_copies(table, order, distance)
+    if output is not None:
+        _write(found.select(_LISTED), output)
+    report = _report_of(table, found, findings, options.near)
+    return replace(report, data=places, output=output, seconds=time.monotonic() - began)
+
+
+def _named(keep: str, catalog: Catalog) -> pl.Series | None:
+    """Return the paths of the samples that a file says to keep, if it is one."""
+    if keep in ("largest", "first"):
+        return None
+    listed = read_columns(keep, catalog)
+    return (
+        listed.filter("keep")["path"] if listed.schema.get("keep") == pl.Boolean else listed["path"]
+    )
+
+
+def _require_own(output: str, overwrite: bool) -> None:
+    """Refuse to replace a file without being asked, and one that is no list of copies at all."""
+    require_disk(output)
+    if not os.path.lexists(output):
+        return
+    if not overwrite:
+        raise DestinationError(f"{output}: exists; give --overwrite to replace it")
+    with destination_errors(output):
+        head = read_whole(output, LARGEST_TABLE)[: len(_HEAD)]
+    if head != _HEAD:
+        raise DestinationError(
+            f"{output}: is another file than a list of copies; write to another with -o"
+        )
+
+
+def _write(listed: pl.DataFrame, output: str) -> None:
+    filled = pl.col("side", "label").replace("", None)
+    text = listed.with_columns(filled).write_csv(separator="\t")
+    if output == STREAM:
+        write_text(output, text)
+        return
+    with editing(output, new=True):
+        write_text(output, text)
+
+
+def _report_of(
+    table: pl.DataFrame, found: pl.DataFrame, findings: Sequence[Finding], near: bool
+) -> DedupReport:
+    notes = [*dict.fromkeys(notes_of(findings))]
+    flat = table.filter(pl.col("digest").is_not_null() & pl.col("hash").is_null() & near)["path"]
+    if len(flat):
+        what = format_count(len(flat), "image")
+        names = format_some(flat.head(4).to_list())
+        notes.append(f"{what} flat, compared by bytes alone: {names}")
+    bad = table.filter(pl.col("reason").is_not_null()).select("path", "reason")
+    left_out = found.filter(~pl.col("keep"))
+    return DedupReport(
+        data=(),
+        output=None,
+        samples=table.height,
+        near=near,
+        sets=sorted(_sets(found), key=lambda each: (not each.is_leak, not each.differ)),
+        copies=left_out.height,
+        bytes=int(table["bytes"].gather(left_out["row"]).sum()),
+        conflicts=found.filter("conflict", pl.col("copy_of").is_not_null()).height,
+        rejects=[*lost(findings), *(Reject(path, why) for path, why in bad.iter_rows())],
+        skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
+        notes=notes,
+        seconds=0.0,
+        table=found,
+    )
+
+
+def _sets(found: pl.DataFrame) -> Iterator[Alike]:
+    """Yield the sets of samples that show the same."""
+    rows = found.select("set", "row", "side", "path", "label", "distance").iter_rows()
+    for _, members in groupby(rows, itemgetter(0)):
+        _, places, sides, paths, labels, distances = zip(*members, strict=True)
+        kind = "same" if not any(each is not None for each in distances) else "near"
+        shown = [Shown(0, *each) for each in zip(places, sides, paths, labels, strict=True)]
+        yield Alike(kind, len({*sides}) > 1, len({*labels}) > 1, shown)
