@@ -550,7 +550,8 @@ class ShardOptions(WriteOptions):
         metavar="EXPR",
     )
     filter_table: AnyPath | None = _samples(
-        "A CSV or TSV with a column of keys or paths, whose other columns EXPR may use. Without "
+        "A CSV, TSV or Parquet with a column of keys or paths, whose other columns EXPR may use, "
+        "such as what inspect has measured. Without "
         "--filter, samples for which its column keep is false are left out, as dedup writes it.",
         metavar="FILE",
     )

@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import replace
+from io import BytesIO
 from typing import NamedTuple
 
 import polars as pl
+import polars.selectors as cs
 
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
@@ -144,7 +146,7 @@ def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
 
 def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
     """Read a table with more columns of samples, which it names by path or key."""
-    cells = parse_cells(read_data(path), path, may_be_empty=True).texts
+    cells, are_typed = _read_table(path)
     known = {name.lower(): name for name in cells.columns}
     column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)
     if column is None:
@@ -152,8 +154,10 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
             f"{path}: has no column of keys or paths: call one of them key; its columns are "
             f"{quoted_names(cells.columns)}"
         )
-    keys = [cells[column].alias(_GIVEN), cells.select(key=key_expr(column)).to_series()]
-    given = pl.DataFrame([*keys, *map(_typed, cells.drop(column, "path", strict=False))])
+    texts = cells.select(pl.col(column).cast(pl.String))
+    keys = [texts[column].alias(_GIVEN), texts.select(key=key_expr(column)).to_series()]
+    others = cells.drop(column, "path", strict=False)
+    given = pl.DataFrame([*keys, *(others if are_typed else map(_typed, others))])
     # Files may differ in their extensions alone, so a key stands only for a path without one.
     names = catalog.names().alias("path")
     paths = pl.DataFrame([names, names.str.strip_chars().alias(_GIVEN)])
@@ -168,6 +172,19 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
             f"{named['key'][0]!r}"
         )
     return found
+
+
+def _read_table(path: str) -> tuple[pl.DataFrame, bool]:
+    """Read a table, and say whether its columns have types; else all are text."""
+    data = read_data(path)
+    if not path.endswith(".parquet"):
+        return parse_cells(data, path, may_be_empty=True).texts, False
+    try:
+        table = pl.read_parquet(BytesIO(data))
+    except pl.exceptions.PolarsError:
+        raise SourceError(f"{path}: is not Parquet") from None
+    # Lists and bytes are nothing that an expression could compare.
+    return table.select(cs.numeric() | cs.boolean() | cs.string()), True
 
 
 def _typed(column: pl.Series) -> pl.Series:

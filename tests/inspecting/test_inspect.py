@@ -18,11 +18,12 @@ from tests.conftest import Finished
 from tests.inspecting.conftest import texture
 
 RunCli = Callable[..., Finished]
+pytestmark = pytest.mark.usefixtures("lasting")
 
 
 @pytest.fixture(scope="module")
 def report(odd: Path) -> dsprep.InspectReport:
-    return dsprep.inspect(odd, workers=1)
+    return dsprep.inspect(odd)
 
 
 def colors(path: Path) -> Any:
@@ -117,7 +118,7 @@ def test_what_is_odd_is_told(run_here: RunCli, odd: Path) -> None:
 
 
 def test_headers_alone_are_enough_for_sizes(odd: Path) -> None:
-    report = dsprep.inspect(odd, decode=False, workers=1)
+    report = dsprep.inspect(odd, decode=False)
     (side,) = report.sides
     names = [each.name for each in side.distributions]
     assert names == ["width", "height", "aspect", "bytes"]
@@ -131,15 +132,15 @@ def test_samples_are_chosen_by_their_keys(tmp_path: Path) -> None:
     folder.mkdir()
     for seed in range(40):
         texture(seed, (12, 9)).save(folder / f"{seed:02}.png")
-    first = dsprep.inspect(folder, sample=10, workers=1, decode=False)
+    first = dsprep.inspect(folder, sample=10, decode=False)
     assert (first.samples, first.looked_at) == (40, 10)
     chosen = set(first.table["path"])
     for number in range(0, 40, 2):  # another order and another number of samples
         (folder / f"{number:02}.png").rename(folder / f"{number:02}.jpg")
-    again = dsprep.inspect(folder, sample=12, workers=1, decode=False)
+    again = dsprep.inspect(folder, sample=12, decode=False)
     keys = {path.partition(".")[0] for path in again.table["path"]}
     assert {path.partition(".")[0] for path in chosen} < keys
-    other = dsprep.inspect(folder, sample=10, seed=1, workers=1, decode=False)
+    other = dsprep.inspect(folder, sample=10, seed=1, decode=False)
     assert set(other.table["path"]) != chosen
 
 
@@ -148,7 +149,7 @@ def test_shards_look_like_what_they_were_made_of(
     odd: Path, tmp_path: Path, format: str, report: dsprep.InspectReport
 ) -> None:
     packed = dsprep.pack(odd, tmp_path / "out", to=format, transform=dsprep.Transform(encode="png"))
-    found = dsprep.inspect(tmp_path / "out", workers=1)
+    found = dsprep.inspect(tmp_path / "out")
     (mine,), (theirs,) = found.sides, report.sides
     assert mine.classes == {"cat": 8, "dog": 9}
     assert found.samples == packed.samples == 17
@@ -161,7 +162,7 @@ def test_shards_look_like_what_they_were_made_of(
 def test_data_sets_and_sides_are_compared(run_here: RunCli, odd: Path, tmp_path: Path) -> None:
     shards = tmp_path / "shards"
     dsprep.pack(odd, shards, to="webdataset", split="train=0.5,val=0.5")
-    report = dsprep.inspect(shards, workers=1)
+    report = dsprep.inspect(shards)
     assert [each.name for each in report.sides] == ["train", "val"]
     assert [each.samples for each in report.sides] == [9, 8]
     text = run_here("inspect", odd / "cat", odd / "dog").out
@@ -204,3 +205,15 @@ def test_parts_make_the_same_report(run_here: RunCli, odd: Path, tmp_path: Path)
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     bad = run_here("inspect", odd, "--measured", tmp_path / "bad.parquet")
     assert (bad.code, "it is not Parquet" in bad.err) == (4, True)
+
+
+def test_what_was_measured_chooses_samples(run_here: RunCli, odd: Path, tmp_path: Path) -> None:
+    looks, out = tmp_path / "looks.parquet", tmp_path / "out"
+    report = dsprep.inspect(odd, output=looks)
+    wide = report.table.filter(report.table["width"] >= 160)["path"]
+    options = ("--to", "webdataset", "--filter", "width >= 160", "--filter-table", looks)
+    assert run_here("shard", odd, out, *options, "-q").code == 0
+    assert dsprep.inspect(out).samples == len(wide) == 11
+    looks.write_bytes(b"PAR1")
+    again = run_here("shard", odd, tmp_path / "more", *options)
+    assert (again.code, "is not Parquet" in again.err) == (4, True)
