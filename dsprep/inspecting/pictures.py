@@ -33,7 +33,7 @@ EDGE = 160  # pixels: the longer edge of a picture, unless its image is smaller
 _QUALITY = 70
 _OBJECTS = 50  # objects that are painted on a picture
 _CORNERS = 500  # the most corners of polygons on it
-_AT_ONCE = 16  # samples of a task
+_AT_ONCE = 32  # samples of a task
 _LONGEST = 60  # characters of the name of a class
 # of classes in turn; on photographs, these can be told from each other
 _COLORS = ("#ff5252", "#40c4ff", "#ffd740", "#69f0ae", "#e040fb", "#ff9100", "#b2ff59", "#f8bbd0")
@@ -130,7 +130,8 @@ def _objects(value: Objects, field: Field) -> Iterator[str]:
         color = _COLORS[each.number % len(_COLORS)]
         corners += sum(map(len, each.polygons)) // 2
         edges = f'width="{max(0, x1 - x0):.1f}" height="{max(0, y1 - y0):.1f}"'
-        yield f'<g fill="none" stroke="{color}"><title>{escape(_name(field, each.number))}</title>'
+        yield f'<g fill="none" stroke="{color}" pointer-events="all">'
+        yield f"<title>{escape(_name(field, each.number))}</title>"
         yield f'<rect x="{x0:.1f}" y="{y0:.1f}" {edges} stroke-width="1.5"/>'
         for polygon in each.polygons if corners <= _CORNERS else ():
             points = " ".join(f"{place:.1f}" for place in polygon)
