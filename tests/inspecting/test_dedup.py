@@ -78,6 +78,8 @@ def test_copies_are_listed_and_left_out(photos: Path, run_here: RunCli, tmp_path
         assert "2 samples filtered out" in done.out
         manifest = json.loads((tmp_path / command / "manifest.json").read_text())
         assert manifest["samples"] == 7
+    proven = run_here("verify", tmp_path / "pack", "--against", photos, "--filter-table", table)
+    assert proven.code == 0, proven.out
     rest = json.loads(run_here("dedup", tmp_path / "pack", "--near", "--json").out)
     assert (rest["copies"], rest["conflicts"], len(rest["sets"])) == (0, 1, 1)
     options = ["--to", "webdataset", "--op", "hflip", "--per-image", "1"]
