@@ -90,8 +90,8 @@ def prepare(
 ) -> tuple[Comparison, Understood, list[Problem]]:
     """Find out how samples of shards were made of those of a source, and what their schemas tell.
 
-    The fields of shards that were copied may be better known from the source. A table may leave some
-    of its samples out.
+    The fields of shards that were copied may be better known from the source. A table may leave
+    some of its samples out.
     """
     made, layout = shards.made, shards.made.layout
     if understood.schema is None:
