@@ -119,12 +119,21 @@ def test_samples_for_validation_stay(tmp_path: Path, run_here: RunCli) -> None:
     names = ["train__x__1.png", "train__x__2.png", "val__x__9.png"]
     root = write(tmp_path / "set", **dict.fromkeys(names, image))
     write(root, **{"train__x__3.png": other, "val__x__8.png": other[:-8]})
-    done = run_here("dedup", root, "-o", tmp_path / "copies.tsv")
+    done = run_here("dedup", root, "--near", "-o", tmp_path / "copies.tsv")
     assert done.code == 3  # a sample cannot be read
     assert "rejected  val/x/8.png" in done.out
     assert "leak      val/x/9.png (val), train/x/1.png (train), train/x/2.png (train)" in done.out
     kept = {row["path"]: row["keep"] for row in listed(tmp_path / "copies.tsv")}
     assert kept == {"val/x/9.png": True, "train/x/1.png": False, "train/x/2.png": False}
+
+
+def test_without_looks_only_files_of_equal_size_are_read(photos: Path, tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    write(root, **{path.replace("/", "__"): data for path, data in contents(photos).items()})
+    write(root, **{"cat__broken.jpg": b"no image"})
+    report = dsprep.dedup(root)
+    assert (report.samples, report.copies, report.rejects) == (10, 1, [])
+    assert len(dsprep.dedup(root, near=True).rejects) == 1
 
 
 def test_which_of_the_copies_stays(photos: Path, tmp_path: Path) -> None:
