@@ -191,7 +191,7 @@ lst append: --label-column excludes --label
     --label gives all new rows their label; leave one of them out
 --look excludes --schema
     with --schema, no sample is looked at; leave one of them out
-verify: TABLES --path-column --from --classes --duplicates needs --against
+verify: TABLES --path-column --from --classes --duplicates --filter-table needs --against
     it tells what the shards are compared with; give --against SOURCE
 split: TABLES --from FIELDS excludes is_list
     SOURCE is a list; it goes with a directory or an archive as SOURCE

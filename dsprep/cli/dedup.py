@@ -27,7 +27,7 @@ def dedup(data: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> 
 
     DATA is anything that pack and convert read, on a disk or on s3://. Nothing is deleted or
     changed: dsprep writes a table with a row for each sample that has a copy, and pack, convert,
-    shard and augment take it with --filter-table.
+    shard, augment and verify take it with --filter-table.
 
     Copies are images with the same bytes; with --near, also images that look alike. A sample is
     left out only for one that stays and that it is a copy of itself: of a chain of images in which

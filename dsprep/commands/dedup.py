@@ -75,15 +75,23 @@ def dedup(options: of.DedupOptions) -> DedupReport:
         named = _named(options.keep, catalog)
         pipeline = reading_pipeline(catalog, options.max_pixels)
         look = Look(pipeline, decode=options.near, hash=options.near, hash_alone=True)
-        progress = options.progress or Progress()
-        with progress.running(f"looking for copies in {places[0]}", len(catalog)):
-            table = measure_catalog(catalog, look, pool, progress.advance)
+        compared, progress = _compared(catalog, options.near), options.progress or Progress()
+        with progress.running(f"looking for copies in {places[0]}", len(compared)):
+            table = measure_catalog(compared, look, pool, progress.advance)
     order = order_to_keep(table, options.keep != "first", named)
     found = find_copies(table, order, distance)
     if output is not None:
         _write(found.select(_LISTED), output)
     report = _report_of(table, found, findings, options.near)
-    return replace(report, data=places, output=output, seconds=time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return replace(report, data=places, output=output, samples=len(catalog), seconds=seconds)
+
+
+def _compared(catalog: Catalog, near: bool) -> Catalog:
+    """Return the samples that are read: files of equal bytes have equal sizes."""
+    if near or catalog.has_places or catalog.reader.reads_samples or catalog.reader.encodes:
+        return catalog
+    return replace(catalog, table=catalog.table.filter(pl.col("size").is_duplicated()))
 
 
 def _named(keep: str, catalog: Catalog) -> pl.Series | None:
@@ -135,7 +143,7 @@ def _report_of(
     return DedupReport(
         data=(),
         output=None,
-        samples=table.height,
+        samples=0,
         near=near,
         sets=sorted(_sets(found), key=lambda each: (not each.is_leak, not each.differ)),
         copies=left_out.height,

@@ -22,7 +22,7 @@ def order_to_keep(table: pl.DataFrame, largest: bool, named: pl.Series | None = 
         largest: Whether large images come first: by their pixels, then by their bytes.
         named: The paths of samples that come before all others.
     """
-    # Training gives way: other people have measured with the samples of the other sides.
+    # Samples of the other sides stay, so that what is measured with them can be compared.
     training = [side for side in table["side"].unique() if undated(side) == "train"]
     ranks = [] if named is None else [~pl.col("path").is_in(named.implode())]
     ranks.append(pl.col("side").is_in(training))

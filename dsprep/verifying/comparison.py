@@ -20,6 +20,7 @@ from dsprep.moving import Frame, further_images
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.copies import with_copies
+from dsprep.plan.select import select
 from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
@@ -81,11 +82,16 @@ class Comparison:
 
 
 def prepare(
-    shards: Shards, understood: Understood, against: Source, pool: Executor
+    shards: Shards,
+    understood: Understood,
+    against: Source,
+    pool: Executor,
+    filter_table: str | None = None,
 ) -> tuple[Comparison, Understood, list[Problem]]:
     """Find out how samples of shards were made of those of a source, and what their schemas tell.
 
-    The fields of shards that were copied may be better known from the source.
+    The fields of shards that were copied may be better known from the source. A table may leave
+    some of its samples out.
     """
     made, layout = shards.made, shards.made.layout
     if understood.schema is None:
@@ -116,6 +122,8 @@ def prepare(
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, overridden=catalog.overridden | {"label"})
+    if filter_table is not None:
+        catalog, _ = select(catalog, None, filter_table)
     if made.copies is not None:  # which are made again
         kept = Images(keep_fields=made.keep_fields).kept(settled.schema)
         catalog, _ = with_copies(catalog, made.copies, kept)

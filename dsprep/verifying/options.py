@@ -33,6 +33,9 @@ class VerifyOptions(EngineOptions, _Checked):
         "shards. Repeat the source and field options of that run, such as --list or --label-field.",
         metavar="SOURCE",
     )
+    filter_table: AnyPath | None = _check(
+        "The table of that run that left samples out.", metavar="FILE"
+    )
     loader: str | None = _check(
         "Also read the shards with this framework, which must be installed.",
         choices=("mxnet", "tensorflow", "webdataset"),

@@ -106,7 +106,9 @@ def _verify(
     if against is not None:
         from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
 
-        comparison, found_out, wrong = prepare(shards, understood, against, pool)
+        comparison, found_out, wrong = prepare(
+            shards, understood, against, pool, options.filter_table
+        )
         understood = understood if is_tree else found_out
         problems += wrong
         columns = tuple((each.name, comparison.kind_of(each), False) for each in comparison.fields)

@@ -169,6 +169,7 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("shard append IMAGES SHARDS --keep-fields x", "was made without a transform"),
         ("shard index SHARDS --check --overwrite", "--overwrite has no effect: --check writes"),
         ("verify SHARDS --list x.lst", "give --against SOURCE"),
+        ("verify SHARDS --filter-table x.tsv", "give --against SOURCE"),
         ("verify SHARDS --max-pixels 9", "images are not decoded; give --decode"),
         ("verify SHARDS --download", "--download has no effect: it goes with s3://"),
         ("split IMAGES -o OUT --near", "--near has no effect"),

@@ -14,9 +14,11 @@ from PIL import Image
 
 import dsprep
 from dsprep.errors import DestinationError, OptionError
+from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.images import encode
 from tests.inspecting.conftest import texture
+from tests.servers.bucket import Bucket
 
 RunCli = Callable[..., Finished]
 
@@ -78,6 +80,8 @@ def test_copies_are_listed_and_left_out(photos: Path, run_here: RunCli, tmp_path
         assert "2 samples filtered out" in done.out
         manifest = json.loads((tmp_path / command / "manifest.json").read_text())
         assert manifest["samples"] == 7
+    proven = run_here("verify", tmp_path / "pack", "--against", photos, "--filter-table", table)
+    assert proven.code == 0, proven.out
     rest = json.loads(run_here("dedup", tmp_path / "pack", "--near", "--json").out)
     assert (rest["copies"], rest["conflicts"], len(rest["sets"])) == (0, 1, 1)
     options = ["--to", "webdataset", "--op", "hflip", "--per-image", "1"]
@@ -115,12 +119,21 @@ def test_samples_for_validation_stay(tmp_path: Path, run_here: RunCli) -> None:
     names = ["train__x__1.png", "train__x__2.png", "val__x__9.png"]
     root = write(tmp_path / "set", **dict.fromkeys(names, image))
     write(root, **{"train__x__3.png": other, "val__x__8.png": other[:-8]})
-    done = run_here("dedup", root, "-o", tmp_path / "copies.tsv")
+    done = run_here("dedup", root, "--near", "-o", tmp_path / "copies.tsv")
     assert done.code == 3  # a sample cannot be read
     assert "rejected  val/x/8.png" in done.out
     assert "leak      val/x/9.png (val), train/x/1.png (train), train/x/2.png (train)" in done.out
     kept = {row["path"]: row["keep"] for row in listed(tmp_path / "copies.tsv")}
     assert kept == {"val/x/9.png": True, "train/x/1.png": False, "train/x/2.png": False}
+
+
+def test_without_looks_only_files_of_equal_size_are_read(photos: Path, tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    write(root, **{path.replace("/", "__"): data for path, data in contents(photos).items()})
+    write(root, **{"cat__broken.jpg": b"no image"})
+    report = dsprep.dedup(root)
+    assert (report.samples, report.copies, report.rejects) == (10, 1, [])
+    assert len(dsprep.dedup(root, near=True).rejects) == 1
 
 
 def test_which_of_the_copies_stays(photos: Path, tmp_path: Path) -> None:
@@ -165,8 +178,10 @@ def test_shards_with_the_same_keys(photos: Path, tmp_path: Path) -> None:
     assert dsprep.shard(shards, tmp_path / "out", filter_table=table).samples == 2
 
 
-def test_the_same_list_with_any_number_of_workers(photos: Path, run_cli: RunCli) -> None:
-    lists = {run_cli("dedup", photos, "--near", "-o", "-", "-j", workers).out for workers in (1, 2)}
+def test_the_same_list_with_any_number_of_workers(photos: Path, run_here: RunCli) -> None:
+    lists = {
+        run_here("dedup", photos, "--near", "-o", "-", "-j", workers).out for workers in (1, 2)
+    }
     assert len(lists) == 1
     (text,) = lists
     assert text.startswith("path\tside\tlabel\tset\tkeep\tcopy_of\tdistance\tconflict\n")
@@ -187,6 +202,19 @@ def test_no_other_file_is_replaced(photos: Path, tmp_path: Path) -> None:
         dsprep.dedup(photos, output="s3://bucket/copies.tsv")
 
 
+def test_images_on_s3(photos: Path, ceph: Bucket, run_here: RunCli, tmp_path: Path) -> None:
+    for path, data in contents(photos).items():
+        ceph.put(f"photos/{path}", data)
+    lists = [tmp_path / "here.tsv", tmp_path / "there.tsv"]
+    places = (photos, f"s3://{ceph.name}/photos")
+    for place, table in zip(places, lists, strict=True):
+        done = run_here(
+            "dedup", place, "--near", "-o", table, env={"AWS_ENDPOINT_URL": ceph.endpoint}
+        )
+        assert done.code == 0, done.err
+    assert lists[0].read_bytes() == lists[1].read_bytes()
+
+
 def test_what_makes_no_sense_is_refused(photos: Path, tmp_path: Path, run_here: RunCli) -> None:
     with pytest.raises(OptionError, match="--near-distance 17: is not from 0 to 16"):
         dsprep.dedup(photos, near=True, near_distance=17)
@@ -203,13 +231,13 @@ def test_what_makes_no_sense_is_refused(photos: Path, tmp_path: Path, run_here: 
 
 def test_copies_of_lower_quality_and_half_size_are_found(tmp_path: Path) -> None:
     files = {}
-    for seed in range(40):
-        image = texture(seed, (320, 240))
+    for seed in range(9):
+        image = texture(seed)
         half, low = io.BytesIO(), io.BytesIO()
-        image.resize((160, 120)).save(half, "JPEG", quality=90)
+        image.resize((80, 60)).save(half, "JPEG", quality=90)
         image.save(low, "JPEG", quality=50)
         files |= {f"a__{seed}.png": encode(image, "PNG")}
         files |= {f"a__{seed}h.jpg": half.getvalue(), f"a__{seed}q.jpg": low.getvalue()}
     report = dsprep.dedup(write(tmp_path / "images", **files), near=True)
-    assert report.copies == 80
+    assert report.copies == 18
     assert all(len(each.samples) == 3 for each in report.sets)
