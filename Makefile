@@ -35,7 +35,7 @@ demo: $(CORE) ## Draw a small data set and pack it into all three formats
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -u -m pytest -q \
 	--dist worksteal --maxprocesses 4 -n $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-test: $(FULL) $(SERVERS) ## Run all tests, against the real frameworks and S3 servers
+test: $(FULL) $(SERVERS) ## Run all tests, against the real frameworks, S3 servers and Chromium
 	@$(PYTEST)
 
 check: style $(SERVERS) ## Check style, types, imports and docs
@@ -92,6 +92,6 @@ $(CLIENTS): scripts/setup.sh | $(FULL)
 	@scripts/setup.sh clients
 	@touch $@
 
-# It is made by the script, if all servers are there.
+# It is made by the script, if all servers and Chromium are there.
 $(SERVERS): scripts/servers.sh | $(FULL)
 	@scripts/servers.sh

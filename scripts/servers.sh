@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the S3 servers that the tests start: Ceph's gateway from Debian's packages, LocalStack in a
-# virtual environment of its own, .cache/localstack, as its dependencies are not those of dsprep.
+# Installs what the tests start besides Python: S3 servers, and Chromium, which opens the pages that
+# dsprep writes. Ceph's gateway and Chromium come from Debian's packages, LocalStack into a virtual
+# environment of its own, .cache/localstack, as its dependencies are not those of dsprep.
 # What is there is not installed again. What cannot be installed is said, and the tests that need it
 # are left out; with DSPREP_TESTS=all this is an error.
 set -euo pipefail
@@ -22,18 +23,28 @@ has_ceph() {
     done
 }
 
-install_ceph() {
-    has_ceph && return
+has_chromium() { command -v chromium >/dev/null; }
+
+run_apt() {
     local as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
-    command -v apt-get >/dev/null || die "Ceph's ${CEPH[*]} are missing, and there is no apt-get"
-    "${as_root[@]}" true 2>/dev/null || die "Ceph can be installed only by root or with sudo"
-    say "installing ${CEPH[*]} (300 MB)"
-    { "${as_root[@]}" apt-get update &&
-        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-            apt-get install --yes --no-install-recommends "${CEPH[@]}"; } >/dev/null ||
-        die "these packages could not be installed: ${CEPH[*]}"
-    has_ceph || die "${CEPH[*]} are installed, but their commands are not on the PATH"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get --yes --no-install-recommends "$@" >/dev/null
+}
+
+# Both at once: apt-get locks its database.
+install_packages() {
+    local packages=()
+    has_ceph || packages+=("${CEPH[@]}")
+    has_chromium || packages+=(chromium)
+    [ "${#packages[@]}" = 0 ] && return
+    command -v apt-get >/dev/null || die "${packages[*]} are missing, and there is no apt-get"
+    [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || die "only root or sudo can install ${packages[*]}"
+    say "installing ${packages[*]} (Ceph takes 300 MB, Chromium 350 MB)"
+    run_apt update || die "the lists of packages could not be updated"
+    # Ubuntu has no such package of Chromium: this does not leave out Ceph.
+    run_apt install "${packages[@]}" || run_apt install "${CEPH[@]}" ||
+        die "these packages could not be installed: ${packages[*]}"
 }
 
 install_localstack() {
@@ -46,10 +57,12 @@ install_localstack() {
     printf '%s' "$wanted" >"$LOCALSTACK/.pins"
 }
 
-install_ceph & ceph=$!
+install_packages & packages=$!
 install_localstack & localstack=$!
 left_out=
-wait $ceph || left_out+=" Ceph"
+wait $packages || true
+has_ceph || left_out+=" Ceph"
+has_chromium || left_out+=" Chromium"
 wait $localstack || left_out+=" LocalStack"
 if [ -z "$left_out" ]; then
     touch .cache/.servers

@@ -23,7 +23,7 @@ from tests.missing import framework
 if TYPE_CHECKING:
     from tests.here import Here
 
-pytest_plugins = ["tests.hangs", "tests.servers.fixtures"]
+pytest_plugins = ["tests.browser", "tests.hangs", "tests.servers.fixtures"]
 
 # Machines may be busy: how long a test takes says nothing. And what fails is to be of a change, not
 # of luck: the examples are always the same; `make fuzz` tries others.
