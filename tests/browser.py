@@ -47,8 +47,8 @@ class View:
     overflow: int = 0  # CSS pixels by which the page is wider than the window
     dom: str = ""  # its elements, after scripts
     picture: bytes = b""  # PNG of the whole page
-    messages: list[str] = field(default_factory=list)  # the console's: errors, refused by its policy
-    loaded: list[str] = field(default_factory=list)  # addresses that it asked for besides its own
+    messages: list[str] = field(default_factory=list)  # the console's, with what its policy refused
+    loaded: list[str] = field(default_factory=list)  # addresses besides its own
     requests: list[str] = field(default_factory=list)  # what reached the network
     answers: list[Any] = field(default_factory=list)  # values of the expressions
 
@@ -74,7 +74,7 @@ class Browser:
     def open(
         self, page: Path, width: int = 1280, dark: bool = False, ask: tuple[str, ...] = ()
     ) -> View:
-        """Open a file in a window so many CSS pixels wide; ``ask`` are expressions of JavaScript."""
+        """Open a file in a window of a width in CSS pixels; ``ask`` is what to evaluate in it."""
         self._heard.clear()
         self._requests.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}

@@ -49,7 +49,8 @@ def lines(title: str, given: Sequence[Line], unit: str) -> str:
     top = _round_up(most)
     parts = [*_grid(top, unit)]
     for number, line in enumerate(given):
-        color, y = number % _COLORS, _HEIGHT + 18 + number * 16
+        style, y = f"l{number % _COLORS}", _HEIGHT + 18 + number * 16
+        style += " dashed" if number // _COLORS % 2 else ""
         distance = (_WIDTH - 50) / max(len(line.values) - 1, 1)
         points = " ".join(
             f"{44 + at * distance:.1f},{_HEIGHT - value / top * (_HEIGHT - 12):.1f}"
@@ -58,9 +59,9 @@ def lines(title: str, given: Sequence[Line], unit: str) -> str:
         # A single value is a dot: the line's round cap.
         points += f" {points}" if len(line.values) == 1 else ""
         parts += [
-            f'<polyline class="line l{color}" points="{points}"/>',
-            f'<rect class="c{color}" x="0" y="{y - 9}" width="10" height="10" rx="2"/>',
-            f'<text x="16" y="{y}">{escape(_short(line.name))}</text>',
+            f'<polyline class="line {style}" points="{points}"/>',
+            f'<line class="line {style}" x1="1" x2="19" y1="{y - 4}" y2="{y - 4}"/>',
+            f'<text x="26" y="{y}">{escape(_short(line.name))}</text>',
         ]
     return _drawing(title, _HEIGHT + 10 + len(given) * 16, parts)
 

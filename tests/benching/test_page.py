@@ -16,10 +16,15 @@ TEXTS = """[...document.querySelectorAll("svg")].flatMap(svg => {
     const box = svg.getBoundingClientRect()
     return [...svg.querySelectorAll("text")].filter(text => {
         const each = text.getBoundingClientRect()
-        return each.left < box.left - 1 || each.right > box.right + 1 || each.bottom > box.bottom + 1
+        return each.left < box.left || each.right > box.right || each.bottom > box.bottom + 1
     }).map(text => text.textContent)
 })"""
 """The texts that leave their drawing."""
+
+STYLES = """[...document.querySelectorAll("polyline")].map(line => {
+    const style = getComputedStyle(line)
+    return style.stroke + style.strokeDasharray
+})"""
 
 SHAPES = """[...document.querySelectorAll("figure svg")].map(svg => [
     svg.getBoundingClientRect().width, svg.querySelectorAll("rect").length,
@@ -58,7 +63,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("page")
     rows = [row(at, way) for at, way in enumerate(WAYS)]
     failed = BenchRow("photos", "folder", "raw", "file", 2, "photos with raw", error="no " * 99)
-    notes = [f"{'a-name-without-any-place-to-break-' * 4}: 3 shards for 2 readers"]
+    notes = [f"{'a_name_without_any_place_to_break_' * 4}: 3 shards for 2 readers"]
     sentence = f"{rows[0].name}: 123,457 images/s, the most; the processor limits it."
     report = BenchReport("measured", [*rows, failed], sentence, notes, "train", 4, 8, 2**34, 1.0)
     write_page(report, str(place))
@@ -72,13 +77,14 @@ def test_the_page_is_whole_and_asks_for_nothing(
 ) -> None:
     color = "getComputedStyle(document.body).backgroundColor"
 
-    view = browser.open(page, width, dark, (TEXTS, SHAPES, SMALLEST, color))
+    view = browser.open(page, width, dark, (TEXTS, SHAPES, SMALLEST, color, STYLES))
 
     assert (view.requests, view.loaded, view.messages) == ([], [], [])
     assert view.overflow == 0
-    outside, (speeds, times), smallest, back = view.answers
+    outside, (speeds, times), smallest, back, styles = view.answers
     assert outside == []
     assert speeds[1] == times[2] == len(WAYS)
+    assert len(set(styles)) == len(WAYS), "two lines look the same"
     assert min(speeds[0], times[0]) > 300
     assert smallest >= 9, "text that nobody can read"
     assert back == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
