@@ -114,7 +114,10 @@ def write_page(report: BenchReport, directory: str) -> None:
         "setting": report.setting,
         "drawings": [
             ("Images a second", drawing(bars("Images a second", speeds))),
-            ("Mean time of a step, over the run", drawing(lines("Mean time of a step", times, "ms"))),
+            (
+                "Mean time of a step, over the run",
+                drawing(lines("Mean time of a step", times, "ms")),
+            ),
         ],
         "head": HEAD,
         "rows": [cells_of(row) for row, _ in done],
