@@ -14,6 +14,7 @@ from dsprep.errors import OptionError, SourceError
 WDS = DataSet("wds", "webdataset", ("a.tar", "b.tar", "c.tar"), 300, 30)
 REMOTE = DataSet("s3://b/wds", "webdataset", ("s3://b/wds/a.tar",), 100)
 TF = DataSet("tf", "tfrecord", ("a.tfrecord",), 100)
+S3_PHOTOS = DataSet("s3://b/photos", "folder", ("s3://b/photos/a.jpg",), 100)
 PHOTOS = DataSet("photos", "folder", ("photos/a.jpg",), 100)
 
 
@@ -76,13 +77,26 @@ def test_impossible_ones_are_refused_by_name(
     assert message in str(refused.value)
 
 
-def test_what_is_not_installed_is_named(installed: set[str]) -> None:
-    installed -= {"torch", "tensorflow"}
-    with pytest.raises(OptionError, match="tf x file: not installed: tensorflow"):
-        cells_of([TF], [], [], [0])
-    done, notes = cells_of([WDS], [], [], [0, 2])
-    assert [cell.workers for cell in done] == [0]
-    assert notes == ["webdataset x file with 2 workers: not installed: torch"]
+def test_what_is_not_installed_is_named_once_with_the_command(installed: set[str]) -> None:
+    installed -= {"torch", "tensorflow", "s3torchconnector"}
+    with pytest.raises(OptionError) as refused:
+        cells_of([TF], [], [], [0, 2, 4])
+    assert str(refused.value) == (
+        "tf x file: not installed: tensorflow; pip install 'dsprep[tensorflow]'"
+    )
+    done, notes = cells_of([WDS], [], ["file", "fifo"], [0, 2, 4])
+    assert [(cell.access, cell.workers) for cell in done] == [("file", 0), ("fifo", 0)]
+    assert notes == [
+        "webdataset x file with workers, webdataset x fifo with workers: not installed: torch; "
+        "pip install torch"
+    ]
+    installed -= {"webdataset"}
+    with pytest.raises(OptionError) as refused:
+        cells_of([WDS, TF, S3_PHOTOS], ["webdataset", "tf", "torch"], [], [0, 2])
+    assert str(refused.value).endswith(
+        "; webdataset x file, tf x file, torch x boto3: not installed: webdataset, torch, "
+        "tensorflow; pip install 'dsprep[webdataset]' torch 'dsprep[tensorflow]'"
+    )
 
 
 def test_ways_are_named_one_by_one_or_together() -> None:
