@@ -119,24 +119,32 @@ def _size(paths: Sequence[str]) -> int:
     return sum(found.size for found in results(paths[0], calls))
 
 
-def loop_of(reader: str) -> Path:
-    """Return the file of the loop that a reader runs in."""
+def loop_of(reader: str, access: str) -> Path:
+    """Return the file of the loop that a reader runs in; some ways have one of their own."""
     package = Path(__file__).parents[1]
     installed = package / "loops"
     place = installed if installed.is_dir() else package.parent / "examples" / "loops"
-    return place / f"{reader}_loop.py"
+    special = place / f"{reader}_{access}_loop.py"
+    return special if access in _PACKAGES and special.is_file() else place / f"{reader}_loop.py"
 
 
-def read_loop(reader: str) -> str:
-    """Return the code of the loop that a reader runs in."""
-    if reader not in READERS:
-        raise OptionError(f"--reader {reader}: choose of {', '.join(READERS)}")
-    return read_whole(loop_of(reader)).decode()
+def read_loops(names: Sequence[str], readers: Sequence[str], access: Sequence[str]) -> list[str]:
+    """Return the code of the loops that data sets are read in."""
+    _require_known(readers)
+    ways = parse_access(access)
+    paths = [
+        loop_of(reader, way)
+        for name in names
+        for reader in readers or _natural(read_data(name))
+        for way in ways or _natural_access(reader, is_s3(name))
+    ]
+    return [read_whole(path).decode() for path in dict.fromkeys(paths)]
 
 
-def readers_of(data: Sequence[DataSet]) -> list[str]:
-    """Return the natural readers of data sets."""
-    return list(dict.fromkeys(reader for one in data for reader in _natural(one)))
+def _require_known(readers: Sequence[str]) -> None:
+    for name in readers:
+        if name not in READERS:
+            raise OptionError(f"--reader {name}: choose of {', '.join(READERS)}")
 
 
 def parse_access(values: Sequence[str]) -> list[str]:
@@ -164,13 +172,11 @@ def cells_of(
     Raises:
         OptionError: If nothing remains, or nothing of a reader or a way that the user named.
     """
-    for name in readers:
-        if name not in READERS:
-            raise OptionError(f"--reader {name}: choose of {', '.join(READERS)}")
+    _require_known(readers)
     cells, refused, names, lacking = [], list[str](), dict[str, None](), dict[str, None]()
     for one in data:
         for reader in readers or _natural(one):
-            for way, count in product(access or _natural_access(reader, one), workers):
+            for way, count in product(access or _natural_access(reader, one.is_remote), workers):
                 cell = Cell(one, reader, way, count)
                 if why := why_not(cell):
                     refused.append(why)
@@ -231,8 +237,8 @@ def _natural(data: DataSet) -> list[str]:
     return (ready or found)[:1]
 
 
-def _natural_access(reader: str, data: DataSet) -> list[str]:
-    if not data.is_remote:
+def _natural_access(reader: str, is_remote: bool) -> list[str]:
+    if not is_remote:
         return ["file"]
     ways = [way for way in REMOTE if way in READERS[reader].access.split()]
     return [way for way in ways if way not in _PACKAGES or is_installed(way)][:1]

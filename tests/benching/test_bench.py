@@ -6,8 +6,11 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -157,14 +160,22 @@ def test_nothing_runs_when_only_the_plan_is_asked_for(data: Path, run_here: RunC
     assert "nothing was written" in done.out
 
 
-def test_show_code_prints_the_loop(data: Path, run_here: RunCli) -> None:
+def test_show_code_prints_a_loop_that_runs(data: Path, run_here: RunCli, tmp_path: Path) -> None:
     done = run_here("bench", data / "tfrecord", "--show-code")
     named = run_here("bench", data / "tfrecord", "--show-code", "--reader", "tf")
-
     assert done.out == named.out
     assert "tf.data.TFRecordDataset" in done.out
-    compile(done.out, "loop", "exec")
-    assert "dsprep" not in done.out
+
+    done = run_here("bench", data / "webdataset", "--show-code")
+    (tmp_path / "loop.py").write_text(done.out)
+    shards = sorted((data / "webdataset").glob("*.tar"))
+    env = {**os.environ, "LOOP_OPTIONS": json.dumps({"batch": 5, "workers": 0})}
+    ran = subprocess.run(
+        [sys.executable, "loop.py", *shards], cwd=tmp_path, env=env, capture_output=True, check=True
+    )
+    reader, *steps = map(json.loads, ran.stdout.splitlines())
+    assert reader["reader"].startswith("webdataset")
+    assert [step["images"] for step in steps] == [5, 5, 5, 5, 4]
 
 
 @pytest.mark.parametrize(
