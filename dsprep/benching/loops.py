@@ -257,5 +257,8 @@ def _feed(file: str, pipe: str, over: threading.Event) -> None:
     while not over.is_set():
         with suppress(DsprepError, OSError), open(pipe, "wb", buffering=0) as out:
             if not over.is_set():
+                # The next reader gets another pipe: this one may not have seen its end by then.
+                os.mkfifo(f"{pipe}.next")
+                os.replace(f"{pipe}.next", pipe)
                 with open_file(file) as data:
                     shutil.copyfileobj(data, out, _AT_ONCE)
