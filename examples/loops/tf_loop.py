@@ -55,7 +55,7 @@ def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.
     for _, sizes in islice(loader, steps or None):
         if compute:  # milliseconds; here the model would learn
             time.sleep(compute / 1000)
-        seconds, size = time.perf_counter() - began, int(tf.reduce_sum(sizes))
+        seconds, size = time.perf_counter() - began, int(sizes.numpy().sum())
         print(json.dumps({"seconds": seconds, "images": len(sizes), "bytes": size}))
         began = time.perf_counter()
 
