@@ -24,7 +24,10 @@ from dsprep.units import format_count, quoted
 IN_PLACE = ("file", "fifo", "cmd")  # how local data is read
 REMOTE = ("boto3", "s3fs", "s3torchconnector", "download", "fifo", "cmd")  # how S3 is, best first
 _PACKAGES = {"boto3", "s3fs", "s3torchconnector"}  # ways that are packages
-_EXTRAS = {"webdataset", "tensorflow", "mxnet"}  # extras of dsprep, with the versions that fit
+_INSTALLED_AS = {  # what to give to pip, if it is not the name alone
+    **{name: f"'dsprep[{name}]'" for name in ("webdataset", "tensorflow", "mxnet")},
+    "s3fs": "s3fs boto3",  # it needs a botocore that is older than the newest boto3's
+}
 
 
 class Reader(NamedTuple):
@@ -188,7 +191,7 @@ def cells_of(
                     cells.append(cell)
     refused = list(dict.fromkeys(refused))
     if lacking:
-        packages = [f"'dsprep[{name}]'" if name in _EXTRAS else name for name in lacking]
+        packages = [_INSTALLED_AS.get(name, name) for name in lacking]
         refused.append(
             f"{', '.join(names)}: not installed: {', '.join(lacking)}; "
             f"pip install {' '.join(packages)}"
