@@ -105,7 +105,8 @@ class Browser:
 
     def close(self) -> None:
         self._session = {}
-        self._call("Browser.close")
+        with suppress(AssertionError, OSError):  # it may be gone before it has answered
+            self._call("Browser.close")
 
     def _value(self, expression: str) -> Any:
         found = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
@@ -201,7 +202,8 @@ def started(profile: Path) -> Iterator[Browser]:
             browser = Browser(ours_out, ours_in, f"http://127.0.0.1:{port}", requests)
             yield browser
             browser.close()
-            process.wait(PATIENCE)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

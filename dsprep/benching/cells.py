@@ -24,6 +24,10 @@ from dsprep.units import format_count, quoted
 IN_PLACE = ("file", "fifo", "cmd")  # how local data is read
 REMOTE = ("boto3", "s3fs", "s3torchconnector", "download", "fifo", "cmd")  # how S3 is, best first
 _PACKAGES = {"boto3", "s3fs", "s3torchconnector"}  # ways that are packages
+_INSTALLED_AS = {  # what to give to pip, if it is not the name alone
+    **{name: f"'dsprep[{name}]'" for name in ("webdataset", "tensorflow", "mxnet")},
+    "s3fs": "s3fs boto3",  # it needs a botocore that is older than the newest boto3's
+}
 
 
 class Reader(NamedTuple):
@@ -43,15 +47,15 @@ _STREAMS = "file boto3 s3fs download fifo cmd"
 _FILES = "file boto3 s3fs s3torchconnector download"
 
 READERS = {
-    "webdataset": Reader("webdataset", _STREAMS, "webdataset PIL numpy", "torch"),
+    "webdataset": Reader("webdataset", _STREAMS, "webdataset numpy", "torch"),
     "tf": Reader("tfrecord", _LOCAL, "tensorflow", "", f"decodes with TensorFlow; {_THREADS}"),
     "mxnet": Reader(
         "recordio", _LOCAL, "mxnet", "", f"always decodes, to 224 x 224, with OpenCV; {_THREADS}"
     ),
-    "datasets": Reader("parquet", "file s3fs download", "datasets PIL numpy", "torch"),
-    "torch": Reader("folder", _FILES, "torch PIL numpy", "", _SHUFFLES),
-    "wids": Reader("webdataset", _LOCAL, "wids torch PIL numpy"),
-    "raw": Reader("folder webdataset", _LOCAL, "PIL numpy", "", _SHUFFLES),
+    "datasets": Reader("parquet", "file s3fs download", "datasets numpy", "torch"),
+    "torch": Reader("folder", _FILES, "torch numpy", "", _SHUFFLES),
+    "wids": Reader("webdataset", _LOCAL, "wids torch numpy"),
+    "raw": Reader("folder webdataset", _LOCAL, "numpy", "", _SHUFFLES),
 }
 """The readers; of those of a format, the first that is installed is its natural one."""
 
@@ -79,6 +83,11 @@ class Cell(NamedTuple):
     reader: str
     access: str  # one of the names, or `cmd:` and a command
     workers: int
+
+    @property
+    def pair(self) -> str:
+        """The reader and the way, in words."""
+        return f"{self.reader} x {self.access.partition(':')[0]}"
 
     def named(self, access: str) -> str:
         """Return how people call it."""
@@ -113,24 +122,32 @@ def _size(paths: Sequence[str]) -> int:
     return sum(found.size for found in results(paths[0], calls))
 
 
-def loop_of(reader: str) -> Path:
-    """Return the file of the loop that a reader runs in."""
+def loop_of(reader: str, access: str) -> Path:
+    """Return the file of the loop that a reader runs in; some ways have one of their own."""
     package = Path(__file__).parents[1]
     installed = package / "loops"
     place = installed if installed.is_dir() else package.parent / "examples" / "loops"
-    return place / f"{reader}_loop.py"
+    special = place / f"{reader}_{access}_loop.py"
+    return special if access in _PACKAGES and special.is_file() else place / f"{reader}_loop.py"
 
 
-def read_loop(reader: str) -> str:
-    """Return the code of the loop that a reader runs in."""
-    if reader not in READERS:
-        raise OptionError(f"--reader {reader}: choose of {', '.join(READERS)}")
-    return read_whole(loop_of(reader)).decode()
+def read_loops(names: Sequence[str], readers: Sequence[str], access: Sequence[str]) -> list[str]:
+    """Return the code of the loops that data sets are read in."""
+    _require_known(readers)
+    ways = parse_access(access)
+    paths = [
+        loop_of(reader, way)
+        for name in names
+        for reader in readers or _natural(read_data(name))
+        for way in ways or _natural_access(reader, is_s3(name))
+    ]
+    return [read_whole(path).decode() for path in dict.fromkeys(paths)]
 
 
-def readers_of(data: Sequence[DataSet]) -> list[str]:
-    """Return the natural readers of data sets."""
-    return list(dict.fromkeys(reader for one in data for reader in _natural(one)))
+def _require_known(readers: Sequence[str]) -> None:
+    for name in readers:
+        if name not in READERS:
+            raise OptionError(f"--reader {name}: choose of {', '.join(READERS)}")
 
 
 def parse_access(values: Sequence[str]) -> list[str]:
@@ -158,19 +175,27 @@ def cells_of(
     Raises:
         OptionError: If nothing remains, or nothing of a reader or a way that the user named.
     """
-    for name in readers:
-        if name not in READERS:
-            raise OptionError(f"--reader {name}: choose of {', '.join(READERS)}")
-    cells, refused = [], list[str]()
+    _require_known(readers)
+    cells, refused, names, lacking = [], list[str](), dict[str, None](), dict[str, None]()
     for one in data:
         for reader in readers or _natural(one):
-            for way, count in product(access or _natural_access(reader, one), workers):
+            for way, count in product(access or _natural_access(reader, one.is_remote), workers):
                 cell = Cell(one, reader, way, count)
                 if why := why_not(cell):
                     refused.append(why)
+                elif missing := _missing(cell):
+                    alone = missing == READERS[reader].workers_need.split()
+                    names[f"{cell.pair} with workers" if alone else cell.pair] = None
+                    lacking.update(dict.fromkeys(missing))
                 else:
                     cells.append(cell)
     refused = list(dict.fromkeys(refused))
+    if lacking:
+        packages = [_INSTALLED_AS.get(name, name) for name in lacking]
+        refused.append(
+            f"{', '.join(names)}: not installed: {', '.join(lacking)}; "
+            f"pip install {' '.join(packages)}"
+        )
     used = {cell.reader for cell in cells} | {cell.access for cell in cells}
     if not cells or not {*readers, *access} <= used:
         raise OptionError("; ".join(refused))
@@ -178,23 +203,25 @@ def cells_of(
 
 
 def why_not(cell: Cell) -> str:
-    """Return why a combination cannot be measured; nothing if it can."""
+    """Return why a combination makes no sense; nothing if it does."""
     data, reader, way = cell.data, READERS[cell.reader], cell.access.partition(":")[0]
-    name = f"{cell.reader} x {way}"
     if data.format not in reader.formats.split():
         others = reader.formats.replace(" ", " and ")
         return f"{cell.reader} does not read {data.format} ({data.name}), but {others}"
     if way not in reader.access.split():
         ways = reader.access.replace(" ", ", ")
-        return f"{name}: not a valid pair; {cell.reader} reads by {ways}"
+        return f"{cell.pair}: not a valid pair; {cell.reader} reads by {ways}"
     if way not in (REMOTE if data.is_remote else IN_PLACE):
-        return f"{name}: {data.name} is on {'S3' if data.is_remote else 'a disk'}"
-    needed = [*reader.needs.split(), *({way} & _PACKAGES)]
-    needed += reader.workers_need.split() if cell.workers else ()
-    if missing := [each for each in needed if not is_installed(each)]:
-        workers = f" with {format_count(cell.workers, 'worker')}" if cell.workers else ""
-        return f"{name}{workers}: not installed: {', '.join(missing)}"
+        return f"{cell.pair}: {data.name} is on {'S3' if data.is_remote else 'a disk'}"
     return ""
+
+
+def _missing(cell: Cell) -> list[str]:
+    """Return the packages that a combination lacks."""
+    reader = READERS[cell.reader]
+    needed = [*reader.needs.split(), *({cell.access} & _PACKAGES)]
+    needed += reader.workers_need.split() if cell.workers else ()
+    return [each for each in needed if not is_installed(each)]
 
 
 def is_installed(module: str) -> bool:
@@ -213,8 +240,8 @@ def _natural(data: DataSet) -> list[str]:
     return (ready or found)[:1]
 
 
-def _natural_access(reader: str, data: DataSet) -> list[str]:
-    if not data.is_remote:
+def _natural_access(reader: str, is_remote: bool) -> list[str]:
+    if not is_remote:
         return ["file"]
     ways = [way for way in REMOTE if way in READERS[reader].access.split()]
     return [way for way in ways if way not in _PACKAGES or is_installed(way)][:1]

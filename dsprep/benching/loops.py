@@ -74,17 +74,14 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
         LoopError: If it fails, or makes fewer steps.
     """
     way = cell.access.partition(":")[0]
-    options = [f"--{name}={getattr(asked, name)}" for name in Asked._fields if name != "cached"]
-    options += ["--cached"] if asked.cached else []
-    options += [f"--workers={cell.workers}"]
-    options += [f"--access={way}"] if way in ("boto3", "s3fs", "s3torchconnector") else []
-    command = [str(loop_of(cell.reader)), *options, *data]
+    options = json.dumps({**asked._asdict(), "workers": cell.workers})
+    command = [str(loop_of(cell.reader, way)), *data]
     with tempfile.TemporaryDirectory(prefix="dsprep-bench-") as scratch:
         notes = os.path.join(scratch, "requests") if way in ("boto3", "s3fs") else None
         if notes:
             command = [str(Path(__file__).with_name("count_requests.py")), notes, *command]
         with open(os.path.join(scratch, "errors"), "w+b") as errors:
-            run, code = _watch([sys.executable, "-P", *command], errors.fileno(), each)
+            run, code = _watch([sys.executable, "-P", *command], options, errors.fileno(), each)
             if code or len(run.steps) < max(asked.steps, 1):
                 errors.seek(max(os.path.getsize(errors.name) - _AT_ONCE, 0))
                 said = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -97,20 +94,21 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
 
 
 def start_once(reader: str) -> None:
-    """Start a loop that does nothing: what it imports is no longer read from a device later."""
-    command = [sys.executable, "-P", str(loop_of(reader)), "--help"]
-    with suppress(subprocess.CalledProcessError):  # its run will tell
-        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    """Start a loop without data: what it imports is no longer read from a device later."""
+    command = [sys.executable, "-P", str(loop_of(reader, "file"))]
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def _watch(command: Sequence[str], errors: int, each: Callable[[Step], object]) -> tuple[Run, int]:
+def _watch(
+    command: Sequence[str], options: str, errors: int, each: Callable[[Step], object]
+) -> tuple[Run, int]:
     run, before = Run(), _read_from_devices()
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=errors,
-        env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ},
+        env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "LOOP_OPTIONS": options},
         start_new_session=True,  # so that all its processes are found, and ended
     )
     ended = threading.Event()
@@ -259,5 +257,8 @@ def _feed(file: str, pipe: str, over: threading.Event) -> None:
     while not over.is_set():
         with suppress(DsprepError, OSError), open(pipe, "wb", buffering=0) as out:
             if not over.is_set():
+                # The next reader gets another pipe: this one may not have seen its end by then.
+                os.mkfifo(f"{pipe}.next")
+                os.replace(f"{pipe}.next", pipe)
                 with open_file(file) as data:
                     shutil.copyfileobj(data, out, _AT_ONCE)

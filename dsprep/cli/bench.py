@@ -48,10 +48,10 @@ def bench(
       dsprep bench shards/ --reader webdataset --show-code
     """
     if show_code:
-        from dsprep.benching.cells import read_data, read_loop, readers_of
+        from dsprep.benching.cells import read_loops
 
-        for reader in options["readers"] or readers_of([read_data(each) for each in data]):
-            click.echo(read_loop(reader), nl=False)
+        for code in read_loops(data, options["readers"], options["access"]):
+            click.echo(code, nl=False)
         return 0
     report = dsprep.bench(data, progress=progress_for(sys.stderr, quiet), **options)
     if as_csv:

@@ -1,14 +1,11 @@
-"""Feed a training loop from RecordIO files: python mxnet_loop.py shards/*.rec.
+"""Feed a training loop from RecordIO files: python mxnet_loop.py shards/*.rec."""
 
-Each step prints a line of JSON. ImageRecordIter always decodes, and always cuts out 224 x 224.
-"""
-
-import argparse
 import json
 import os
 import random
+import sys
 import time
-from itertools import islice, repeat
+from itertools import count, islice, repeat
 
 import numpy as np
 
@@ -17,64 +14,48 @@ for kind in (bool, int, float, object, str, complex):  # MXNet 1.9 uses names th
         setattr(np, kind.__name__, kind)
 import mxnet as mx  # noqa: E402
 
+CROP = {"min_random_area": 0.08, "min_aspect_ratio": 3 / 4, "max_aspect_ratio": 4 / 3}
 
-def batches(paths, args):
-    """Yield batches: ImageRecordIter reads one file, so that there is one for each."""
-    while True:
-        for path in random.sample(paths, len(paths)) if args.shuffle else paths:
-            index = os.path.splitext(path)[0] + ".idx"
-            loader = mx.io.ImageRecordIter(
-                path_imgrec=path,
-                path_imgidx=index if os.path.exists(index) else "",
-                data_shape=(3, 224, 224),
-                batch_size=args.batch,
-                shuffle=args.shuffle > 0,
-                preprocess_threads=max(args.workers, 1),
-                random_resized_crop=args.work == "train",
-                min_random_area=0.08 if args.work == "train" else 1.0,
-                min_aspect_ratio=3 / 4 if args.work == "train" else None,
-                max_aspect_ratio=4 / 3 if args.work == "train" else 0,
-                resize=-1 if args.work == "train" else 224,
-                dtype="uint8",
-                verbose=False,
-            )
-            for batch in loader:
+
+def load(path, work, batch, workers, shuffle):
+    """Return an iterator over a file; it always decodes, and always cuts out 224 x 224."""
+    index = os.path.splitext(path)[0] + ".idx"
+    return mx.io.ImageRecordIter(
+        path_imgrec=path,
+        path_imgidx=index if os.path.exists(index) else "",
+        data_shape=(3, 224, 224),
+        batch_size=batch,
+        shuffle=shuffle > 0,
+        preprocess_threads=max(workers, 1),
+        **({"random_resized_crop": True, **CROP} if work == "train" else {"resize": 224}),
+        dtype="uint8",
+        verbose=False,
+    )
+
+
+def batches(paths, shuffle, steps, **options):
+    """Yield batches: an iterator reads one file, so that there is one for each."""
+    for _ in count() if steps else range(1):
+        for path in random.sample(paths, len(paths)) if shuffle else paths:
+            for batch in load(path, shuffle=shuffle, **options):
                 batch.data[0].wait_to_read()
-                yield batch.data[0][: args.batch - batch.pad], None
-        if not args.steps:
-            return
+                yield batch.data[0][: options["batch"] - batch.pad], None
 
 
-def main():
-    """Read, decode, batch, and time each step."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", nargs="+")
-    parser.add_argument("--access", default="file")
-    parser.add_argument("--work", default="train", choices=("bytes", "decode", "train"))
-    for name, value in {
-        "workers": 2,
-        "batch": 32,
-        "shuffle": 0,
-        "steps": 0,
-        "compute": 0.0,
-    }.items():
-        parser.add_argument(f"--{name}", type=type(value), default=value)
-    parser.add_argument("--cached", action="store_true", help="repeat the first batch")
-    args = parser.parse_args()
-
+def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+    """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": f"mxnet {mx.__version__}"}), flush=True)
     began = time.perf_counter()
-    loader = batches(args.data, args)
-    if args.cached:
+    loader = batches(data, shuffle, steps, work=work, batch=batch, workers=workers)
+    if cached:  # the same batch again and again
         loader = repeat(next(iter(loader)))
-    for images, size in islice(loader, args.steps or None):
-        if args.compute:  # here the model would learn
-            time.sleep(args.compute / 1000)
+    for images, size in islice(loader, steps or None):
+        if compute:  # milliseconds; here the model would learn
+            time.sleep(compute / 1000)
         seconds = time.perf_counter() - began
-        step = {"seconds": seconds, "images": len(images), "bytes": size}
-        print(json.dumps(step))
+        print(json.dumps({"seconds": seconds, "images": len(images), "bytes": size}))
         began = time.perf_counter()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:], **json.loads(os.environ.get("LOOP_OPTIONS", "{}")))

@@ -1,15 +1,11 @@
-"""Feed a loop from files, or members of tars, with Python alone: python raw_loop.py FOLDER.
+"""Feed a loop from files, or members of tars, with Python alone: python raw_loop.py FOLDER."""
 
-Each step prints a line of JSON.
-"""
-
-import argparse
 import io
 import json
-import math
 import multiprocessing
 import os
 import random
+import sys
 import tarfile
 import time
 from functools import partial
@@ -21,94 +17,64 @@ from PIL import Image
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
+def find(place):
+    """Yield each image: its name, its file, where it begins there, and its size."""
+    if os.path.isdir(place):
+        for top, _, names in os.walk(place):
+            yield from ((name, os.path.join(top, name), 0, -1) for name in names)
+    else:
+        with tarfile.open(place) as tar:
+            yield from ((member.name, place, member.offset_data, member.size) for member in tar)
+
+
+def read(path, start, size):
+    """Read an image."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
 def random_resized_crop(image):
     """Cut a random part out of an image, and resize it to 224 x 224."""
-    area = image.width * image.height * random.uniform(0.08, 1)
-    ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
-    width = min(round(math.sqrt(area * ratio)), image.width)
-    height = min(round(math.sqrt(area / ratio)), image.height)
-    x, y = random.randint(0, image.width - width), random.randint(0, image.height - height)
-    return image.resize((224, 224), Image.Resampling.BILINEAR, (x, y, x + width, y + height))
+    area = random.uniform(0.08, 1) * image.width * image.height
+    ratio = 0.75 ** random.uniform(-1, 1)
+    w, h = min((area * ratio) ** 0.5, image.width), min((area / ratio) ** 0.5, image.height)
+    x, y = random.uniform(0, image.width - w), random.uniform(0, image.height - h)
+    return image.resize((224, 224), Image.Resampling.BILINEAR, (x, y, x + w, y + h))
 
 
-def to_batch(files, work):
-    """Make a batch of the bytes of images, and count these bytes."""
-    size = sum(map(len, files))
-    if work == "bytes":
-        return files, size
-    images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
+def to_batch(found, work):
+    """Make a batch of images, and count the bytes of their files."""
+    files = [read(*each) for each in found]
+    images, size = files, sum(map(len, files))
+    if work != "bytes":
+        images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
     if work == "train":
         images = np.stack([random_resized_crop(image) for image in images])
     return images, size
 
 
-def find(place):
-    """Yield the file of each image, and where in the file it begins and how long it is."""
-    if os.path.isdir(place):
-        for top, _, names in os.walk(place):
-            yield from ((os.path.join(top, name), 0, -1) for name in names)
-        return
-    with tarfile.open(place) as tar:
-        yield from ((place, member.offset_data, member.size, member.name) for member in tar)
-
-
-def read_batch(found, work):
-    """Read images, and make a batch of them."""
-    files = []
-    for path, start, size, *_ in found:
-        with open(path, "rb") as file:
-            file.seek(start)
-            files.append(file.read(size))
-    return to_batch(files, work)
-
-
-def orders(found, args):
-    """Yield lists of images to read, epoch after epoch."""
-    while True:
-        order = random.sample(found, len(found)) if args.shuffle else found
-        yield from (order[at : at + args.batch] for at in range(0, len(order), args.batch))
-        if not args.steps:
-            return
-
-
-def main():
-    """Read, decode, batch, and time each step."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", nargs="+")
-    parser.add_argument("--access", default="file")
-    parser.add_argument("--work", default="train", choices=("bytes", "decode", "train"))
-    for name, value in {
-        "workers": 2,
-        "batch": 32,
-        "shuffle": 0,
-        "steps": 0,
-        "compute": 0.0,
-    }.items():
-        parser.add_argument(f"--{name}", type=type(value), default=value)
-    parser.add_argument("--cached", action="store_true", help="repeat the first batch")
-    args = parser.parse_args()
-
+def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+    """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": "Python alone"}), flush=True)
     began = time.perf_counter()
-    found = sorted(chain.from_iterable(map(find, args.data)))
-    found = [each for each in found if each[-1 if len(each) > 3 else 0].lower().endswith(IMAGES)]
-    make = partial(read_batch, work=args.work)
-    todo = islice(orders(found, args), args.steps or None)
-    if args.workers:
-        pool = multiprocessing.Pool(args.workers)
-        loader = pool.imap(make, todo)
-    else:
-        loader = map(make, todo)
-    if args.cached:
+    found = chain.from_iterable(map(find, data))
+    found = sorted(at for name, *at in found if name.lower().endswith(IMAGES))
+    epochs = repeat(found) if steps else [found]
+    orders = (random.sample(each, len(each)) if shuffle else each for each in epochs)
+    todo = (each[at : at + batch] for each in orders for at in range(0, len(each), batch))
+    todo, make = islice(todo, steps or None), partial(to_batch, work=work)
+    run_all = multiprocessing.Pool(workers).imap if workers else map
+    loader = run_all(make, todo)
+    if cached:  # the same batch again and again
         loader = repeat(next(iter(loader)))
-    for images, size in islice(loader, args.steps or None):
-        if args.compute:  # here the model would learn
-            time.sleep(args.compute / 1000)
+    for images, size in islice(loader, steps or None):
+        if compute:  # milliseconds; here the model would learn
+            time.sleep(compute / 1000)
         seconds = time.perf_counter() - began
-        step = {"seconds": seconds, "images": len(images), "bytes": size}
-        print(json.dumps(step))
+        print(json.dumps({"seconds": seconds, "images": len(images), "bytes": size}))
         began = time.perf_counter()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:], **json.loads(os.environ.get("LOOP_OPTIONS", "{}")))

@@ -1,13 +1,10 @@
-"""Feed a training loop from WebDataset shards at random: python wids_loop.py shards/*.tar.
+"""Feed a training loop from WebDataset shards at random: python wids_loop.py shards/*.tar."""
 
-Each step prints a line of JSON.
-"""
-
-import argparse
 import io
 import json
-import math
+import os
 import random
+import sys
 import time
 from functools import partial
 from itertools import chain, islice, repeat
@@ -23,75 +20,47 @@ IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 def random_resized_crop(image):
     """Cut a random part out of an image, and resize it to 224 x 224."""
-    area = image.width * image.height * random.uniform(0.08, 1)
-    ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
-    width = min(round(math.sqrt(area * ratio)), image.width)
-    height = min(round(math.sqrt(area / ratio)), image.height)
-    x, y = random.randint(0, image.width - width), random.randint(0, image.height - height)
-    return image.resize((224, 224), Image.Resampling.BILINEAR, (x, y, x + width, y + height))
+    area = random.uniform(0.08, 1) * image.width * image.height
+    ratio = 0.75 ** random.uniform(-1, 1)
+    w, h = min((area * ratio) ** 0.5, image.width), min((area / ratio) ** 0.5, image.height)
+    x, y = random.uniform(0, image.width - w), random.uniform(0, image.height - h)
+    return image.resize((224, 224), Image.Resampling.BILINEAR, (x, y, x + w, y + h))
 
 
-def to_batch(files, work):
-    """Make a batch of the bytes of images, and count these bytes."""
-    size = sum(map(len, files))
-    if work == "bytes":
-        return files, size
-    images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
+def to_batch(samples, work):
+    """Make a batch of images, and count the bytes of their files."""
+    files = [next(sample[name] for name in IMAGES if name in sample).read() for sample in samples]
+    images, size = files, sum(map(len, files))
+    if work != "bytes":
+        images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
     if work == "train":
         images = np.stack([random_resized_crop(image) for image in images])
     return images, size
 
 
-def of_samples(samples, work):
-    """Make a batch of samples."""
-    streams = (next(sample[name] for name in IMAGES if name in sample) for sample in samples)
-    return to_batch([stream.read() for stream in streams], work)
-
-
-def main():
-    """Read, decode, batch, and time each step."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", nargs="+")
-    parser.add_argument("--access", default="file")
-    parser.add_argument("--work", default="train", choices=("bytes", "decode", "train"))
-    for name, value in {
-        "workers": 2,
-        "batch": 32,
-        "shuffle": 0,
-        "steps": 0,
-        "compute": 0.0,
-    }.items():
-        parser.add_argument(f"--{name}", type=type(value), default=value)
-    parser.add_argument("--cached", action="store_true", help="repeat the first batch")
-    args = parser.parse_args()
-
-    shards = [{"url": path, "nsamples": compute_num_samples(path)} for path in args.data]
+def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+    """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": f"wids {wids.__version__}"}), flush=True)
     began = time.perf_counter()
     # Shards on a disk are read where they lie.
+    shards = [{"url": path, "nsamples": compute_num_samples(path)} for path in data]
     dataset = wids.ShardListDataset(shards, keep=True, localname=str, transformations=[])
     sampler = None
-    if args.shuffle:
-        sampler = wids.ChunkedSampler(dataset, chunksize=args.shuffle, shufflefirst=True)
-    loader = DataLoader(
-        dataset,
-        args.batch,
-        sampler=sampler,
-        num_workers=args.workers,
-        collate_fn=partial(of_samples, work=args.work),
-    )
-    if args.steps:
+    if shuffle:
+        sampler = wids.ChunkedSampler(dataset, chunksize=shuffle, shufflefirst=True)
+    collate = partial(to_batch, work=work)
+    loader = DataLoader(dataset, batch, sampler=sampler, num_workers=workers, collate_fn=collate)
+    if steps:
         loader = chain.from_iterable(repeat(loader))
-    if args.cached:
+    if cached:  # the same batch again and again
         loader = repeat(next(iter(loader)))
-    for images, size in islice(loader, args.steps or None):
-        if args.compute:  # here the model would learn
-            time.sleep(args.compute / 1000)
+    for images, size in islice(loader, steps or None):
+        if compute:  # milliseconds; here the model would learn
+            time.sleep(compute / 1000)
         seconds = time.perf_counter() - began
-        step = {"seconds": seconds, "images": len(images), "bytes": size}
-        print(json.dumps(step))
+        print(json.dumps({"seconds": seconds, "images": len(images), "bytes": size}))
         began = time.perf_counter()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:], **json.loads(os.environ.get("LOOP_OPTIONS", "{}")))

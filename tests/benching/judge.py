@@ -1,12 +1,16 @@
 """Compare `dsprep bench` with loops written by hand, in alternating pairs; needs PyTorch.
 
-python -m tests.benching.judge FOLDER TFRECORDS WEBDATASET [PAIRS [STEPS]]
+python -m tests.benching.judge FOLDER [PAIRS [STEPS]]
+
+FOLDER has JPEG images. It says how long a step takes by `dsprep bench`, as a share of the time that
+the loop by hand tells: of all pairs, their median, and that of the best of each.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from statistics import median
 
@@ -33,15 +37,22 @@ def by_bench(place: str, reader: str, workers: int, steps: int) -> float:
 
 
 def main() -> None:
-    folder, tfrecords, shards = sys.argv[1:4]
-    pairs, steps = (*map(int, sys.argv[4:]), *(5, 2000)[len(sys.argv) - 4 :])
-    records = sorted(map(str, Path(tfrecords).glob("*.tfrecord")))
-    tars = sorted(map(str, Path(shards).glob("*.tar")))
+    folder = sys.argv[1]
+    pairs, steps = (*map(int, sys.argv[2:]), *(5, 2000)[len(sys.argv) - 2 :])
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in ("tfrecord", "webdataset"):
+            dsprep.pack(folder, Path(scratch, name), to=name, shards=8)
+        judge(folder, Path(scratch, "tfrecord"), Path(scratch, "webdataset"), pairs, steps)
+
+
+def judge(folder: str, tfrecords: Path, shards: Path, pairs: int, steps: int) -> None:
+    records = sorted(map(str, tfrecords.glob("*.tfrecord")))
+    tars = sorted(map(str, shards.glob("*.tar")))
     for workers in (0, 2):
         for place, reader, command in (
             (folder, "torch", ("files.py", folder, workers, steps)),
-            (tfrecords, "tf", ("tfrecord.py", workers, steps, *records)),
-            (shards, "webdataset", ("webdataset_shards.py", workers, steps, *tars)),
+            (str(tfrecords), "tf", ("tfrecord.py", workers, steps, *records)),
+            (str(shards), "webdataset", ("webdataset_shards.py", workers, steps, *tars)),
         ):
             ratios, best = [], [float("inf"), float("inf")]
             for number in range(pairs):
@@ -55,7 +66,7 @@ def main() -> None:
                 best = [min(pair) for pair in zip(best, (ours, theirs), strict=True)]
             each = " ".join(f"{ratio:.2f}" for ratio in ratios)
             said = f"{median(ratios):.3f} of by hand ({each}); best {best[0] / best[1]:.3f}"
-            print(f"{reader}, {workers} workers: {said}")
+            print(f"{reader}, {workers} workers: {said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,21 @@ import csv
 import hashlib
 import io
 import json
+import mmap
+import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -100,21 +106,38 @@ def test_a_step_that_computes_is_what_limits(data: Path, run_here: RunCli) -> No
 
 
 def test_cold_files_are_read_from_the_device(data: Path, run_here: RunCli) -> None:
-    if cache.in_memory(str(data)):
-        return  # there is no device
-    place = data / "webdataset"
+    with TemporaryDirectory(dir="/var/tmp" if cache.in_memory(str(data)) else None) as directory:
+        place = shutil.copytree(data / "webdataset", Path(directory, "shards"))
+        _measure_cold(place, run_here)
+
+
+def _measure_cold(place: Path, run_here: RunCli) -> None:
     arguments = (place, "-j0", "--work", "bytes", "--reader", "raw")
     (cold,) = measured(run_here, *arguments, "--cache", "cold")["rows"]
     (warm,) = measured(run_here, *arguments, "--cache", "warm")["rows"]
+    with ExitStack() as stack:
+        for file in place.glob("*.tar"):  # pages that are mapped cannot be dropped
+            opened = stack.enter_context(file.open("rb"))
+            mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+            assert sum(stack.enter_context(mapped)[:]) > 0
+        (held,) = measured(run_here, *arguments, "--cache", "cold")["rows"]
 
-    assert (cold["cache"], warm["cache"]) == ("cold", "warm")
+    assert (cold["cache"], warm["cache"], held["cache"]) == ("cold", "warm", "warm in part")
     assert cache.proof("cold", 94, 100) == "warm in part"
     assert cache.proof("cold", 95, 100) == "cold"
 
 
-def test_what_is_in_memory_is_never_cold() -> None:
+def test_what_is_in_memory_is_never_cold(data: Path, run_here: RunCli, tmp_path: Path) -> None:
     assert cache.in_memory("/dev/shm/x")
     assert not cache.in_memory("/proc")
+    link = tmp_path / "shards"
+    with TemporaryDirectory(dir="/dev/shm") as directory:
+        shutil.copytree(data / "webdataset", directory, dirs_exist_ok=True)
+        link.symlink_to(directory)
+        for place in (directory, link):
+            done = run_here("bench", place, "-j0", "--cache", "cold")
+            assert done.code == 2
+            assert "is in memory and has no device behind it" in done.err
 
 
 def test_pipes_and_commands_feed_as_files_do(data: Path, run_here: RunCli) -> None:
@@ -157,14 +180,22 @@ def test_nothing_runs_when_only_the_plan_is_asked_for(data: Path, run_here: RunC
     assert "nothing was written" in done.out
 
 
-def test_show_code_prints_the_loop(data: Path, run_here: RunCli) -> None:
+def test_show_code_prints_a_loop_that_runs(data: Path, run_here: RunCli, tmp_path: Path) -> None:
     done = run_here("bench", data / "tfrecord", "--show-code")
     named = run_here("bench", data / "tfrecord", "--show-code", "--reader", "tf")
-
     assert done.out == named.out
     assert "tf.data.TFRecordDataset" in done.out
-    compile(done.out, "loop", "exec")
-    assert "dsprep" not in done.out
+
+    done = run_here("bench", data / "webdataset", "--show-code")
+    (tmp_path / "loop.py").write_text(done.out)
+    shards = sorted((data / "webdataset").glob("*.tar"))
+    env = {**os.environ, "LOOP_OPTIONS": json.dumps({"batch": 5, "workers": 0})}
+    ran = subprocess.run(
+        [sys.executable, "loop.py", *shards], cwd=tmp_path, env=env, capture_output=True, check=True
+    )
+    reader, *steps = map(json.loads, ran.stdout.splitlines())
+    assert reader["reader"].startswith("webdataset")
+    assert [step["images"] for step in steps] == [5, 5, 5, 5, 4]
 
 
 @pytest.mark.parametrize(

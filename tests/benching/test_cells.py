@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 from dsprep.benching import cells
-from dsprep.benching.cells import DataSet, cells_of, loop_of, parse_access, read_data, shard_notes
+from dsprep.benching.cells import (
+    DataSet,
+    cells_of,
+    loop_of,
+    parse_access,
+    read_data,
+    read_loops,
+    shard_notes,
+)
 from dsprep.errors import OptionError, SourceError
 
 WDS = DataSet("wds", "webdataset", ("a.tar", "b.tar", "c.tar"), 300, 30)
 REMOTE = DataSet("s3://b/wds", "webdataset", ("s3://b/wds/a.tar",), 100)
 TF = DataSet("tf", "tfrecord", ("a.tfrecord",), 100)
+S3_PHOTOS = DataSet("s3://b/photos", "folder", ("s3://b/photos/a.jpg",), 100)
 PHOTOS = DataSet("photos", "folder", ("photos/a.jpg",), 100)
 
 
@@ -36,7 +47,32 @@ def found(
 
 @pytest.mark.parametrize("reader", cells.READERS)
 def test_each_reader_has_a_loop(reader: str) -> None:
-    assert loop_of(reader).is_file()
+    assert loop_of(reader, "file").name == f"{reader}_loop.py"
+    assert all(loop_of(reader, way).is_file() for way in cells.READERS[reader].access.split())
+
+
+@pytest.mark.parametrize(
+    "path", sorted(loop_of("raw", "file").parent.glob("*")), ids=attrgetter("stem")
+)
+def test_a_loop_is_short_and_of_no_other_file(path: Path) -> None:
+    """20 to 60 lines of code; what is not code are docstrings and empty lines."""
+    text = path.read_text("utf-8")
+    tree = ast.parse(text)
+    empty = {at for at, line in enumerate(text.splitlines(), 1) if not line.strip()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            empty |= {*range(node.lineno, (node.end_lineno or 0) + 1)}
+    assert 20 <= len(text.splitlines()) - len(empty) <= 60
+    assert "dsprep" not in text
+
+
+def test_a_way_may_have_a_loop_of_its_own(data: Path) -> None:
+    (code,) = read_loops(["s3://bucket/photos"], ["torch"], ["s3torchconnector"])
+    assert "S3MapDataset" in code
+    both = read_loops(["s3://bucket/shards", "s3://bucket/more"], ["webdataset"], ["boto3,s3fs"])
+    assert ["s3fs." in each for each in both] == [False, True]
+    (code,) = read_loops([str(data / "webdataset")], [], ["file,fifo"])
+    assert "boto3" not in code
 
 
 def test_each_format_has_a_natural_reader_and_way(installed: set[str]) -> None:
@@ -76,13 +112,26 @@ def test_impossible_ones_are_refused_by_name(
     assert message in str(refused.value)
 
 
-def test_what_is_not_installed_is_named(installed: set[str]) -> None:
-    installed -= {"torch", "tensorflow"}
-    with pytest.raises(OptionError, match="tf x file: not installed: tensorflow"):
-        cells_of([TF], [], [], [0])
-    done, notes = cells_of([WDS], [], [], [0, 2])
-    assert [cell.workers for cell in done] == [0]
-    assert notes == ["webdataset x file with 2 workers: not installed: torch"]
+def test_what_is_not_installed_is_named_once_with_the_command(installed: set[str]) -> None:
+    installed -= {"torch", "tensorflow", "s3torchconnector"}
+    with pytest.raises(OptionError) as refused:
+        cells_of([TF], [], [], [0, 2, 4])
+    assert str(refused.value) == (
+        "tf x file: not installed: tensorflow; pip install 'dsprep[tensorflow]'"
+    )
+    done, notes = cells_of([WDS], [], ["file", "fifo"], [0, 2, 4])
+    assert [(cell.access, cell.workers) for cell in done] == [("file", 0), ("fifo", 0)]
+    assert notes == [
+        "webdataset x file with workers, webdataset x fifo with workers: not installed: torch; "
+        "pip install torch"
+    ]
+    installed -= {"webdataset"}
+    with pytest.raises(OptionError) as refused:
+        cells_of([WDS, TF, S3_PHOTOS], ["webdataset", "tf", "torch"], [], [0, 2])
+    assert str(refused.value).endswith(
+        "; webdataset x file, tf x file, torch x boto3: not installed: webdataset, torch, "
+        "tensorflow; pip install 'dsprep[webdataset]' torch 'dsprep[tensorflow]'"
+    )
 
 
 def test_ways_are_named_one_by_one_or_together() -> None:

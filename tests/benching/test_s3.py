@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,26 @@ def test_a_copy_comes_first(shards: str, proxy: Proxy, run_here: RunCli) -> None
     assert streamed["copy_seconds"] is None
     assert copied["copy_seconds"] > 0
     assert (streamed["requests"], copied["requests"]) == (3, None)
+
+
+COPY = (
+    "import sys, boto3; bucket, _, key = sys.argv[1][5:].partition('/'); "
+    "sys.stdout.buffer.write(boto3.client('s3').get_object(Bucket=bucket, Key=key)['Body'].read())"
+)
+
+
+def test_pipes_and_commands_read_each_shard_once(
+    shards: str, proxy: Proxy, run_here: RunCli
+) -> None:
+    """What they ask for is not counted by bench, but by the proxy."""
+    command = f"cmd:{sys.executable} -c {shlex.quote(COPY)} {{url}}"
+    for way in ("fifo", command):
+        proxy.requests.clear()
+        (row,) = rows(run_here, proxy, shards, "--access", way)
+
+        assert row["error"] == ""
+        assert (row["requests"], row["fetched"]) == (None, None)
+        assert proxy.counted("GET", ".tar") == 3
 
 
 def test_a_slow_server_shows(shards: str, proxy: Proxy, run_here: RunCli, data: Path) -> None:
