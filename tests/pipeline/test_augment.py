@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-from dsprep.annotations.geometry import Warp, warped
+from dsprep.annotations.geometry import Warp, clip, warped
 from dsprep.annotations.masks import mask_of_polygons, runs_of, warped_mask
 from dsprep.annotations.objects import Object, Objects, box_of
 from dsprep.errors import OptionError
@@ -46,7 +46,7 @@ def test_parameters_stay_what_they_are() -> None:
 
 
 def test_parameters_are_uniform_over_their_range() -> None:
-    ops = {name: op.default or op.most / 2 for name, op in OPS.items()}
+    ops = {name: op.default or round(op.most / 2, 1) for name, op in OPS.items()}
     made = Augment(ops)
     drawn = [made.draw(f"{number}", 1) for number in range(2000)]
     ranges = {
@@ -107,6 +107,17 @@ def test_all_parameters_at_rest_change_nothing() -> None:
     assert augment("rotate=40").apply(image, {"rotate": 0.0}, "a", 1) is image
 
 
+@pytest.mark.parametrize("fill", FILLS)
+def test_what_is_made_much_smaller_takes_little_memory(fill: str) -> None:
+    image = draw(4, (1200, 800))
+    small = augment("zoom=0.9", fill).apply(image, {"zoom": 0.01}, "a", 1)
+    assert small.size == image.size
+    # The whole image is now 12 x 8 pixels in the middle.
+    inside = levels(small.crop((594, 396, 606, 404)))
+    expected = levels(image.resize((12, 8), Image.Resampling.BOX))
+    assert np.abs(inside - expected).max() <= 1
+
+
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA"])
 def test_size_and_colors_stay(mode: str) -> None:
     made = augment(f"{GEOMETRY},brightness=0.5,contrast=0.5,color=0.5,blur=1,noise=5,cutout=0.2")
@@ -150,12 +161,15 @@ def test_noise_and_cutout_by_their_statistics() -> None:
     [
         ("wave=3", "no such operation"),
         ("rotate", "give a value"),
-        ("rotate=200", "give a number above 0 to 180"),
-        ("shift=1", "would leave nothing"),
+        ("rotate=", "give a value"),
+        ("rotate=200", r"give a number from 0\.001 to 180"),
+        ("shift=1", r"give a number from 0\.001 to 0\.99"),
+        ("crop=1e-9", "give a number"),
         ("crop=nan", "give a number"),
         ("zoom=-1", "give a number"),
+        ("zoom=0.9999999", "give a number"),
         ("hflip,hflip", "given twice"),
-        (",", "give an operation"),
+        (",", "give at least one operation"),
     ],
 )
 def test_operations_that_are_refused(ops: str, reason: str) -> None:
@@ -204,14 +218,29 @@ def test_boxes_and_masks_move_with_what_is_painted(shape: str) -> None:
         assert y0 - 1 <= rows.min() <= rows.max() + 1 <= y1 + 1
         a, b, c, d, e, f = warp.forward
         points = list(zip(polygon[::2], polygon[1::2], strict=True))
-        xs = [min(max(a * x + b * y + c, 0), size[0]) for x, y in points]
-        ys = [min(max(d * x + e * y + f, 0), size[1]) for x, y in points]
+        hull_of = [value for x, y in points for value in (a * x + b * y + c, d * x + e * y + f)]
+        visible = clip(tuple(hull_of), *map(float, size)) or hull_of
+        xs, ys = visible[::2], visible[1::2]
         hull = (min(xs), min(ys), max(xs), max(ys))
         larger = (hull[0] - x0, hull[1] - y0, x1 - hull[2], y1 - hull[3])
         assert max(larger) < 1
         if found.rle is not None:
             assert found.rle == runs_of(Image.fromarray((mask == 7).astype(np.uint8)))
     assert seen > 30
+
+
+def test_a_box_that_is_cut_is_around_what_is_visible_of_it() -> None:
+    size, made = (120, 90), augment(GEOMETRY)
+    x0, y0, x1, y1 = box = (70.0, 10.0, 115.0, 60.0)
+    outline = Object(box, 0, polygons=((x0, y0, x1, y0, x1, y1, x0, y1),))
+    for number in range(40):
+        warp = Warp(affine_of(made.draw("key", number), size), 255)
+        for_box, for_polygon = (
+            warped(Objects((each,), size), warp, size, 0.3, Counter()).items
+            for each in (Object(box, 0), outline)
+        )
+        assert [each.box for each in for_box] == [each.box for each in for_polygon]
+        assert not any(each.polygons for each in for_box)
 
 
 def test_objects_that_leave_the_image_are_dropped_and_cut() -> None:
