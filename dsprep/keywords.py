@@ -496,7 +496,7 @@ class AugmentOptions(ImageOptions, WriteOptions):
     """The options of ``augment``."""
 
     to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
-    op: str | None = _copies(
+    op: Sequence[str] | None = _copies(
         "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
         f"each copy, in this order: {FORMS}.",
         metavar="NAME=VALUE[,...]",

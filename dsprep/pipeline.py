@@ -235,6 +235,8 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample |
         elif not keeps_id and key.isascii() and key.isdecimal() and len(key) < 20:
             sample.id = int(key) if key == str(int(key)) else sample.id
         if not looks or sample.image is None:
+            if copy:
+                return BadSample("has no image to augment")
             fit(sample)
             return sample
         value: Any = sample.fields[sample.image]

@@ -153,6 +153,7 @@ def _click_option(declared: Option) -> click.Parameter:
         about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], *form)}
         del about["default"]
     elif hint.startswith("Sequence"):
+        about["multiple"] = True
         if hint == "Sequence[int]":
             least = declared.least or 0
             about["type"] = Parsed(
@@ -160,8 +161,9 @@ def _click_option(declared: Option) -> click.Parameter:
             )
         elif "," in declared.metavar:
             about["type"] = Parsed("name[,name...]", _split)
-        else:
-            about["multiple"] = True
+        if "type" in about:  # given again, it adds to the list
+            del about["default"]
+            about["callback"] = lambda *given: sum(given[-1], ()) or declared.default
     elif hint.startswith("int | tuple"):
         about["type"] = Parsed("n|wxh", _parse_dimensions)
     elif hint.startswith("int | str"):

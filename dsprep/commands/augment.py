@@ -27,7 +27,7 @@ def augment(options: of.AugmentOptions) -> WriteReport:
     mask_fill = 255 if options.mask_fill is None else options.mask_fill
     if mask_fill > 255:
         raise OptionError(f"--mask-fill {mask_fill}: a class number in a mask is 0 to 255")
-    made = Augment(parse_ops(options.op or ""), options.seed or 0, fill, mask_fill)
+    made = Augment(parse_ops(",".join(options.op or ())), options.seed or 0, fill, mask_fill)
     asked = Copies(
         *(options.per_image, options.per_class, options.balance),
         *(options.keep_originals, options.any_side),

@@ -34,6 +34,8 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     import polars as pl
 
     _require_fields(catalog, kept)
+    if max(asked.per_image or 0, asked.per_class or 0) > _MOST_COPIES:
+        raise _too_many(max(asked.per_image or 0, asked.per_class or 0))
     if not catalog.keys_known:
         raise SourceError(
             f"{catalog.root}: several samples have one key, and the keys of copies are made of "
@@ -44,11 +46,9 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     counts, more = _counts(catalog, asked, chosen)
     first = pl.when(chosen & (not asked.keep_originals)).then(1).otherwise(0)
     numbers = pl.int_ranges(first, counts + 1, dtype=pl.Int64)
-    total = table.select(counts.cast(pl.Float64).sum()).item()
+    total = table.select(copies=counts.cast(pl.Float64), row="origin")["copies"].sum()
     if total > _MOST_COPIES:
-        raise OptionError(
-            f"{total:,.0f} copies: dsprep writes {_MOST_COPIES:,} at once; give fewer"
-        )
+        raise _too_many(total)
     left_out = table.select((chosen & (counts == 0)).sum()).item()
     if not asked.keep_originals and left_out:
         more.append(f"{format_count(left_out, 'sample')} without a copy left out")
@@ -73,14 +73,23 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     for key, names in catalog.collisions()[:1]:
         raise SourceError(
             f"{catalog.root}: the key {key} would be that of several samples ({format_some(names)})"
-            ": augment the originals, not what was augmented already, or rename files"
+            ": rename files; if some are copies already, augment the originals only"
         )
     return catalog, notes
+
+
+def _too_many(count: float) -> OptionError:
+    return OptionError(f"{count:,.0f} copies: dsprep writes {_MOST_COPIES:,} at once; give fewer")
 
 
 def _require_fields(catalog: Catalog, kept: Sequence[str]) -> None:
     """Refuse samples with fields that would not fit the copies of their image."""
     schema: Schema = catalog.settled.schema
+    if schema.image is None:
+        raise SourceError(
+            f"{catalog.root}: its samples have no image to augment; fields are "
+            f"{format_some(list(schema.by_name))}: give --image-field NAME"
+        )
     others = [
         each.name
         for each in schema.fields

@@ -118,7 +118,7 @@ def test_shards_become_copies_with_the_same_pixels(
         assert other.items() >= own.items()
     done = run_here("augment", tmp_path / "a", tmp_path / "b", *asked)
     assert done.code == 4
-    assert "augmented already" in done.err
+    assert "some are copies already" in done.err
 
 
 def test_only_the_training_side_is_augmented(run_here: RunHere, tmp_path: Path) -> None:
@@ -161,7 +161,8 @@ def test_split_keeps_copies_with_their_original(
     ("asked", "code", "reason"),
     [
         (["--op", "wave=3", "--per-image", "1"], 2, "no such operation"),
-        (["--op", "shift=1", "--per-image", "1"], 2, "leave nothing"),
+        (["--op", "shift=1", "--per-image", "1"], 2, "give a number from 0.001 to 0.99"),
+        (["--op", "hflip", "--op", "hflip", "--per-image", "1"], 2, "given twice"),
         (["--op", "hflip"], 2, "give one of --per-image"),
         (["--op", "hflip", "--balance", "--per-image", "1"], 2, "leave one of them out"),
         (["--op", "hflip", "--balance", "--split", "a=1,b=1"], 2, "divide the originals first"),
@@ -169,7 +170,9 @@ def test_split_keeps_copies_with_their_original(
         (["--op", "hflip", "--balance", "--mask-fill", "9"], 2, "no masks"),
         (["--op", "hflip", "--per-image", "1", "--key", "index"], 2, "keys of copies"),
         (["--op", "hflip", "--per-class", "2", "--classes", "names.txt"], 4, "without images"),
-        (["--op", "hflip", "--per-image", "999999999"], 2, "give fewer"),
+        (["--op", "hflip", "--per-image", "15000000"], 2, "give fewer"),
+        (["--op", "hflip", "--per-image", f"1{'0' * 20}"], 2, "give fewer"),
+        (["--op", "hflip", "--per-class", f"1{'0' * 20}"], 2, "give fewer"),
         (["--op", "hflip", "--per-class", "1"], 2, "no sample gets a copy"),
     ],
 )
@@ -181,6 +184,20 @@ def test_what_is_refused(
     done = run_here("augment", birds, tmp_path / "out", "--to", "webdataset", *asked)
     assert (done.code, reason in done.err) == (code, True), done.err
     assert not (tmp_path / "out").exists()
+
+
+def test_samples_without_an_image_get_no_copies(run_here: RunHere, tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", x=np.zeros((4, 8, 8, 3), np.uint8), y=np.arange(4))
+    asked = ("--op", "hflip", "--per-image", "1", "-j1")
+    done = run_here("augment", tmp_path / "rows.npz", tmp_path / "a", "--to", "webdataset", *asked)
+    assert (done.code, "no image to augment" in done.err) == (4, True), done.err
+    with tarfile.open(tmp_path / "s.tar", "w") as tar:
+        for name, data in (("a.jpg", jpeg(1)), ("a.txt", b"one"), ("b.txt", b"two")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    done = run_here("augment", tmp_path / "s.tar", tmp_path / "b.tar", "--no-image", *asked)
+    assert (done.code, "b_aug01: has no image" in done.out) == (3, True), done.out + done.err
 
 
 def test_bad_images_are_counted(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
@@ -250,6 +267,11 @@ def test_boxes_and_masks_move_in_shards(run_here: RunHere, tmp_path: Path) -> No
         assert ((mask == 1) != paint(found[name])).sum() < 60
     assert run_here("verify", tmp_path / "m", "--against", images, *lying).code == 0
     assert run_here("verify", tmp_path / "b", "--against", images, *boxes).code == 0
+
+
+def test_stdout_is_no_destination(run_here: RunHere, birds: Path) -> None:
+    done = run_here("augment", birds, "-", "--to", "webdataset", "--op", "hflip", "--balance")
+    assert (done.code, "writes to stdout" in done.err) == (2, True), done.err
 
 
 def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
