@@ -139,16 +139,23 @@ def test_only_the_training_side_is_augmented(run_here: RunHere, tmp_path: Path) 
     assert run_here("augment", *test, "--any-side").code == 0
 
 
+@pytest.mark.parametrize("kept", ["--keep-originals", "--no-keep-originals"])
 def test_split_keeps_copies_with_their_original(
-    run_here: RunHere, birds: Path, tmp_path: Path
+    run_here: RunHere, birds: Path, tmp_path: Path, kept: str
 ) -> None:
-    asked = ("--to", "webdataset", "--op", "rotate=9", "--per-image", "3", "-j1")
-    assert run_here("augment", birds, tmp_path / "out", *asked).code == 0
-    for number, more in enumerate(([], ["--stable"])):
-        lists = tmp_path / f"lists{number}"
-        source = tmp_path / "out" / ("", "train-000000.tar")[number]
+    (birds / "owl" / "own_aug99.jpg").write_bytes(jpeg(50))
+    out = tmp_path / "out"
+    asked = ("--to", "webdataset", "--op", "rotate=9", "--per-image", "3", "-j1", kept)
+    assert run_here("augment", birds, out, *asked).code == 0
+    for number, to in enumerate(("folder", "tfrecord")):  # which has no table of copies
+        done = run_here("convert", out, tmp_path / f"again{number}", "--to", to, "-j1")
+        assert done.code == 0, done.err
+    again = (tmp_path / "again0", tmp_path / "again1", tmp_path / "again0.lst")
+    for number, source in enumerate((out, out / "train-000000.tar", *again)):
+        lists, more = tmp_path / f"lists{number}", ["--stable"] * (number % 2)
         done = run_here("split", source, "-o", lists, "--ratio", "train=0.5,val=0.5", *more)
         assert done.code == 0, done.err
+        assert "copies are kept" in done.out
         origins = [
             {line.split("\t")[-1].partition("_aug")[0] for line in path.read_text().splitlines()}
             for path in sorted(lists.glob("*.lst"))
