@@ -101,6 +101,10 @@ def _changes_images(known: Given) -> bool:
     return any(known.get(name) not in (None, "keep") for name in options)
 
 
+def _cuts(known: Given) -> bool:
+    return known.get("--crop") is not None or _warps(known)
+
+
 def _warps(known: Given) -> bool:
     moving = r"\b(crop|rotate|shift|shear|zoom|[hv]flip)\b"
     return re.search(moving, str(known.get("--op"))) is not None
@@ -126,6 +130,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
     "warps": (_warps, []),
+    "cuts": (_cuts, []),
     # a seed also shuffles what becomes shards
     "drawing": (lambda known: not known["kept"] or bool(known.get("--to")), ["kept"]),
     "records": (_names_records, []),
@@ -273,8 +278,8 @@ shard: --seed needs --shuffle
 pack, convert, augment: --max-pixels needs looks
     images are not looked at; give --check header or --check decode
 
---min-visible needs --crop
-    it says which objects a crop drops: give --crop
+--min-visible needs cuts
+    it says which objects are dropped where images are cut: give --crop
 --enlarge needs --resize
     it says how to resize: give --resize
 pack, convert, augment: --filter needs --resize

@@ -210,7 +210,7 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
     values = {name: options.pop(name) for name in options_in(of.TransformOptions)}
     crop = values.pop("crop")
     transform = Transform(crop=(crop, crop) if isinstance(crop, int) else crop, **values)
-    return None if transform.is_copy else transform
+    return None if transform == Transform() else transform
 
 
 _run = option_group("Run")

@@ -28,11 +28,15 @@ def augment(options: of.AugmentOptions) -> WriteReport:
     if mask_fill > 255:
         raise OptionError(f"--mask-fill {mask_fill}: a class number in a mask is 0 to 255")
     made = Augment(parse_ops(",".join(options.op or ())), options.seed or 0, fill, mask_fill)
+    images, told = images_of(options), options.transform
+    if told is not None and told.is_copy:  # it is about copies alone
+        images = replace(images, transform=None)
+        made = replace(made, quality=told.quality, min_visible=told.min_visible)
     asked = Copies(
         *(options.per_image, options.per_class, options.balance),
         *(options.keep_originals, options.any_side),
     )
-    images = replace(images_of(options), augment=made)
     job = new_job("augment", options)
     source = job.source.replace(needs_names=True)  # and with them, the keys of all samples
+    images = replace(images, augment=made)
     return write(replace(job, source=source, images=images, augmented=asked), options)

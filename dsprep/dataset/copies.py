@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError
 from dsprep.images.augment import FILLS, Augment, parse_ops
+from dsprep.images.transform import Transform
 from dsprep.sample import key_expr, original_expr
 
 if TYPE_CHECKING:
-    import polars as pl
 
     from dsprep.catalog import Catalog
 
@@ -54,7 +54,9 @@ def copies_of(options: Mapping[str, Any]) -> tuple[Augment | None, Copies | None
         return None, None
     text = ",".join(f"{name}={value!r}" for name, value in values["ops"].items())
     fill, mask_fill = str(values["fill"]), int(values["mask_fill"])
-    augment = Augment(parse_ops(text), int(values["seed"]), fill, mask_fill)
+    told = Transform(quality=values.get("quality"), min_visible=values.get("min_visible"))
+    rare = (told.quality, told.min_visible)
+    augment = Augment(parse_ops(text), int(values["seed"]), fill, mask_fill, *rare)
     names = ("per_image", "per_class", "balance", "keep_originals", "any_side")
     asked = Copies(*(values[name] for name in names))
     numbers = [each for each in (asked.per_image, asked.per_class) if each is not None]

@@ -131,11 +131,17 @@ class Augment:
     seed: int = 0
     fill: str = "nearest"  # what is beyond the edges of an image: see FILLS
     mask_fill: int = 255  # the class number of that in masks
+    # Without a transform, which has both, the quality of copies that are JPEG or WebP, and the
+    # share of an object's area that is left of it at least; None means what a transform has.
+    quality: int | None = None
+    min_visible: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what a manifest records."""
         ops = {name: float(value) for name, value in self.ops.items()}
-        return {"ops": ops, "seed": self.seed, "fill": self.fill, "mask_fill": self.mask_fill}
+        values = {"ops": ops, "seed": self.seed, "fill": self.fill, "mask_fill": self.mask_fill}
+        rare = {"quality": self.quality, "min_visible": self.min_visible}
+        return values | {name: value for name, value in rare.items() if value is not None}
 
     @property
     def moves(self) -> bool:

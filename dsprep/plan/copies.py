@@ -34,8 +34,7 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     import polars as pl
 
     _require_fields(catalog, kept)
-    if max(asked.per_image or 0, asked.per_class or 0) > _MOST_COPIES:
-        raise _too_many(max(asked.per_image or 0, asked.per_class or 0))
+    _require_few(max(asked.per_image or 0, asked.per_class or 0))
     if not catalog.keys_known:
         raise SourceError(
             f"{catalog.root}: several samples have one key, and the keys of copies are made of "
@@ -46,9 +45,7 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     counts, more = _counts(catalog, asked, chosen)
     first = pl.when(chosen & (not asked.keep_originals)).then(1).otherwise(0)
     numbers = pl.int_ranges(first, counts + 1, dtype=pl.Int64)
-    total = table.select(copies=counts.cast(pl.Float64), row="origin")["copies"].sum()
-    if total > _MOST_COPIES:
-        raise _too_many(total)
+    _require_few(int(table.select("origin", copies=counts.cast(pl.Float64))["copies"].sum()))
     left_out = table.select((chosen & (counts == 0)).sum()).item()
     if not asked.keep_originals and left_out:
         more.append(f"{format_count(left_out, 'sample')} without a copy left out")
@@ -78,8 +75,9 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     return catalog, notes
 
 
-def _too_many(count: float) -> OptionError:
-    return OptionError(f"{count:,.0f} copies: dsprep writes {_MOST_COPIES:,} at once; give fewer")
+def _require_few(count: int) -> None:
+    if count > _MOST_COPIES:
+        raise OptionError(f"{count:,} copies: dsprep writes {_MOST_COPIES:,} at once; give fewer")
 
 
 def _require_fields(catalog: Catalog, kept: Sequence[str]) -> None:

@@ -116,9 +116,7 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     if not path:
         raise OptionError("the destination is empty")
     if path == "-":
-        raise OptionError(
-            "-: only dsprep convert - - writes to stdout; name a directory or a file"
-        )
+        raise OptionError("-: only dsprep convert - - writes to stdout; name a directory or a file")
     is_tree = format_name is not None and format_name in FORMATS and FORMATS[format_name].is_tree
     if is_tree:
         require_disk(path)

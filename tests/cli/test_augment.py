@@ -281,6 +281,72 @@ def test_stdout_is_no_destination(run_here: RunHere, birds: Path) -> None:
     assert (done.code, "writes to stdout" in done.err) == (2, True), done.err
 
 
+def test_quality_and_visible_share_of_copies(
+    run_here: RunHere, birds: Path, tmp_path: Path
+) -> None:
+    asked = ("--op", "shift=0.5", "--per-image", "4", "-j1", "--to", "webdataset")
+    assert run_here("augment", birds, tmp_path / "90", *asked).code == 0
+    done = run_here("augment", birds, tmp_path / "20", *asked, "--quality", "20")
+    assert done.code == 0, done.err
+    usual, small = members(tmp_path / "90"), members(tmp_path / "20")
+    assert usual.keys() == small.keys()
+    for name in usual:
+        is_copy = "_aug" in name and name.endswith(".jpg")
+        assert len(small[name]) < len(usual[name]) if is_copy else small[name] == usual[name]
+    assert run_here("verify", tmp_path / "20", "--against", birds).code == 0
+    table = tmp_path / "boxes.csv"
+    rows = (f"{path.relative_to(birds)},20,15,44,33,bird" for path in sorted(birds.rglob("*.jpg")))
+    table.write_text("\n".join(("path,xmin,ymin,xmax,ymax,class", *rows)))
+    boxes = ("--annotations", table, "--box", "xyxy", "--box-columns", "xmin,ymin,xmax,ymax")
+    objects = []
+    for least in ("0.01", "0.9"):
+        named = ("--min-visible", least, "--resize", "40")
+        done = run_here("augment", birds, tmp_path / least, *asked, *boxes, *named, "--json")
+        assert done.code == 0, done.err
+        objects.append(json.loads(done.out)["objects"]["objects"])
+    assert objects[0] > objects[1]
+    asked = ("--op", "noise=3", "--per-image", "1", "--to", "webdataset", "--min-visible", "0.5")
+    done = run_here("augment", birds, tmp_path / "no", *asked)
+    assert (done.code, "--min-visible 0.5 has no effect" in done.err) == (2, True)
+    for option in (("--quality", "20"), ("--min-visible", "0.5")):
+        done = run_here("pack", birds, tmp_path / "no", "--to", "webdataset", *option)
+        assert (done.code, "has no effect" in done.err) == (2, True)
+
+
+def test_ids_of_coco_stay_and_copies_get_their_own(run_here: RunHere, tmp_path: Path) -> None:
+    image_folder(tmp_path, ("images",), 2)
+    names = sorted(path.name for path in (tmp_path / "images").iterdir())
+    coco = {
+        "images": [
+            {"id": id, "file_name": name, "width": 64, "height": 48}
+            for id, name in zip((7, 391895), names, strict=True)
+        ],
+        "annotations": [
+            {"id": 5 + id % 7, "image_id": id, "category_id": 1, "bbox": [9, 9, 20, 20]}
+            for id in (7, 391895)
+        ],
+        "categories": [{"id": 1, "name": "bird"}],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(coco))
+    boxes = ("--annotations", tmp_path / "boxes.json", "--annotation-size", "listed")
+    asked = ("--op", "hflip=1", "--per-image", "2", "-j1")
+    for to in ("coco", "webdataset"):
+        done = run_here("augment", tmp_path / "images", tmp_path / to, "--to", to, *asked, *boxes)
+        assert done.code == 0, done.err
+    assert (
+        run_here("convert", tmp_path / "webdataset", tmp_path / "again", "--to", "coco").code == 0
+    )
+    for name in ("coco", "again"):
+        made = json.loads((tmp_path / name / "annotations" / "instances.json").read_text())
+        ids = {each["id"]: each["file_name"] for each in made["images"]}
+        copies = [1_000_000_007, 2_000_000_007, 1_000_391_895, 2_000_391_895]
+        assert sorted(ids) == sorted([7, 391895, *copies])
+        assert ids[2_000_000_007] == names[0].replace(".", "_aug02.")
+        own = [each["id"] for each in made["annotations"]]
+        assert len({*own}) == 6
+        assert {5, 5 + 391895 % 7} <= {*own}
+
+
 def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     asked = ("--to", "webdataset", "--op", OPS, "--per-image", "2", "--preview", sheet, "--dry-run")
