@@ -459,6 +459,11 @@ def append(options: of.AppendOptions) -> WriteReport:
     destination = Destination(Path(options.dest))
     source = source_with(options)
     base, made = _base(destination)
+    if made.copies is not None:
+        raise DestinationError(
+            f"{destination}: holds augmented copies, and samples that are appended would get none: "
+            "add them to the originals, and run dsprep augment on these again"
+        )
     require_effect("shard append", options.given, made=made.transform is not None)
     if not options.dry_run:
         remove_leftovers(destination, base)

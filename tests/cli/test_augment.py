@@ -276,6 +276,14 @@ def test_boxes_and_masks_move_in_shards(run_here: RunHere, tmp_path: Path) -> No
     assert run_here("verify", tmp_path / "b", "--against", images, *boxes).code == 0
 
 
+def test_nothing_is_appended_to_copies(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
+    asked = ("--to", "webdataset", "--op", "hflip", "--per-image", "1", "-j1")
+    assert run_here("augment", birds, tmp_path / "out", *asked).code == 0
+    image_folder(tmp_path / "more", ("owl",), 1)
+    done = run_here("shard", "append", tmp_path / "more", tmp_path / "out")
+    assert (done.code, "would get none" in done.err) == (5, True), done.err
+
+
 def test_stdout_is_no_destination(run_here: RunHere, birds: Path) -> None:
     done = run_here("augment", birds, "-", "--to", "webdataset", "--op", "hflip", "--balance")
     assert (done.code, "writes to stdout" in done.err) == (2, True), done.err
