@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -108,8 +109,8 @@ def _sides_of(catalog: Catalog, asked: Copies) -> tuple[pl.Expr, list[str]]:
     if asked.any_side:
         return pl.lit(True), []
     if not catalog.sides:
-        name = os.path.basename(catalog.root.rstrip("/"))
-        side = undated(name)
+        name = os.path.basename(catalog.root.removesuffix("/manifest.json").rstrip("/"))
+        side = undated(re.split(r"[.*?{[]|-[0-9]", name)[0])  # of test-000000.tar, and of a pattern
         if side in SPLITS.values() and side != _TRAIN:
             raise SourceError(
                 f"{catalog.root}: is called {name}, and copies of images for validation or test "

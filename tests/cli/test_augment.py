@@ -137,6 +137,11 @@ def test_only_the_training_side_is_augmented(run_here: RunHere, tmp_path: Path) 
     assert refused.code == 4
     assert "--any-side" in refused.err
     assert run_here("augment", *test, "--any-side").code == 0
+    packed = tmp_path / "packed" / "val"
+    assert run_here("pack", *test[:1], packed, "--to", "webdataset", "--name", "test").code == 0
+    for source in (packed, packed / "test-000000.tar"):  # a manifest, a shard
+        refused = run_here("augment", source, tmp_path / "another", *asked)
+        assert (refused.code, "--any-side" in refused.err) == (4, True), source
 
 
 @pytest.mark.parametrize("kept", ["--keep-originals", "--no-keep-originals"])
