@@ -14,7 +14,7 @@ from dsprep.annotations.geometry import Warp, clip, warped
 from dsprep.annotations.masks import mask_of_polygons, runs_of, warped_mask
 from dsprep.annotations.objects import Object, Objects, box_of
 from dsprep.errors import OptionError
-from dsprep.images.augment import FILLS, IDENTITY, OPS, Augment, affine_of, parse_ops
+from dsprep.images.augment import FILLS, IDENTITY, OPS, Augment, Params, affine_of, parse_ops
 from tests.images import draw
 from tests.missing import framework
 
@@ -66,31 +66,56 @@ def test_parameters_are_uniform_over_their_range() -> None:
     assert abs(np.corrcoef(flips.T)[0, 1]) < 0.1
 
 
-@pytest.mark.filterwarnings("ignore:Please import")  # of Keras to SciPy
-@pytest.mark.parametrize("fill", FILLS)
-def test_geometry_is_that_of_keras(fill: str) -> None:
+def of_keras(image: np.ndarray, drawn: Params, fill: str) -> np.ndarray:
+    """Return the copy of a square image that Keras makes."""
     framework("tensorflow")
     from keras.src.legacy.preprocessing.image import apply_affine_transform
 
+    side = len(image)
+    found = apply_affine_transform(
+        image,
+        theta=drawn["rotate"],
+        tx=-drawn["shift_x"] * side,
+        ty=-drawn["shift_y"] * side,
+        shear=drawn["shear"],
+        zx=1 / drawn["zoom"],
+        zy=1 / drawn["zoom"],
+        row_axis=0,
+        col_axis=1,
+        channel_axis=2,
+        fill_mode=fill,
+        order=1,
+    )
+    return found[:: -1 if drawn["vflip"] else 1, :: -1 if drawn["hflip"] else 1]
+
+
+@pytest.mark.filterwarnings("ignore:Please import")  # of Keras to SciPy
+def test_points_go_where_keras_moves_them() -> None:
+    side, made, seen = 96, augment(ROTATE, "constant"), 0
+    centers = np.arange(side) + 0.5
+    for number in range(40):
+        drawn = made.draw("corners", number)
+        a, b, c, d, e, f = Warp(affine_of(drawn, (side, side)), 255).forward
+        for x, y in ((8, 8), (88, 8), (8, 88), (88, 88)):
+            to = (a * x + b * y + c, d * x + e * y + f)
+            if not all(8 < each < side - 8 for each in to):
+                continue
+            seen += 1
+            spot = np.exp(-(np.square(centers - x) + np.square(centers - y)[:, None]) / 8)
+            moved = of_keras(spot[..., None] * 255, drawn, "constant")[..., 0]
+            found = [(moved * each).sum() / moved.sum() for each in (centers, centers[:, None])]
+            assert math.dist(found, to) < 0.1
+    assert seen > 30
+
+
+@pytest.mark.filterwarnings("ignore:Please import")  # of Keras to SciPy
+@pytest.mark.parametrize("fill", FILLS)
+def test_geometry_is_that_of_keras(fill: str) -> None:
     side, made = 96, augment(ROTATE, fill)
     for number in range(8):
         image = draw(number, (side, side))
         drawn = made.draw("key", number)
-        expected = apply_affine_transform(
-            levels(image),
-            theta=drawn["rotate"],
-            tx=-drawn["shift_x"] * side,
-            ty=-drawn["shift_y"] * side,
-            shear=drawn["shear"],
-            zx=1 / drawn["zoom"],
-            zy=1 / drawn["zoom"],
-            row_axis=0,
-            col_axis=1,
-            channel_axis=2,
-            fill_mode=fill,
-            order=1,
-        )
-        expected = expected[:: -1 if drawn["vflip"] else 1, :: -1 if drawn["hflip"] else 1]
+        expected = of_keras(levels(image), drawn, fill)
         own = levels(made.apply(image, drawn, "key", number))
         inside = np.ones((side, side), bool)
         if fill in ("constant", "wrap"):  # SciPy repeats all but a pixel of an image
