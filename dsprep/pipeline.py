@@ -105,7 +105,7 @@ class Images:
     def moving_option(self) -> str | None:
         """The option that changes the geometry of images; None if none does."""
         if self.augment is not None and self.augment.moves:
-            return "--op"
+            return "augmenting"
         moves = self.transform is not None and self.transform.moves
         return self.transform.moving_option if self.transform and moves else None
 

@@ -13,7 +13,6 @@ from dsprep.images.transform import Transform
 from dsprep.sample import key_expr, original_expr
 
 if TYPE_CHECKING:
-
     from dsprep.catalog import Catalog
 
 

@@ -101,25 +101,21 @@ def parse_ops(text: str) -> dict[str, float]:
         match = _FORM.fullmatch(each)
         name = match[1] if match else each
         if match is None or name not in OPS:
-            raise OptionError(f"--op {each}: no such operation; there are {', '.join(OPS)}")
+            raise OptionError(f"{each}: no such operation; there are {', '.join(OPS)}")
         if name in found:
-            raise OptionError(f"--op {text}: {name} is given twice")
+            raise OptionError(f"{text}: {name} is given twice")
         op = OPS[name]
         try:
             value = float(match[2]) if match[2] else op.default
         except ValueError:
             value = math.nan
         if value is None:
-            raise OptionError(
-                f"--op {name}: give a value ({op.unit}), as in {name}={op.most / 5:g}"
-            )
+            raise OptionError(f"{name}: give a value ({op.unit}), as in {name}={op.most / 5:g}")
         if not _LEAST <= value <= op.most:
-            raise OptionError(
-                f"--op {each}: give a number from {_LEAST} to {op.most:g} ({op.unit})"
-            )
+            raise OptionError(f"{each}: give a number from {_LEAST} to {op.most:g} ({op.unit})")
         found[name] = value
     if not found:
-        raise OptionError("--op: give at least one operation, as in --op rotate=40,hflip")
+        raise OptionError("give at least one operation, such as rotate=40,hflip")
     return {name: found[name] for name in OPS if name in found}
 
 

@@ -97,7 +97,7 @@ def _require_fields(catalog: Catalog, kept: Sequence[str]) -> None:
     if others:
         names = ",".join(others)
         raise OptionError(
-            f"--op changes the image and its masks, but not the further images {names}: give "
+            f"copies change the image and its masks, but not the further images {names}: give "
             f"--keep-fields {names} if they do not depend on it, or --drop {names}"
         )
 

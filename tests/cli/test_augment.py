@@ -360,6 +360,29 @@ def test_ids_of_coco_stay_and_copies_get_their_own(run_here: RunHere, tmp_path: 
         assert {5, 5 + 391895 % 7} <= {*own}
 
 
+def test_pack_shuffles_copies_with_the_others(
+    run_here: RunHere, birds: Path, tmp_path: Path
+) -> None:
+    asked = ("--per-image", "3", "--no-keep-originals", "-j1", "--to", "webdataset")
+    assert run_here("augment", birds, tmp_path / "a", "--op", OPS, *asked).code == 0
+    done = run_here("pack", birds, tmp_path / "p", "--augment", OPS, *asked)
+    assert done.code == 0, done.err
+    assert "21 augmented copies of 7 samples" in done.out
+    own, other = members(tmp_path / "a"), members(tmp_path / "p")
+    assert own == other
+    assert [*own] != [*other]
+    assert run_here("verify", tmp_path / "p", "--against", birds).code == 0
+    part = ("--part", "0/2", "--samples-per-shard", "4")
+    done = run_here("pack", birds, tmp_path / "half", "--augment", "hflip", *asked, *part)
+    assert done.code == 0, done.err
+    told = run_here("status", tmp_path / "half").out
+    assert "--augment hflip" in told
+    assert "--no-keep-originals" in told
+    for more, reason in ((("--balance",), "give --augment"), (("--augment", "hflip"), "give one")):
+        done = run_here("pack", birds, tmp_path / "no", "--to", "webdataset", *more)
+        assert (done.code, reason in done.err) == (2, True), done.err
+
+
 def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     asked = ("--to", "webdataset", "--op", OPS, "--per-image", "2", "--preview", sheet, "--dry-run")
