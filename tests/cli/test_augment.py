@@ -432,3 +432,31 @@ def test_verify_makes_copies_again(run_here: RunHere, birds: Path, tmp_path: Pat
     assert done.code == 3
     assert (done.out + done.err).count("its image is not that of") == 7
     assert all(f"{path.stem}_aug01" in done.out + done.err for path in birds.rglob("*.jpg"))
+
+
+def test_verify_makes_some_copies_again_or_all(
+    run_here: RunHere, birds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("--op", "hflip=1", "--per-image", "3", "-j1", "-q")
+    wrong = {"options": {"augment": {"seed": 1}}}
+    for to in ("webdataset", "tfrecord", "recordio"):
+        out = tmp_path / to
+        assert run_here("augment", birds, out, "--to", to, *asked, "--op", "noise=9").code == 0
+        monkeypatch.setattr("dsprep.verifying.comparison._REMADE", 5)
+        done = run_here("verify", out, "--against", birds)
+        assert (done.code, "5 of 21 augmented copies made again" in done.out) == (0, True), done.out
+        assert "made again" not in run_here("verify", out, "--against", birds, "--decode").out
+        manifest = out / "manifest.json"
+        values = json.loads(manifest.read_text())
+        values["options"]["augment"] |= wrong["options"]["augment"]
+        manifest.write_text(json.dumps(values))
+        for more, count in (((), 5), (("--decode",), 21)):
+            done = run_here("verify", out, "--against", birds, *more, "--json")
+            assert done.code == 3
+            assert len(json.loads(done.out)["problems"]) == count, done.out
+    path = next(birds.rglob("*.jpg"))
+    path.rename(path.with_name("other.jpg"))  # whose copies are not there
+    done = run_here("verify", tmp_path / "webdataset", "--against", birds, "--json")
+    problems = [each["message"] for each in json.loads(done.out)["problems"]]
+    assert sum("holds no such sample" in each for each in problems) == 4
+    assert sum("neither in a shard nor rejected" in each for each in problems) == 4
