@@ -88,6 +88,7 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
         Contest("dry-run", (_dry_run(data["listed"]),), data["listed"], seconds=0),
         Contest("plan", (_plan(),), seconds=0),
         Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
+        Contest("augment", _augmented(data["birds"]), data["birds"], seconds=120),
         Contest("help", _help(), rounds=4),
         Contest("start", _start(data["few"]), data["few"], rounds=4),
     ]
@@ -193,6 +194,18 @@ def _annotated(data: DataSet) -> tuple[Contender, ...]:
     return (
         Contender("dsprep", ((*packing, "--annotations", str(data.annotations)),)),
         Contender("dsprep, without boxes", (packing,)),
+    )
+
+
+def _augmented(data: DataSet) -> tuple[Contender, ...]:
+    """One copy of each image, in the same size; JPEG of quality 90, which Keras cannot say."""
+    ops = "rotate=20,shift=0.1,zoom=0.2,hflip,brightness=0.2"
+    root, out, edges = str(data.root), f"{OUT}/train", (data.recipe.width, data.recipe.height)
+    command = dsprep("augment", root, out, "--to", "folder", "--op", ops, "--per-image", "1")
+    return (
+        Contender("dsprep, 2 workers", ((*command, "--no-keep-originals", "-j", "2"),)),
+        Contender("Pillow, 2 processes", (peer("pillow_augment", root, out),)),
+        Contender("Keras", (peer("keras_augment", root, out, *map(str, edges)),)),
     )
 
 
