@@ -473,39 +473,12 @@ class WriteOptions(
     )
 
 
-class PackOptions(ImageOptions, WriteOptions):
-    """The options of ``pack``."""
-
-    shuffle: bool = _samples("Shuffle (default), or keep the order.", default=True)
-    seed: int | None = _seed
-
-
-class ConvertOptions(ImageOptions, WriteOptions):
-    """The options of ``convert``."""
-
-    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
-    prefix: str = _rare_shards(
-        "Prefix of the URLs in --to augmented-manifest, such as s3://bucket/path/.",
-        default="",
-        metavar="URL",
-    )
-    target_size: int | str | None = _shards(
-        "Maximum size of a shard on disk.  [default: a shard for each in SOURCE, otherwise 200MB]"
-    )
-
-
 _copies = partial(option, "Copies")
 
 
-class AugmentOptions(ImageOptions, WriteOptions):
-    """The options of ``augment``."""
+class CopyOptions(Options):
+    """How many augmented copies of images there are, and what lies beyond their edges."""
 
-    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
-    op: str | None = _copies(
-        "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
-        f"each copy, in this order: {FORMS}.",
-        metavar="NAME=VALUE[,...]",
-    )
     per_image: int | None = _copies("Number of copies of each image.")
     per_class: int | None = _copies(
         "Copy images until each class has this many samples; larger classes stay as they are."
@@ -523,7 +496,6 @@ class AugmentOptions(ImageOptions, WriteOptions):
     mask_fill: int | None = _copies(
         "Class number of what is beyond the edges of a mask.  [default: 255]", least=0
     )
-    seed: int | None = _copies("Seed of the copies.  [default: 0]", least=None)
     preview: AnyPath | None = _copies(
         "Write a picture of some images beside their copies to FILE, a PNG, also with --dry-run.",
         metavar="FILE",
@@ -532,6 +504,44 @@ class AugmentOptions(ImageOptions, WriteOptions):
         "Augment samples for validation and test, too.  [default: only the training side]",
         default=False,
     )
+
+
+class PackOptions(CopyOptions, ImageOptions, WriteOptions):
+    """The options of ``pack``."""
+
+    augment: Sequence[str] | None = _copies(
+        "Write augmented copies, too: these are operations of dsprep augment, such as "
+        "rotate=40,hflip.",
+        metavar="NAME=VALUE[,...]",
+    )
+    shuffle: bool = _samples("Shuffle (default), or keep the order.", default=True)
+    seed: int | None = _samples("Seed of the shuffle and of copies.  [default: 0]", least=None)
+
+
+class ConvertOptions(ImageOptions, WriteOptions):
+    """The options of ``convert``."""
+
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
+    prefix: str = _rare_shards(
+        "Prefix of the URLs in --to augmented-manifest, such as s3://bucket/path/.",
+        default="",
+        metavar="URL",
+    )
+    target_size: int | str | None = _shards(
+        "Maximum size of a shard on disk.  [default: a shard for each in SOURCE, otherwise 200MB]"
+    )
+
+
+class AugmentOptions(CopyOptions, ImageOptions, WriteOptions):
+    """The options of ``augment``."""
+
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
+    op: Sequence[str] | None = _copies(
+        "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
+        f"each copy, in this order: {FORMS}.",
+        metavar="NAME=VALUE[,...]",
+    )
+    seed: int | None = _copies("Seed of the copies.  [default: 0]", least=None)
 
 
 class ShardOptions(WriteOptions):

@@ -97,13 +97,17 @@ def _names_records(known: Given) -> bool:
 
 
 def _changes_images(known: Given) -> bool:
-    options = ("--resize", "--crop", "--encode", "--color", "--op")
+    options = ("--resize", "--crop", "--encode", "--color", "--op", "--augment")
     return any(known.get(name) not in (None, "keep") for name in options)
+
+
+def _cuts(known: Given) -> bool:
+    return known.get("--crop") is not None or _warps(known)
 
 
 def _warps(known: Given) -> bool:
     moving = r"\b(crop|rotate|shift|shear|zoom|[hv]flip)\b"
-    return re.search(moving, str(known.get("--op"))) is not None
+    return re.search(moving, f"{known.get('--op')} {known.get('--augment')}") is not None
 
 
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
@@ -122,10 +126,11 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
         lambda known: known["annotations"] in ("tables", "Label Studio") or "--labels" in known,
         ["annotations"],
     ),
-    "shuffling": (lambda known: known.get("--shuffle") is not False, []),
+    "shuffling": (lambda known: known.get("--shuffle") is not False or "--augment" in known, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
     "warps": (_warps, []),
+    "cuts": (_cuts, []),
     # a seed also shuffles what becomes shards
     "drawing": (lambda known: not known["kept"] or bool(known.get("--to")), ["kept"]),
     "records": (_names_records, []),
@@ -145,6 +150,8 @@ _GROUPS = {
     "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers "
     "--pixel-columns",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
+    "COPIES": "--per-image --per-class --balance --keep-originals --fill --mask-fill --preview "
+    "--any-side",
     "SIZES": "--target-size --shards --samples-per-shard",
     "NOT_STREAMED": "--schema-out --look --name --compression --dry-run --workers --json "
     "--filter-table",
@@ -272,14 +279,16 @@ shard: --seed needs --shuffle
 pack, convert, augment: --max-pixels needs looks
     images are not looked at; give --check header or --check decode
 
---min-visible needs --crop
-    it says which objects a crop drops: give --crop
+--min-visible needs cuts
+    it says which objects are dropped where images are cut: give --crop
 --enlarge needs --resize
     it says how to resize: give --resize
 pack, convert, augment: --filter needs --resize
     it says how to resize: give --resize
 --quality needs lossy
     no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out
+pack: COPIES needs --augment
+    it is about augmented copies: give --augment NAME=VALUE
 pack, convert, augment: --keep-fields needs changes
     images stay as they are; give --resize, --crop, --encode or --color, or leave it out
 shard append: --keep-fields needs made
@@ -287,17 +296,17 @@ shard append: --keep-fields needs made
 
 convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
-augment: --per-image excludes --per-class --balance
+pack, augment: --per-image excludes --per-class --balance
     both say how many copies there are; leave one of them out
-augment: --balance excludes --per-class
+pack, augment: --balance excludes --per-class
     both say how many copies there are; leave one of them out
-augment: --fill --mask-fill needs warps
-    no operation of --op moves the image; leave it out
-augment: --mask-fill needs framed
+pack, augment: --fill --mask-fill needs warps
+    no operation moves the image; leave it out
+pack, augment: --mask-fill needs framed
     the samples of SOURCE have no masks; leave it out
-augment: --split --group excludes --op
+pack, augment: --split --group excludes --op --augment
     copies would be divided as well: divide the originals first, with dsprep split or pack --split
-augment: --preview excludes --part
+pack, augment: --preview excludes --part
     each part would write it: give it with --dry-run first
 pack, convert, shard, augment: --part refuses --overwrite
     parts add to what other parts write; remove what is there first, or leave out --overwrite
@@ -434,7 +443,7 @@ def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    if name in ("follow_links", "shuffle", "stratify"):  # False is given as --no-…
+    if name in ("follow_links", "shuffle", "stratify", "keep_originals"):  # False is --no-…
         return name != "shuffle" and value is not False  # the others are on by default
     return value is None or value is False or (isinstance(value, Sized) and not len(value))
 

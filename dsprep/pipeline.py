@@ -43,12 +43,13 @@ from dsprep.sample import (
     Ints,
     Sample,
     Value,
+    copy_id,
     copy_name,
     image_kind_of,
     key_of,
     original_name,
 )
-from dsprep.schema import FACTS, IMAGE, TYPES, Schema
+from dsprep.schema import FACTS, IMAGE, IMAGE_ID, TYPES, Schema
 from dsprep.workers.worker import Report, counted
 
 _LOST_FRAMES = "image of several frames kept only the first"
@@ -89,6 +90,13 @@ class Images:
         return self.transform is not None or self.augment is not None
 
     @property
+    def for_copies(self) -> Transform:
+        """What is done to an image before it is augmented, and how copies are encoded."""
+        if self.transform is not None or self.augment is None:
+            return self.transform or Transform()
+        return Transform(quality=self.augment.quality, min_visible=self.augment.min_visible)
+
+    @property
     def probed(self) -> Transform | None:
         """A transform that shows whether another machine makes the same images."""
         return self.transform or (Transform(encode="jpeg") if self.augment else None)
@@ -97,7 +105,7 @@ class Images:
     def moving_option(self) -> str | None:
         """The option that changes the geometry of images; None if none does."""
         if self.augment is not None and self.augment.moves:
-            return "--op"
+            return "augmenting"
         moves = self.transform is not None and self.transform.moves
         return self.transform.moving_option if self.transform and moves else None
 
@@ -214,8 +222,11 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample |
     kept = images.kept(pipeline.schema)
     geometry = (images.transform, images.max_pixels, images.frame, kept)
     move = make_mover(_written(pipeline), *geometry) if typed else None
-    geometry = (images.transform or Transform(), *geometry[1:])
-    move_copy = make_mover(_written(pipeline), *geometry) if typed and images.augment else None
+    move_copy = (
+        make_mover(_written(pipeline), images.for_copies, *geometry[1:])
+        if typed and images.augment
+        else None
+    )
     objects = pipeline.schema.objects if typed else None
     why_spoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
@@ -233,16 +244,30 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample |
                 sample.effects = Counter()
             sample.fields[objects.name] = layout.fitted(value, sample.effects)
 
+    def renumber(sample: Sample, copy: int) -> None:
+        """Give a copy ids of its own, as those of COCO are unique."""
+        if type(id := sample.fields.get(IMAGE_ID)) is int:
+            sample.fields[IMAGE_ID] = copy_id(id, copy)
+        if objects is not None and (value := sample.fields.get(objects.name)) is not None:
+            items = (
+                each if each.id is None else each._replace(id=copy_id(each.id, copy))
+                for each in value.items
+            )
+            sample.fields[objects.name] = value._replace(items=tuple(items))
+
     def finish(sample: Sample, path: str, copy: int = 0) -> Sample | BadSample:
         key = sample.key
         if copy:
             sample.key = copy_name(key, copy)
             sample.path = sample.path and copy_name(sample.path, copy)
+            renumber(sample, copy)
         elif by_index:
             sample.key, sample.path = f"{sample.id:09d}", ""
         elif not keeps_id and key.isascii() and key.isdecimal() and len(key) < 20:
             sample.id = int(key) if key == str(int(key)) else sample.id
         if not looks or sample.image is None:
+            if copy:
+                return BadSample("has no image to augment")
             fit(sample)
             return sample
         data = sample.encoded
@@ -317,7 +342,7 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
 def _copy_maker(pipeline: Pipeline) -> Callable[[bytes, str, int], tuple[Encoded, Warp | None]]:
     """Return a function from an image, the key of its sample and a number to that copy of it."""
     images, readable = pipeline.images, pipeline.images.readable(pipeline.layout)
-    transform, augment = images.transform or Transform(), images.augment
+    transform, augment = images.for_copies, images.augment
     last: tuple[bytes, Decoded] | None = None  # of several copies in turn, which is the usual case
 
     def copied(data: bytes, key: str, copy: int) -> tuple[Encoded, Warp | None]:

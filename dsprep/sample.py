@@ -147,6 +147,11 @@ def copy_name(path: str, copy: int) -> str:
     return f"{directory}{slash}{stem}_aug{copy:02d}{extension}"
 
 
+def copy_id(id: int, copy: int) -> int:
+    """The id of a copy of what has this id: 3000000007 is that of the third copy of 7."""
+    return (id + copy * 1_000_000_000) % (1 << 63)
+
+
 def copy_expr(path: str = "path", copy: str = "copy") -> pl.Expr:
     """Return what :func:`copy_name` computes, for whole columns; number 0 is no copy."""
     import polars as pl

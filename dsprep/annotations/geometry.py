@@ -154,9 +154,11 @@ def warped(
         x0, y0, x1, y1 = each.box
         polygons = tuple(map(points, each.polygons))
         # A box that is not upright any more becomes the box around what it was around, as far as
-        # a polygon or a mask tells that.
+        # a polygon or a mask tells that; else around what is visible of its corners' polygon.
         corners = points((x0, y0, x1, y0, x1, y1, x0, y1))
         box = box_of(polygons if polygons and not is_straight else [corners])
+        is_outline = not (polygons or each.rle or is_straight)
+        polygons = (corners,) if is_outline else polygons
         before, runs = sum(map(area_of, polygons)) or scale * pixels_of(each.rle), each.rle
         if runs is not None:
             from dsprep.annotations.masks import mask_of, runs_of, warped_mask
@@ -178,6 +180,7 @@ def warped(
             counts[_DROPPED] += 1
             continue
         counts[_CLIPPED] += after < 0.999 * before
+        cut = cut._replace(polygons=()) if is_outline else cut
         if keypoints and a * e - b * d < 0:
             counts[_MIRRORED] += 1
         if each.area is not None and before:

@@ -153,6 +153,7 @@ def _click_option(declared: Option) -> click.Parameter:
         about |= {"multiple": True, "callback": lambda *given: parse_pairs(given[-1], *form)}
         del about["default"]
     elif hint.startswith("Sequence"):
+        about["multiple"] = True
         if hint == "Sequence[int]":
             least = declared.least or 0
             about["type"] = Parsed(
@@ -160,8 +161,9 @@ def _click_option(declared: Option) -> click.Parameter:
             )
         elif "," in declared.metavar:
             about["type"] = Parsed("name[,name...]", _split)
-        else:
-            about["multiple"] = True
+        if "type" in about:  # given again, it adds to the list
+            del about["default"]
+            about["callback"] = lambda *given: sum(given[-1], ()) or declared.default
     elif hint.startswith("int | tuple"):
         about["type"] = Parsed("n|wxh", _parse_dimensions)
     elif hint.startswith("int | str"):
@@ -208,7 +210,7 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
     values = {name: options.pop(name) for name in options_in(of.TransformOptions)}
     crop = values.pop("crop")
     transform = Transform(crop=(crop, crop) if isinstance(crop, int) else crop, **values)
-    return None if transform.is_copy else transform
+    return None if transform == Transform() else transform
 
 
 _run = option_group("Run")

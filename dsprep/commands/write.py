@@ -31,7 +31,7 @@ from dsprep.plan.destination import (
     require_name,
     take_sources,
 )
-from dsprep.plan.job import Job, images_of, make_layout
+from dsprep.plan.job import Job, augmented, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.progress import Progress
@@ -82,7 +82,8 @@ def pack(options: of.PackOptions) -> WriteReport:
     """
     job = new_job("pack", options)
     seed = (options.seed or 0) if options.shuffle else None
-    return write(replace(job, images=images_of(options), seed=seed), options)
+    job = replace(job, images=images_of(options), seed=seed)
+    return write(augmented(job, options, options.augment) if options.augment else job, options)
 
 
 @called_with(of.ConvertOptions)
@@ -260,7 +261,7 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(options.schema_out, text + "\n")
-        if isinstance(options, of.AugmentOptions) and options.preview is not None:
+        if isinstance(options, of.CopyOptions) and options.preview is not None:
             from dsprep.run.preview import write_preview
 
             write_preview(plan, os.fspath(options.preview))
@@ -461,6 +462,11 @@ def append(options: of.AppendOptions) -> WriteReport:
     destination = Destination(Path(options.dest))
     source = source_with(options)
     base, made = _base(destination)
+    if made.copies is not None:
+        raise DestinationError(
+            f"{destination}: holds augmented copies, and samples that are appended would get none: "
+            "add them to the originals, and run dsprep augment on these again"
+        )
     require_effect("shard append", options.given, made=made.transform is not None)
     if not options.dry_run:
         remove_leftovers(destination, base)

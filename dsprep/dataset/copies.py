@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from dsprep.errors import OptionError, SourceError
-from dsprep.formats import AUGMENT_FILE
+from dsprep.errors import OptionError
 from dsprep.images.augment import FILLS, Augment, parse_ops
+from dsprep.images.transform import Transform
 from dsprep.sample import key_expr, original_expr
-from dsprep.storage.files import exists, read_bytes
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dsprep.catalog import Catalog
 
 
@@ -57,7 +53,9 @@ def copies_of(options: Mapping[str, Any]) -> tuple[Augment | None, Copies | None
         return None, None
     text = ",".join(f"{name}={value!r}" for name, value in values["ops"].items())
     fill, mask_fill = str(values["fill"]), int(values["mask_fill"])
-    augment = Augment(parse_ops(text), int(values["seed"]), fill, mask_fill)
+    told = Transform(quality=values.get("quality"), min_visible=values.get("min_visible"))
+    rare = (told.quality, told.min_visible)
+    augment = Augment(parse_ops(text), int(values["seed"]), fill, mask_fill, *rare)
     names = ("per_image", "per_class", "balance", "keep_originals", "any_side")
     asked = Copies(*(values[name] for name in names))
     numbers = [each for each in (asked.per_image, asked.per_class) if each is not None]
@@ -85,23 +83,3 @@ def augment_table(catalog: Catalog, augment: Augment) -> bytes:
     out = BytesIO()
     keys.with_columns(**{name: pl.Series(own) for name, own in columns.items()}).write_parquet(out)
     return out.getvalue()
-
-
-def origins_of(paths: pl.Series, root: str) -> pl.Series | None:
-    """Return the key of each sample, and for copies that of their sample; None without copies."""
-    import polars as pl
-
-    # The root is a directory of shards, or a folder, a shard or a manifest, which stand beside it.
-    beside = (os.path.join(each, AUGMENT_FILE) for each in (root, os.path.dirname(root)))
-    path = next(filter(exists, (*beside, f"{root.rstrip('/')}.{AUGMENT_FILE}")), None)
-    if path is None:
-        return None
-    try:
-        known = pl.read_parquet(BytesIO(read_bytes(path)), columns=["key", "origin"])
-        known = known.select(pl.col("key", "origin").cast(pl.String)).unique("key")
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise SourceError(f"{path}: is not the table of copies that dsprep wrote") from error
-    keys = paths.alias("path").to_frame().select(key=key_expr())
-    found = keys.join(known, on="key", how="left", maintain_order="left")
-    origins = found.select(pl.col("origin").fill_null(pl.col("key")))["origin"]
-    return None if found["origin"].null_count() == len(found) else origins

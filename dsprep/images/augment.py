@@ -27,7 +27,7 @@ Params: TypeAlias = Mapping[str, float]
 
 FILLS = ("nearest", "reflect", "wrap", "constant")
 IDENTITY: Affine = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-_LEAVES_NOTHING = "would leave nothing of some images"
+_LEAST = 0.001  # the smallest value of an operation: a map of six digits can still be inverted
 
 
 class Op(NamedTuple):
@@ -35,41 +35,40 @@ class Op(NamedTuple):
 
     params: Sequence[str]  # the names of what is drawn
     unit: str
-    most: float  # the largest value; all are above 0
-    includes_most: bool
+    most: float  # the largest value, which leaves something of each image
     default: float | None  # the value if none is given; None if one must be
     drawn: str  # what is drawn, from which range
     effect: str  # what a positive or a larger value does
 
 
-# NAME: PARAMETERS | unit | limit | what is drawn
+# NAME: PARAMETERS | unit | largest value | what is drawn
 #     what it does
 _OPS = """
-crop: crop crop_x crop_y | share of the sides | < 1 | share from V to 1; place from −1 to 1
+crop: crop crop_x crop_y | share of the sides | 0.99 | share from V to 1; place from −1 to 1
     cuts out this share of both sides and enlarges it; place 1 is the right or lower edge
-rotate: rotate | degrees | <= 180 | −V to V
+rotate: rotate | degrees | 180 | −V to V
     turns counterclockwise
-shift: shift_x shift_y | share of the side | < 1 | −V to V, for each axis
+shift: shift_x shift_y | share of the side | 0.99 | −V to V, for each axis
     moves the content right or down
-shear: shear | degrees | <= 60 | −V to V
+shear: shear | degrees | 60 | −V to V
     tilts vertical lines so that their lower ends go right; horizontal lines stay horizontal
-zoom: zoom | factor | < 1 | 1−V to 1+V, the same for both axes
+zoom: zoom | factor | 0.99 | 1−V to 1+V, the same for both axes
     a factor above 1 enlarges the content
-hflip: hflip | probability | <= 1 | 0 or 1
+hflip: hflip | probability | 1 | 0 or 1
     mirrors left and right
-vflip: vflip | probability | <= 1 | 0 or 1
+vflip: vflip | probability | 1 | 0 or 1
     mirrors top and bottom
-brightness: brightness | factor | < 1 | 1−V to 1+V
+brightness: brightness | factor | 0.99 | 1−V to 1+V
     multiplies each level
-contrast: contrast | factor | < 1 | 1−V to 1+V
+contrast: contrast | factor | 0.99 | 1−V to 1+V
     multiplies the difference from the mean gray level
-color: color | factor | <= 1 | 1−V to 1+V
+color: color | factor | 1 | 1−V to 1+V
     multiplies the difference from the gray image: 0 is gray
-blur: blur | pixels | <= 100 | 0 to V
+blur: blur | pixels | 100 | 0 to V
     standard deviation of a Gaussian blur
-noise: noise | levels | <= 100 | 0 to V
+noise: noise | levels | 100 | 0 to V
     standard deviation of Gaussian noise, separate for each channel
-cutout: cutout_x cutout_y | share of the sides | < 1 | place from 0 to 1
+cutout: cutout_x cutout_y | share of the sides | 0.99 | place from 0 to 1
     blackens a rectangle of the share V of both sides; boxes and masks stay
 """
 
@@ -78,11 +77,9 @@ def _parse_table() -> Iterator[tuple[str, Op]]:
     lines = _OPS.strip().splitlines()
     for head, effect in zip(lines[::2], lines[1::2], strict=True):
         name, _, rest = head.partition(": ")
-        params, unit, limit, drawn = rest.split(" | ")
-        sign, most = limit.split()
+        params, unit, most, drawn = rest.split(" | ")
         default = 0.5 if unit == "probability" else None
-        told = (params.split(), unit, float(most), sign == "<=", default)
-        yield name, Op(*told, drawn, effect.strip())
+        yield name, Op(params.split(), unit, float(most), default, drawn, effect.strip())
 
 
 OPS = dict(_parse_table())
@@ -94,7 +91,7 @@ FORMS = " ".join(
 """How to give them, for help."""
 
 _MOVING = frozenset({"crop", "rotate", "shift", "shear", "zoom", "hflip", "vflip"})
-_FORM = re.compile(r"([a-z]+)(?:=(.+))?")
+_FORM = re.compile(r"([a-z]+)(?:=(.*))?")
 
 
 def parse_ops(text: str) -> dict[str, float]:
@@ -104,28 +101,21 @@ def parse_ops(text: str) -> dict[str, float]:
         match = _FORM.fullmatch(each)
         name = match[1] if match else each
         if match is None or name not in OPS:
-            raise OptionError(f"--op {each}: no such operation; there are {', '.join(OPS)}")
+            raise OptionError(f"{each}: no such operation; there are {', '.join(OPS)}")
         if name in found:
-            raise OptionError(f"--op {text}: {name} is given twice")
+            raise OptionError(f"{text}: {name} is given twice")
         op = OPS[name]
         try:
-            value = op.default if match[2] is None else float(match[2])
+            value = float(match[2]) if match[2] else op.default
         except ValueError:
             value = math.nan
         if value is None:
-            raise OptionError(
-                f"--op {name}: give a value ({op.unit}), as in {name}={op.most / 5:g}"
-            )
-        inside = 0 < value <= op.most and (op.includes_most or value < op.most)
-        if not inside:
-            to = "to" if op.includes_most else "to less than"
-            why = f"; {value:g} {_LEAVES_NOTHING}" if value >= op.most == 1 else ""
-            raise OptionError(
-                f"--op {each}: give a number above 0 {to} {op.most:g} ({op.unit}){why}"
-            )
+            raise OptionError(f"{name}: give a value ({op.unit}), as in {name}={op.most / 5:g}")
+        if not _LEAST <= value <= op.most:
+            raise OptionError(f"{each}: give a number from {_LEAST} to {op.most:g} ({op.unit})")
         found[name] = value
     if not found:
-        raise OptionError("--op: give an operation at least, as in --op rotate=40,hflip")
+        raise OptionError("give at least one operation, such as rotate=40,hflip")
     return {name: found[name] for name in OPS if name in found}
 
 
@@ -137,11 +127,17 @@ class Augment:
     seed: int = 0
     fill: str = "nearest"  # what is beyond the edges of an image: see FILLS
     mask_fill: int = 255  # the class number of that in masks
+    # Without a transform, which has both, the quality of copies that are JPEG or WebP, and the
+    # share of an object's area that is left of it at least; None means what a transform has.
+    quality: int | None = None
+    min_visible: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what a manifest records."""
         ops = {name: float(value) for name, value in self.ops.items()}
-        return {"ops": ops, "seed": self.seed, "fill": self.fill, "mask_fill": self.mask_fill}
+        values = {"ops": ops, "seed": self.seed, "fill": self.fill, "mask_fill": self.mask_fill}
+        rare = {"quality": self.quality, "min_visible": self.min_visible}
+        return values | {name: value for name, value in rare.items() if value is not None}
 
     @property
     def moves(self) -> bool:
@@ -262,22 +258,26 @@ def _warped(image: Image, affine: Affine, fill: str) -> Image:
     """Return an image of the same size, interpolated between the four pixels around each point."""
     from PIL.Image import Resampling, Transform
 
+    size = image.size
+    if (factor := int(math.sqrt(abs(affine[0] * affine[4] - affine[1] * affine[3])))) > 1:
+        # Padding for what becomes much smaller would take the square of this in memory.
+        image = image.reduce(factor)
+        affine = tuple(each / factor for each in affine)  # type: ignore[assignment]
     a, b, c, d, e, f = affine
     if fill != "constant":
         width, height = image.size
-        corners = [(x, y) for x in (0, width) for y in (0, height)]
+        corners = [(x, y) for x in (0, size[0]) for y in (0, size[1])]
         xs, ys = ([p * x + q * y + r for x, y in corners] for p, q, r in ((a, b, c), (d, e, f)))
         # A pixel more on each side, as pixels beyond the edge count at the edge.
         left, top = (max(0, 1 - math.floor(min(each))) for each in (xs, ys))
         right, bottom = (
             max(0, math.ceil(max(each)) + 1 - side) for each, side in ((xs, width), (ys, height))
         )
-        size = image.size
         image = _padded(image, (left, top, right, bottom), fill)
         return image.transform(
             size, Transform.AFFINE, (a, b, c + left, d, e, f + top), Resampling.BILINEAR
         )
-    return image.transform(image.size, Transform.AFFINE, affine, Resampling.BILINEAR, fillcolor=0)
+    return image.transform(size, Transform.AFFINE, affine, Resampling.BILINEAR, fillcolor=0)
 
 
 def _padded(image: Image, edges: tuple[int, int, int, int], fill: str) -> Image:

@@ -289,7 +289,9 @@ class Transform:
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise OptionError(f"--{name} {value}: it can be {', '.join(choices)}")
-        require_effect("pack", given_options(vars(self)))
+        # Commands check these, which may be about augmented copies.
+        unchecked = {"min_visible": None} | ({"quality": None} if self.is_copy else {})
+        require_effect("pack", given_options(vars(self) | unchecked))
         if self.filter is None and self.resize is not None:
             object.__setattr__(self, "filter", "bicubic")
         if self.quality is None and not self.is_copy and self.encode not in ("png", RAW, RAW_CHW):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     import polars as pl
 
     _require_fields(catalog, kept)
+    _require_few(max(asked.per_image or 0, asked.per_class or 0))
     if not catalog.keys_known:
         raise SourceError(
             f"{catalog.root}: several samples have one key, and the keys of copies are made of "
@@ -44,11 +46,7 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     counts, more = _counts(catalog, asked, chosen)
     first = pl.when(chosen & (not asked.keep_originals)).then(1).otherwise(0)
     numbers = pl.int_ranges(first, counts + 1, dtype=pl.Int64)
-    total = table.select(counts.cast(pl.Float64).sum()).item()
-    if total > _MOST_COPIES:
-        raise OptionError(
-            f"{total:,.0f} copies: dsprep writes {_MOST_COPIES:,} at once; give fewer"
-        )
+    _require_few(int(table.select("origin", copies=counts.cast(pl.Float64))["copies"].sum()))
     left_out = table.select((chosen & (counts == 0)).sum()).item()
     if not asked.keep_originals and left_out:
         more.append(f"{format_count(left_out, 'sample')} without a copy left out")
@@ -64,7 +62,7 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     table = table.select(*own, "copy", "origin", *filter(None, [label]))
     count = int((table["copy"] > 0).sum())
     if not count:
-        raise OptionError("no sample gets a copy: all classes have that many samples; give more")
+        raise OptionError("no sample gets a copy: all classes have as many samples already")
     origins = table.filter(pl.col("copy") > 0)["origin"].n_unique()
     noun = "copy" if count == 1 else "copies"
     made = f"{count:,} augmented {noun} of {format_count(origins, 'sample')}"
@@ -73,14 +71,24 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     for key, names in catalog.collisions()[:1]:
         raise SourceError(
             f"{catalog.root}: the key {key} would be that of several samples ({format_some(names)})"
-            ": augment the originals, not what was augmented already, or rename files"
+            ": rename files; if some are copies already, augment the originals only"
         )
     return catalog, notes
+
+
+def _require_few(count: int) -> None:
+    if count > _MOST_COPIES:
+        raise OptionError(f"{count:,} copies: dsprep writes {_MOST_COPIES:,} at once; give fewer")
 
 
 def _require_fields(catalog: Catalog, kept: Sequence[str]) -> None:
     """Refuse samples with fields that would not fit the copies of their image."""
     schema: Schema = catalog.settled.schema
+    if schema.image is None:
+        raise SourceError(
+            f"{catalog.root}: its samples have no image to augment; fields are "
+            f"{format_some(list(schema.by_name))}: give --image-field NAME"
+        )
     others = [
         each.name
         for each in schema.fields
@@ -89,7 +97,7 @@ def _require_fields(catalog: Catalog, kept: Sequence[str]) -> None:
     if others:
         names = ",".join(others)
         raise OptionError(
-            f"--op changes the image and its masks, but not the further images {names}: give "
+            f"copies change the image and its masks, but not the further images {names}: give "
             f"--keep-fields {names} if they do not depend on it, or --drop {names}"
         )
 
@@ -101,8 +109,8 @@ def _sides_of(catalog: Catalog, asked: Copies) -> tuple[pl.Expr, list[str]]:
     if asked.any_side:
         return pl.lit(True), []
     if not catalog.sides:
-        name = os.path.basename(catalog.root.rstrip("/"))
-        side = undated(name)
+        name = os.path.basename(catalog.root.removesuffix("/manifest.json").rstrip("/"))
+        side = undated(re.split(r"[.*?{[]|-[0-9]", name)[0])  # of test-000000.tar, and of a pattern
         if side in SPLITS.values() and side != _TRAIN:
             raise SourceError(
                 f"{catalog.root}: is called {name}, and copies of images for validation or test "

@@ -115,6 +115,8 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     """Return the destination and its format; the suffix of a name distinguishes a single file."""
     if not path:
         raise OptionError("the destination is empty")
+    if path == "-":
+        raise OptionError("-: only dsprep convert - - writes to stdout; name a directory or a file")
     is_tree = format_name is not None and format_name in FORMATS and FORMATS[format_name].is_tree
     if is_tree:
         require_disk(path)

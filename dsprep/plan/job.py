@@ -16,6 +16,7 @@ from dsprep.formats import FORMATS
 from dsprep.formats.base import Format
 from dsprep.formats.parquet import Parquet
 from dsprep.formats.tfrecord import TFRecord
+from dsprep.images.augment import FILLS, Augment, parse_ops
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.keywords import (
@@ -168,7 +169,7 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         metadata=samples is not None and samples.metadata,
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
         reencoded=isinstance(samples, AugmentOptions)
-        or (samples is not None and samples.transform is not None),
+        or bool(getattr(samples, "augment", None) or getattr(samples, "transform", None)),
         keep_crowd=options.crowd == "keep",
         empty=options.empty,
         object_masks=options.object_masks,
@@ -183,6 +184,27 @@ def images_of(options: ImageOptions) -> Images:
         raise OptionError(f"--annotation-size {size}: give WxH, such as 1024x768, or listed")
     frame = Frame(size, options.boxes_frame)
     return Images(options.transform, options.check, most, frozenset(options.keep_fields), frame)
+
+
+def augmented(job: Job, options: PackOptions | AugmentOptions, ops: Sequence[str]) -> Job:
+    """Return a job that also writes augmented copies."""
+    if options.key != "path":
+        raise OptionError(f"--key {options.key}: the keys of copies are made of those of samples")
+    mask_fill = 255 if options.mask_fill is None else options.mask_fill
+    if mask_fill > 255:
+        raise OptionError(f"--mask-fill {mask_fill}: a class number in a mask is 0 to 255")
+    images, told = job.images, job.images.transform
+    values = parse_ops(",".join(ops)), options.seed or 0, options.fill or FILLS[0], mask_fill
+    made = Augment(*values)
+    if told is not None and told.is_copy:  # it is about copies alone
+        images = replace(images, transform=None)
+        made = replace(made, quality=told.quality, min_visible=told.min_visible)
+    asked = Copies(
+        *(options.per_image, options.per_class, options.balance),
+        *(options.keep_originals, options.any_side),
+    )
+    source = job.source.replace(needs_names=True)  # and with them, the keys of all samples
+    return replace(job, source=source, images=replace(images, augment=made), augmented=asked)
 
 
 def resolve_defaults(job: Job, catalog: Catalog) -> Job:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.dataset.copies import origins_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
 from dsprep.keywords import ClassOptions, NearOptions, SourceOptions, SplitOptions
@@ -90,15 +89,13 @@ class Samples:
     table: str | None = None  # the table that they come from, if they do
     columns: tuple[str, ...] = ()  # the names of its columns, if it has no header line
     tags: pl.Series | None = None  # the classes of the objects of each, if they have objects
-    origins: pl.Series | None = None  # keys, those of copies as of their originals; if any are
     official: pl.Series | None = None  # the side of each in its source, if that has sides
     noticed: Noticed = field(default_factory=Noticed)  # when they were read
 
     def gather(self, rows: pl.Series) -> Samples:
         """Return some of the samples, with what dividing them needs."""
         tags = None if self.tags is None else self.tags.gather(rows)
-        origins = None if self.origins is None else self.origins.gather(rows)
-        return replace(self, rows=self.rows[rows], tags=tags, origins=origins)
+        return replace(self, rows=self.rows[rows], tags=tags)
 
 
 def source_of_split(options: SplitOptions) -> Source:
@@ -194,7 +191,6 @@ def samples_of(catalog: Catalog, source: Source, pool: Executor) -> Samples:
         table=source.labels,
         columns=tuple(source.columns),
         tags=tags,
-        origins=origins_of(catalog.table["path"], source.root),
         official=official,
     )
 

@@ -37,6 +37,8 @@ T = TypeVar("T", int, str)
 
 Cells = Sequence[tuple[int, int]]  # what a group is made of: classes, and how many samples of each
 
+_COPIED = r"(_aug[0-9]{2,})+(\.[^./]*)?$"  # how keys and paths of augmented copies end
+
 _FINE = 1 << 20
 _CLASS_BITS = 20
 
@@ -124,14 +126,17 @@ def _draw_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequen
     groups = None if options.group is None else groups_of(samples, options.group)
     count = None if groups is None else groups.n_unique()
     notes = []
-    if samples.origins is not None:
-        groups = samples.origins if groups is None else groups
-        numbered = samples.origins.alias("key").to_frame().with_row_index("row")
-        origins = numbered.group_by("key", maintain_order=True).agg("row")["row"]
-        copies = [*copies, *origins.filter(origins.list.len() > 1).to_list()]
-        notes.append("augmented copies are kept on the side of their original")
+    copied = path.str.contains(_COPIED)
+    if copied.any():
+        origins = path.to_frame().select(key=key_expr().str.replace(_COPIED, ""))["key"]
+        numbered = origins.to_frame().with_row_index("row").filter(origins.is_duplicated())
+        together = numbered.group_by("key", maintain_order=True).agg("row")["row"].to_list()
+        if together:
+            notes.append("augmented copies are kept on the side of their original")
+            copies = [*copies, *together]
     if options.stable:
-        keys = path.to_frame().select(key=key_expr())["key"] if groups is None else groups
+        keys = path.to_frame().select(key=key_expr().str.replace(_COPIED, ""))["key"]
+        keys = keys if groups is None else groups
         numbers = stable_sides(keys, ratios, options.seed or 0)
         method = "by the hash of each " + ("key" if groups is None else "group")
         notes.append("counts are only about right, as a side depends on that hash alone")

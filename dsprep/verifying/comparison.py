@@ -42,6 +42,8 @@ from dsprep.workers.worker import Report
 
 _TASKS_PER_WORKER = 16
 
+_REMADE = 1000  # augmented copies that are made again, as this takes as long as augmenting
+
 _MAX_CLASSES = 20  # classes that have other names in the source; more are not the same classes
 _MIN_SHARE = 0.5  # share of the samples of a part that a source holds, if the part was made of it
 
@@ -61,6 +63,7 @@ class Comparison:
     names: Mapping[str, str]  # the names in the source of those that have another name there
     roles: Mapping[str, str]  # the roles of fields, by their names in the shards
     extra: tuple[str, ...]  # fields that only the shards have; they are not compared
+    every_copy: bool = False  # whether all augmented copies are made again
 
     def digest_of(self, role: str) -> slice | None:
         """Return where the digest of the image or the label is; None if it is not compared."""
@@ -235,7 +238,7 @@ def compare(
     part_of = comparison.shards.manifest.parts if comparison.shards.manifest else {}
     part = pl.col("file").replace_strict(part_of, default=0, return_dtype=pl.Int64)
     found = _table(digested, comparison).with_columns(part=part)
-    source = _digest_source(comparison, pool, report)
+    source = _digest_source(comparison, pool, report, made := _made(comparison, found))
     found, source, notes = _of_source(found, source, comparison)
     named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
     if comparison.by_number and found["part"].n_unique() > 1:
@@ -251,8 +254,11 @@ def compare(
     pairs = found.join(source, on=on, how="inner", suffix="_source", nulls_equal=True)
     unknown, gone = pl.col("digests").is_null(), pl.col("digests_source").is_null()
     both = pairs.filter(~unknown & ~gone)
-    other = both.filter(pl.col("digests") != pl.col("digests_source"))
+    other = both.filter("made", pl.col("digests") != pl.col("digests_source"))
     notes += _hints(other, both.height, comparison)
+    if not made.all():
+        many = _REMADE + int((~made).sum())
+        notes.append(f"{_REMADE:,} of {many:,} augmented copies made again; --decode makes all")
     if misfits := pairs.filter(unknown & gone).height:
         notes.append(f"{format_count(misfits, 'sample')} not compared: they do not fit the schema")
     expected = source.filter(~pl.col("rejected"))
@@ -289,7 +295,25 @@ def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame
     return table.with_columns(content=pl.Series(contents, dtype=pl.Binary))
 
 
-def _digest_source(comparison: Comparison, pool: Executor, report: Report) -> pl.DataFrame:
+def _made(comparison: Comparison, found: pl.DataFrame) -> pl.Series:
+    """Return which samples of the source are made and compared: all but copies, and some of these.
+
+    Others are only looked for, by their names.
+    """
+    table = comparison.catalog.table
+    copied = table["copy"] > 0 if "copy" in table.columns else pl.repeat(False, 0, eager=True)
+    copies = copied.arg_true()
+    of_parts = comparison.by_number and found["part"].n_unique() > 1
+    is_named = found["name"].n_unique() == len(found) and not of_parts
+    if comparison.every_copy or len(copies) <= _REMADE or not is_named:
+        return pl.repeat(True, len(table), eager=True)
+    some = [copies[number * len(copies) // _REMADE] for number in range(_REMADE)]
+    return (~copied).scatter(some, True)
+
+
+def _digest_source(
+    comparison: Comparison, pool: Executor, report: Report, made: pl.Series
+) -> pl.DataFrame:
     """Digest the samples of the source, as they would be in the shards."""
     shards, catalog, pipeline = comparison.shards, comparison.catalog, comparison.pipeline
     known, columns = pipeline.schema.by_name, []
@@ -298,8 +322,12 @@ def _digest_source(comparison: Comparison, pool: Executor, report: Report) -> pl
         converts = name in known and known[name].type != field.type
         columns.append((name, comparison.kind_of(field), converts))
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
-    starts = range(0, len(catalog), share)
-    tasks = ((pipeline, catalog.slice(at, share).rows(), tuple(columns)) for at in starts)
+    named = replace(pipeline, images=replace(pipeline.images, augment=None))
+    tasks = (
+        (each, replace(catalog, table=part).rows(), tuple(columns))
+        for each, chosen in ((pipeline, made), (named, ~made))
+        for part in catalog.table.filter(chosen).iter_slices(share)
+    )
     digested = [row for rows in pool.map(digest_source, tasks, report) for row in rows]
     reports = shards.manifest.names() if shards.manifest else ()
     paths: list[str] = []
@@ -307,6 +335,8 @@ def _digest_source(comparison: Comparison, pool: Executor, report: Report) -> pl
         with suppress(SourceError, OSError):  # it is missing or changed, which is reported already
             paths = [reject.path for reject in parse_rejects(read_bytes(str(file)), "")]
     samples = _table(digested, comparison).select("name", "digests", "content", "reason")
+    rows = pl.concat([made.arg_true(), (~made).arg_true()])
+    samples = samples.with_columns(row=rows).sort("row").select(pl.exclude("row"), made=made)
     rejected, files = catalog.table["path"].is_in(paths), catalog.reader.sources()
     rejected |= (samples["reason"] == LEFT_OUT).fill_null(False)
     if catalog.has_places and files:  # what a sample is called before it is read

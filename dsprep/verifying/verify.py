@@ -111,6 +111,7 @@ def _verify(
         )
         understood = understood if is_tree else found_out
         problems += wrong
+        comparison = replace(comparison, every_copy=decode)
         columns = tuple((each.name, comparison.kind_of(each), False) for each in comparison.fields)
     layout = made.layout
     if not is_tree:

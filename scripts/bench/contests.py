@@ -89,6 +89,7 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
         Contest("plan", (_plan(),), seconds=0),
         Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
         Contest("inspect", _inspect(photos), photos, seconds=100),
+        Contest("augment", _augmented(data["birds"]), data["birds"], seconds=120),
         Contest("help", _help(), rounds=4),
         Contest("start", _start(data["few"]), data["few"], rounds=4),
     ]
@@ -201,6 +202,18 @@ def _inspect(data: DataSet) -> tuple[Contender, ...]:
     return (
         Contender("dsprep", (dsprep("inspect", str(data.root)),)),
         Contender("Pillow, decoding alone", (peer("decode_all", str(data.root)),)),
+    )
+
+
+def _augmented(data: DataSet) -> tuple[Contender, ...]:
+    """One copy of each image, in the same size; JPEG of quality 90, which Keras cannot say."""
+    ops = "rotate=20,shift=0.1,zoom=0.2,hflip,brightness=0.2"
+    root, out, edges = str(data.root), f"{OUT}/train", (data.recipe.width, data.recipe.height)
+    command = dsprep("augment", root, out, "--to", "folder", "--op", ops, "--per-image", "1")
+    return (
+        Contender("dsprep, 2 workers", ((*command, "--no-keep-originals", "-j", "2"),)),
+        Contender("Pillow, 2 processes", (peer("pillow_augment", root, out),)),
+        Contender("Keras", (peer("keras_augment", root, out, *map(str, edges)),)),
     )
 
 

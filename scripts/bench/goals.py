@@ -204,6 +204,20 @@ RACES = (
         charted=False,
         against="2 workers without Ray",
     ),
+    *(
+        Race(
+            "an augmented copy of each image",
+            "augment/birds",
+            (peer,),
+            bound,
+            ours="dsprep, 2 workers",
+            against=against,
+        )
+        for peer, bound, against in (
+            ("Pillow, 2 processes", 0.8, "a Pillow script, 2 processes"),
+            ("Keras", 3, "Keras' ImageDataGenerator"),
+        )
+    ),
     Race(
         "inspect of 10,000 photographs",
         "inspect/photos",

@@ -118,7 +118,7 @@ def test_shards_become_copies_with_the_same_pixels(
         assert other.items() >= own.items()
     done = run_here("augment", tmp_path / "a", tmp_path / "b", *asked)
     assert done.code == 4
-    assert "augmented already" in done.err
+    assert "some are copies already" in done.err
 
 
 def test_only_the_training_side_is_augmented(run_here: RunHere, tmp_path: Path) -> None:
@@ -137,18 +137,30 @@ def test_only_the_training_side_is_augmented(run_here: RunHere, tmp_path: Path) 
     assert refused.code == 4
     assert "--any-side" in refused.err
     assert run_here("augment", *test, "--any-side").code == 0
+    packed = tmp_path / "packed" / "val"
+    assert run_here("pack", *test[:1], packed, "--to", "webdataset", "--name", "test").code == 0
+    for source in (packed, packed / "test-000000.tar"):  # a manifest, a shard
+        refused = run_here("augment", source, tmp_path / "another", *asked)
+        assert (refused.code, "--any-side" in refused.err) == (4, True), source
 
 
+@pytest.mark.parametrize("kept", ["--keep-originals", "--no-keep-originals"])
 def test_split_keeps_copies_with_their_original(
-    run_here: RunHere, birds: Path, tmp_path: Path
+    run_here: RunHere, birds: Path, tmp_path: Path, kept: str
 ) -> None:
-    asked = ("--to", "webdataset", "--op", "rotate=9", "--per-image", "3", "-j1")
-    assert run_here("augment", birds, tmp_path / "out", *asked).code == 0
-    for number, more in enumerate(([], ["--stable"])):
-        lists = tmp_path / f"lists{number}"
-        source = tmp_path / "out" / ("", "train-000000.tar")[number]
+    (birds / "owl" / "own_aug99.jpg").write_bytes(jpeg(50))
+    out = tmp_path / "out"
+    asked = ("--to", "webdataset", "--op", "rotate=9", "--per-image", "3", "-j1", kept)
+    assert run_here("augment", birds, out, *asked).code == 0
+    for number, to in enumerate(("folder", "tfrecord")):  # which has no table of copies
+        done = run_here("convert", out, tmp_path / f"again{number}", "--to", to, "-j1")
+        assert done.code == 0, done.err
+    again = (tmp_path / "again0", tmp_path / "again1", tmp_path / "again0.lst")
+    for number, source in enumerate((out, out / "train-000000.tar", *again)):
+        lists, more = tmp_path / f"lists{number}", ["--stable"] * (number % 2)
         done = run_here("split", source, "-o", lists, "--ratio", "train=0.5,val=0.5", *more)
         assert done.code == 0, done.err
+        assert "copies are kept" in done.out
         origins = [
             {line.split("\t")[-1].partition("_aug")[0] for line in path.read_text().splitlines()}
             for path in sorted(lists.glob("*.lst"))
@@ -161,7 +173,8 @@ def test_split_keeps_copies_with_their_original(
     ("asked", "code", "reason"),
     [
         (["--op", "wave=3", "--per-image", "1"], 2, "no such operation"),
-        (["--op", "shift=1", "--per-image", "1"], 2, "leave nothing"),
+        (["--op", "shift=1", "--per-image", "1"], 2, "give a number from 0.001 to 0.99"),
+        (["--op", "hflip", "--op", "hflip", "--per-image", "1"], 2, "given twice"),
         (["--op", "hflip"], 2, "give one of --per-image"),
         (["--op", "hflip", "--balance", "--per-image", "1"], 2, "leave one of them out"),
         (["--op", "hflip", "--balance", "--split", "a=1,b=1"], 2, "divide the originals first"),
@@ -169,7 +182,9 @@ def test_split_keeps_copies_with_their_original(
         (["--op", "hflip", "--balance", "--mask-fill", "9"], 2, "no masks"),
         (["--op", "hflip", "--per-image", "1", "--key", "index"], 2, "keys of copies"),
         (["--op", "hflip", "--per-class", "2", "--classes", "names.txt"], 4, "without images"),
-        (["--op", "hflip", "--per-image", "999999999"], 2, "give fewer"),
+        (["--op", "hflip", "--per-image", "15000000"], 2, "give fewer"),
+        (["--op", "hflip", "--per-image", f"1{'0' * 20}"], 2, "give fewer"),
+        (["--op", "hflip", "--per-class", f"1{'0' * 20}"], 2, "give fewer"),
         (["--op", "hflip", "--per-class", "1"], 2, "no sample gets a copy"),
     ],
 )
@@ -181,6 +196,20 @@ def test_what_is_refused(
     done = run_here("augment", birds, tmp_path / "out", "--to", "webdataset", *asked)
     assert (done.code, reason in done.err) == (code, True), done.err
     assert not (tmp_path / "out").exists()
+
+
+def test_samples_without_an_image_get_no_copies(run_here: RunHere, tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", x=np.zeros((4, 8, 8, 3), np.uint8), y=np.arange(4))
+    asked = ("--op", "hflip", "--per-image", "1", "-j1")
+    done = run_here("augment", tmp_path / "rows.npz", tmp_path / "a", "--to", "webdataset", *asked)
+    assert (done.code, "no image to augment" in done.err) == (4, True), done.err
+    with tarfile.open(tmp_path / "s.tar", "w") as tar:
+        for name, data in (("a.jpg", jpeg(1)), ("a.txt", b"one"), ("b.txt", b"two")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    done = run_here("augment", tmp_path / "s.tar", tmp_path / "b.tar", "--no-image", *asked)
+    assert (done.code, "b_aug01: has no image" in done.out) == (3, True), done.out + done.err
 
 
 def test_bad_images_are_counted(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
@@ -252,6 +281,108 @@ def test_boxes_and_masks_move_in_shards(run_here: RunHere, tmp_path: Path) -> No
     assert run_here("verify", tmp_path / "b", "--against", images, *boxes).code == 0
 
 
+def test_nothing_is_appended_to_copies(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
+    asked = ("--to", "webdataset", "--op", "hflip", "--per-image", "1", "-j1")
+    assert run_here("augment", birds, tmp_path / "out", *asked).code == 0
+    image_folder(tmp_path / "more", ("owl",), 1)
+    done = run_here("shard", "append", tmp_path / "more", tmp_path / "out")
+    assert (done.code, "would get none" in done.err) == (5, True), done.err
+
+
+def test_stdout_is_no_destination(run_here: RunHere, birds: Path) -> None:
+    done = run_here("augment", birds, "-", "--to", "webdataset", "--op", "hflip", "--balance")
+    assert (done.code, "writes to stdout" in done.err) == (2, True), done.err
+
+
+def test_quality_and_visible_share_of_copies(
+    run_here: RunHere, birds: Path, tmp_path: Path
+) -> None:
+    asked = ("--op", "shift=0.5", "--per-image", "4", "-j1", "--to", "webdataset")
+    assert run_here("augment", birds, tmp_path / "90", *asked).code == 0
+    done = run_here("augment", birds, tmp_path / "20", *asked, "--quality", "20")
+    assert done.code == 0, done.err
+    usual, small = members(tmp_path / "90"), members(tmp_path / "20")
+    assert usual.keys() == small.keys()
+    for name in usual:
+        is_copy = "_aug" in name and name.endswith(".jpg")
+        assert len(small[name]) < len(usual[name]) if is_copy else small[name] == usual[name]
+    assert run_here("verify", tmp_path / "20", "--against", birds).code == 0
+    table = tmp_path / "boxes.csv"
+    rows = (f"{path.relative_to(birds)},20,15,44,33,bird" for path in sorted(birds.rglob("*.jpg")))
+    table.write_text("\n".join(("path,xmin,ymin,xmax,ymax,class", *rows)))
+    boxes = ("--annotations", table, "--box", "xyxy", "--box-columns", "xmin,ymin,xmax,ymax")
+    objects = []
+    for least in ("0.01", "0.9"):
+        named = ("--min-visible", least, "--resize", "40")
+        done = run_here("augment", birds, tmp_path / least, *asked, *boxes, *named, "--json")
+        assert done.code == 0, done.err
+        objects.append(json.loads(done.out)["objects"]["objects"])
+    assert objects[0] > objects[1]
+    asked = ("--op", "noise=3", "--per-image", "1", "--to", "webdataset", "--min-visible", "0.5")
+    done = run_here("augment", birds, tmp_path / "no", *asked)
+    assert (done.code, "--min-visible 0.5 has no effect" in done.err) == (2, True)
+    for option in (("--quality", "20"), ("--min-visible", "0.5")):
+        done = run_here("pack", birds, tmp_path / "no", "--to", "webdataset", *option)
+        assert (done.code, "has no effect" in done.err) == (2, True)
+
+
+def test_ids_of_coco_stay_and_copies_get_their_own(run_here: RunHere, tmp_path: Path) -> None:
+    image_folder(tmp_path, ("images",), 2)
+    names = sorted(path.name for path in (tmp_path / "images").iterdir())
+    coco = {
+        "images": [
+            {"id": id, "file_name": name, "width": 64, "height": 48}
+            for id, name in zip((7, 391895), names, strict=True)
+        ],
+        "annotations": [
+            {"id": 5 + id % 7, "image_id": id, "category_id": 1, "bbox": [9, 9, 20, 20]}
+            for id in (7, 391895)
+        ],
+        "categories": [{"id": 1, "name": "bird"}],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(coco))
+    boxes = ("--annotations", tmp_path / "boxes.json", "--annotation-size", "listed")
+    asked = ("--op", "hflip=1", "--per-image", "2", "-j1")
+    for to in ("coco", "webdataset"):
+        done = run_here("augment", tmp_path / "images", tmp_path / to, "--to", to, *asked, *boxes)
+        assert done.code == 0, done.err
+    assert (
+        run_here("convert", tmp_path / "webdataset", tmp_path / "again", "--to", "coco").code == 0
+    )
+    for name in ("coco", "again"):
+        made = json.loads((tmp_path / name / "annotations" / "instances.json").read_text())
+        ids = {each["id"]: each["file_name"] for each in made["images"]}
+        copies = [1_000_000_007, 2_000_000_007, 1_000_391_895, 2_000_391_895]
+        assert sorted(ids) == sorted([7, 391895, *copies])
+        assert ids[2_000_000_007] == names[0].replace(".", "_aug02.")
+        own = [each["id"] for each in made["annotations"]]
+        assert len({*own}) == 6
+        assert {5, 5 + 391895 % 7} <= {*own}
+
+
+def test_pack_shuffles_copies_with_the_others(
+    run_here: RunHere, birds: Path, tmp_path: Path
+) -> None:
+    asked = ("--per-image", "3", "--no-keep-originals", "-j1", "--to", "webdataset")
+    assert run_here("augment", birds, tmp_path / "a", "--op", OPS, *asked).code == 0
+    done = run_here("pack", birds, tmp_path / "p", "--augment", OPS, *asked)
+    assert done.code == 0, done.err
+    assert "21 augmented copies of 7 samples" in done.out
+    own, other = members(tmp_path / "a"), members(tmp_path / "p")
+    assert own == other
+    assert [*own] != [*other]
+    assert run_here("verify", tmp_path / "p", "--against", birds).code == 0
+    part = ("--part", "0/2", "--samples-per-shard", "4")
+    done = run_here("pack", birds, tmp_path / "half", "--augment", "hflip", *asked, *part)
+    assert done.code == 0, done.err
+    told = run_here("status", tmp_path / "half").out
+    assert "--augment hflip" in told
+    assert "--no-keep-originals" in told
+    for more, reason in ((("--balance",), "give --augment"), (("--augment", "hflip"), "give one")):
+        done = run_here("pack", birds, tmp_path / "no", "--to", "webdataset", *more)
+        assert (done.code, reason in done.err) == (2, True), done.err
+
+
 def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     asked = ("--to", "webdataset", "--op", OPS, "--per-image", "2", "--preview", sheet, "--dry-run")
@@ -301,3 +432,31 @@ def test_verify_makes_copies_again(run_here: RunHere, birds: Path, tmp_path: Pat
     assert done.code == 3
     assert (done.out + done.err).count("its image is not that of") == 7
     assert all(f"{path.stem}_aug01" in done.out + done.err for path in birds.rglob("*.jpg"))
+
+
+def test_verify_makes_some_copies_again_or_all(
+    run_here: RunHere, birds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("--op", "hflip=1", "--per-image", "3", "-j1", "-q")
+    wrong = {"options": {"augment": {"seed": 1}}}
+    for to in ("webdataset", "tfrecord", "recordio"):
+        out = tmp_path / to
+        assert run_here("augment", birds, out, "--to", to, *asked, "--op", "noise=9").code == 0
+        monkeypatch.setattr("dsprep.verifying.comparison._REMADE", 5)
+        done = run_here("verify", out, "--against", birds)
+        assert (done.code, "5 of 21 augmented copies made again" in done.out) == (0, True), done.out
+        assert "made again" not in run_here("verify", out, "--against", birds, "--decode").out
+        manifest = out / "manifest.json"
+        values = json.loads(manifest.read_text())
+        values["options"]["augment"] |= wrong["options"]["augment"]
+        manifest.write_text(json.dumps(values))
+        for more, count in (((), 5), (("--decode",), 21)):
+            done = run_here("verify", out, "--against", birds, *more, "--json")
+            assert done.code == 3
+            assert len(json.loads(done.out)["problems"]) == count, done.out
+    path = next(birds.rglob("*.jpg"))
+    path.rename(path.with_name("other.jpg"))  # whose copies are not there
+    done = run_here("verify", tmp_path / "webdataset", "--against", birds, "--json")
+    problems = [each["message"] for each in json.loads(done.out)["problems"]]
+    assert sum("holds no such sample" in each for each in problems) == 4
+    assert sum("neither in a shard nor rejected" in each for each in problems) == 4

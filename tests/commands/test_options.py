@@ -43,7 +43,16 @@ ALWAYS = {
     *("--only", "--drop", "--rename", "--cast", "--image-field", "--label-field", "--label-type"),
     *("--schema", "--schema-out", "--no-image"),
     # images
-    *("--resize", "--crop", "--encode", "--color", "--op", "--keep-originals", "--any-side"),
+    *(
+        "--resize",
+        "--crop",
+        "--encode",
+        "--color",
+        "--op",
+        "--augment",
+        "--keep-originals",
+        "--any-side",
+    ),
     # which samples, rows or files
     *("--shuffle", "--filter", "--filter-table", "--folds", "--leaks", "--assign"),
     *("--near", "--keep"),

@@ -75,7 +75,6 @@ def refuse(transform: Transform, data: bytes, **options: Any) -> str:
         ({"encode": "jpg"}, "--encode jpg: it can be keep, jpeg, png, webp"),
         ({"quality": 0}, "--quality 0"),
         ({"quality": 101}, "--quality 101"),
-        ({"quality": 50}, "--quality 50 has no effect: no image is encoded as JPEG or WebP"),
         ({"quality": 50, "resize": 9, "encode": "png"}, "--quality 50 has no effect"),
         ({"color": "cmyk"}, "--color cmyk: it can be keep, rgb, gray"),
         ({"filter": "nearest"}, "--filter nearest: it can be lanczos, bicubic, hamming, bilinear"),

@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-from dsprep.annotations.geometry import Warp, warped
+from dsprep.annotations.geometry import Warp, clip, warped
 from dsprep.annotations.masks import mask_of_polygons, runs_of, warped_mask
 from dsprep.annotations.objects import Object, Objects, box_of
 from dsprep.errors import OptionError
-from dsprep.images.augment import FILLS, IDENTITY, OPS, Augment, affine_of, parse_ops
+from dsprep.images.augment import FILLS, IDENTITY, OPS, Augment, Params, affine_of, parse_ops
 from tests.images import draw
 from tests.missing import framework
 
@@ -46,7 +46,7 @@ def test_parameters_stay_what_they_are() -> None:
 
 
 def test_parameters_are_uniform_over_their_range() -> None:
-    ops = {name: op.default or op.most / 2 for name, op in OPS.items()}
+    ops = {name: op.default or round(op.most / 2, 1) for name, op in OPS.items()}
     made = Augment(ops)
     drawn = [made.draw(f"{number}", 1) for number in range(2000)]
     ranges = {
@@ -66,31 +66,56 @@ def test_parameters_are_uniform_over_their_range() -> None:
     assert abs(np.corrcoef(flips.T)[0, 1]) < 0.1
 
 
-@pytest.mark.filterwarnings("ignore:Please import")  # of Keras to SciPy
-@pytest.mark.parametrize("fill", FILLS)
-def test_geometry_is_that_of_keras(fill: str) -> None:
+def of_keras(image: np.ndarray, drawn: Params, fill: str) -> np.ndarray:
+    """Return the copy of a square image that Keras makes."""
     framework("tensorflow")
     from keras.src.legacy.preprocessing.image import apply_affine_transform
 
+    side = len(image)
+    found = apply_affine_transform(
+        image,
+        theta=drawn["rotate"],
+        tx=-drawn["shift_x"] * side,
+        ty=-drawn["shift_y"] * side,
+        shear=drawn["shear"],
+        zx=1 / drawn["zoom"],
+        zy=1 / drawn["zoom"],
+        row_axis=0,
+        col_axis=1,
+        channel_axis=2,
+        fill_mode=fill,
+        order=1,
+    )
+    return found[:: -1 if drawn["vflip"] else 1, :: -1 if drawn["hflip"] else 1]
+
+
+@pytest.mark.filterwarnings("ignore:Please import")  # of Keras to SciPy
+def test_points_go_where_keras_moves_them() -> None:
+    side, made, seen = 96, augment(ROTATE, "constant"), 0
+    centers = np.arange(side) + 0.5
+    for number in range(40):
+        drawn = made.draw("corners", number)
+        a, b, c, d, e, f = Warp(affine_of(drawn, (side, side)), 255).forward
+        for x, y in ((8, 8), (88, 8), (8, 88), (88, 88)):
+            to = (a * x + b * y + c, d * x + e * y + f)
+            if not all(8 < each < side - 8 for each in to):
+                continue
+            seen += 1
+            spot = np.exp(-(np.square(centers - x) + np.square(centers - y)[:, None]) / 8)
+            moved = of_keras(spot[..., None] * 255, drawn, "constant")[..., 0]
+            found = [(moved * each).sum() / moved.sum() for each in (centers, centers[:, None])]
+            assert math.dist(found, to) < 0.1
+    assert seen > 30
+
+
+@pytest.mark.filterwarnings("ignore:Please import")  # of Keras to SciPy
+@pytest.mark.parametrize("fill", FILLS)
+def test_geometry_is_that_of_keras(fill: str) -> None:
     side, made = 96, augment(ROTATE, fill)
     for number in range(8):
         image = draw(number, (side, side))
         drawn = made.draw("key", number)
-        expected = apply_affine_transform(
-            levels(image),
-            theta=drawn["rotate"],
-            tx=-drawn["shift_x"] * side,
-            ty=-drawn["shift_y"] * side,
-            shear=drawn["shear"],
-            zx=1 / drawn["zoom"],
-            zy=1 / drawn["zoom"],
-            row_axis=0,
-            col_axis=1,
-            channel_axis=2,
-            fill_mode=fill,
-            order=1,
-        )
-        expected = expected[:: -1 if drawn["vflip"] else 1, :: -1 if drawn["hflip"] else 1]
+        expected = of_keras(levels(image), drawn, fill)
         own = levels(made.apply(image, drawn, "key", number))
         inside = np.ones((side, side), bool)
         if fill in ("constant", "wrap"):  # SciPy repeats all but a pixel of an image
@@ -105,6 +130,17 @@ def test_all_parameters_at_rest_change_nothing() -> None:
     assert affine_of({}, (64, 48)) == IDENTITY
     image = draw(1)
     assert augment("rotate=40").apply(image, {"rotate": 0.0}, "a", 1) is image
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_what_is_made_much_smaller_takes_little_memory(fill: str) -> None:
+    image = draw(4, (1200, 800))
+    small = augment("zoom=0.9", fill).apply(image, {"zoom": 0.01}, "a", 1)
+    assert small.size == image.size
+    # The whole image is now 12 x 8 pixels in the middle.
+    inside = levels(small.crop((594, 396, 606, 404)))
+    expected = levels(image.resize((12, 8), Image.Resampling.BOX))
+    assert np.abs(inside - expected).max() <= 1
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA"])
@@ -150,12 +186,15 @@ def test_noise_and_cutout_by_their_statistics() -> None:
     [
         ("wave=3", "no such operation"),
         ("rotate", "give a value"),
-        ("rotate=200", "give a number above 0 to 180"),
-        ("shift=1", "would leave nothing"),
+        ("rotate=", "give a value"),
+        ("rotate=200", r"give a number from 0\.001 to 180"),
+        ("shift=1", r"give a number from 0\.001 to 0\.99"),
+        ("crop=1e-9", "give a number"),
         ("crop=nan", "give a number"),
         ("zoom=-1", "give a number"),
+        ("zoom=0.9999999", "give a number"),
         ("hflip,hflip", "given twice"),
-        (",", "give an operation"),
+        (",", "give at least one operation"),
     ],
 )
 def test_operations_that_are_refused(ops: str, reason: str) -> None:
@@ -204,14 +243,29 @@ def test_boxes_and_masks_move_with_what_is_painted(shape: str) -> None:
         assert y0 - 1 <= rows.min() <= rows.max() + 1 <= y1 + 1
         a, b, c, d, e, f = warp.forward
         points = list(zip(polygon[::2], polygon[1::2], strict=True))
-        xs = [min(max(a * x + b * y + c, 0), size[0]) for x, y in points]
-        ys = [min(max(d * x + e * y + f, 0), size[1]) for x, y in points]
+        hull_of = [value for x, y in points for value in (a * x + b * y + c, d * x + e * y + f)]
+        visible = clip(tuple(hull_of), *map(float, size)) or hull_of
+        xs, ys = visible[::2], visible[1::2]
         hull = (min(xs), min(ys), max(xs), max(ys))
         larger = (hull[0] - x0, hull[1] - y0, x1 - hull[2], y1 - hull[3])
         assert max(larger) < 1
         if found.rle is not None:
             assert found.rle == runs_of(Image.fromarray((mask == 7).astype(np.uint8)))
     assert seen > 30
+
+
+def test_a_box_that_is_cut_is_around_what_is_visible_of_it() -> None:
+    size, made = (120, 90), augment(GEOMETRY)
+    x0, y0, x1, y1 = box = (70.0, 10.0, 115.0, 60.0)
+    outline = Object(box, 0, polygons=((x0, y0, x1, y0, x1, y1, x0, y1),))
+    for number in range(40):
+        warp = Warp(affine_of(made.draw("key", number), size), 255)
+        for_box, for_polygon = (
+            warped(Objects((each,), size), warp, size, 0.3, Counter()).items
+            for each in (Object(box, 0), outline)
+        )
+        assert [each.box for each in for_box] == [each.box for each in for_polygon]
+        assert not any(each.polygons for each in for_box)
 
 
 def test_objects_that_leave_the_image_are_dropped_and_cut() -> None:
