@@ -90,13 +90,9 @@ def _side(side: SideFigures) -> Iterator[str]:
 
 def _row(found: Distribution) -> list[str]:
     values = (found.least, found.p5, found.median, found.mean, found.p95, found.most)
-    return [found.name, *(_number(each, found.name) for each in values)]
+    from dsprep.inspecting.figures import format_measure  # loads polars
 
-
-def _number(value: float, name: str) -> str:
-    if name == "bytes":
-        return format_size(value)
-    return f"{value:,.0f}" if name in ("width", "height") else f"{value:.3g}"
+    return [found.name, *(format_measure(each, found.name) for each in values)]
 
 
 def _numbers(values: Sequence[float]) -> str:

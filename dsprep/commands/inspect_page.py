@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from dsprep.catalog import Catalog
 from dsprep.commands.inspect_report import InspectReport, Shown
 from dsprep.errors import DestinationError
 from dsprep.findings import count_skipped
-from dsprep.inspecting.figures import MEASURES, SideFigures
+from dsprep.inspecting.figures import MEASURES, SideFigures, format_measure
 from dsprep.inspecting.pictures import Picture, draw_pictures
 from dsprep.keywords import InspectOptions
 from dsprep.lists.stats import hash_unit
@@ -309,22 +308,24 @@ def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Itera
         ]
         bins = len(first.counts)
         ticks = sorted({round(part * bins / 4) for part in range(5)})
-        texts = [(tick / bins, _number(edges[min(tick, len(edges) - 1)], name)) for tick in ticks]
+        texts = [
+            (tick / bins, format_measure(edges[min(tick, len(edges) - 1)], name)) for tick in ticks
+        ]
         column = "objects_of" if name == "objects" else name
         rows = report.table.filter(pl.col(column).is_not_null()).sort(column, "data", "row")
         ends: list[list[_Tile]] = []
         if report.decoded and edges[0] != edges[-1]:
             for end in (rows.head(_ENDS), rows.tail(_ENDS).reverse()):
-                notes = pl.Series("note", [_number(value, name) for value in end[column]])
+                notes = pl.Series("note", [format_measure(value, name) for value in end[column]])
                 ends.append([*_tiles(end.with_columns(notes))])
         numbers = [
-            [side.name, *(_number(getattr(own, of), name) for of in _NUMBERS)]
+            [side.name, *(format_measure(getattr(own, of), name) for of in _NUMBERS)]
             for side, own in zip(sides, each, strict=True)
         ]
         yield {
             "name": name,
             "what": MEASURES[name][0],
-            "same": _number(edges[0], name) if edges[0] == edges[-1] else "",
+            "same": format_measure(edges[0], name) if edges[0] == edges[-1] else "",
             "drawing": drawing(histogram(name, lines, texts, "%")),
             "rows": [_HEADS, *numbers],
             "ends": ends,
@@ -371,14 +372,6 @@ def _tiles(rows: pl.DataFrame) -> Iterator[_Tile]:
         note = row.get("note", "" if found_by == label else found_by)
         where = (row["data"], row["row"])
         yield _Tile(where, _end_of(row["path"]), _short(row["side"]), label, note, found_by)
-
-
-def _number(value: float, name: str) -> str:
-    if math.isnan(value):
-        return "–"
-    if name == "bytes":
-        return format_size(value)
-    return f"{value:,.0f}" if name in ("width", "height") else f"{value:.3g}"
 
 
 def _some(count: int, most: int) -> str:

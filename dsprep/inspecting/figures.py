@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from dsprep.units import format_size
+
 MEASURES: Mapping[str, tuple[str, bool]] = {
     "width": ("pixels", True),
     "height": ("pixels", True),
@@ -82,6 +84,15 @@ class Suspect(NamedTuple):
     why: str
 
 
+def format_measure(value: float, name: str) -> str:
+    """Write a value of a measure for people."""
+    if math.isnan(value):
+        return "–"
+    if name == "bytes":
+        return format_size(value)
+    return f"{value:,.0f}" if name in ("width", "height") else f"{value:.3g}"
+
+
 def with_ratios(table: pl.DataFrame) -> pl.DataFrame:
     """Add the columns that distributions need: ``aspect`` and the number of objects."""
     return table.with_columns(
@@ -112,6 +123,7 @@ def _edges(values: pl.Series, in_ratios: bool) -> list[float]:
         step = (most / least) ** (1 / _BINS)
         return [*(least * step**at for at in range(_BINS)), most]
     whole = values.is_finite().all() and (values == values.floor()).all()
+    most += whole  # so that the largest number has a bin of its own
     bins = min(_BINS, int(most - least)) if whole else _BINS
     return [*(least + (most - least) / bins * at for at in range(bins)), most]
 

@@ -117,6 +117,15 @@ def test_what_is_odd_is_told(run_here: RunCli, odd: Path) -> None:
         assert line in text.splitlines()
 
 
+def test_many_tasks_find_what_one_finds(
+    report: dsprep.InspectReport, odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsprep.inspecting.measure._AT_ONCE", 3)
+    found = dsprep.inspect(odd)
+    assert found.table.equals(report.table)
+    assert (found.sides, found.alike) == (report.sides, report.alike)
+
+
 def test_headers_alone_are_enough_for_sizes(odd: Path) -> None:
     report = dsprep.inspect(odd, decode=False)
     (side,) = report.sides
