@@ -99,9 +99,9 @@ def _named(keep: str, catalog: Catalog) -> pl.Series | None:
     if keep in ("largest", "first"):
         return None
     listed = read_columns(keep, catalog)
-    return (
-        listed.filter("keep")["path"] if listed.schema.get("keep") == pl.Boolean else listed["path"]
-    )
+    if listed.schema.get("keep") == pl.Boolean:
+        listed = listed.filter("keep")
+    return listed["path"]
 
 
 def _require_own(output: str, overwrite: bool) -> None:

@@ -74,12 +74,12 @@ def select(catalog: Catalog, expression: str | None, table: str | None) -> tuple
     """Keep the samples for which an expression is true, on columns of a table as well."""
     extra = None if table is None else read_columns(table, catalog)
     if expression is not None:
-        asked, verdicts = f"--filter {expression!r}", judge(catalog, expression, extra)
+        asked, verdicts = f"--filter {expression!r} is true for", judge(catalog, expression, extra)
     else:
-        asked, verdicts = f"--filter-table {table}", _kept(catalog, extra, str(table))
+        asked, verdicts = f"--filter-table {table} keeps", _kept(catalog, extra, str(table))
     kept = catalog.table.filter(verdicts)
     if kept.is_empty():
-        raise SourceError(f"{catalog.root}: {asked} is true for none of {len(catalog):,} samples")
+        raise SourceError(f"{catalog.root}: {asked} none of {len(catalog):,} samples")
     chosen = Chosen(len(catalog) - kept.height, verdicts.null_count())
     return replace(catalog, table=kept), chosen
 
