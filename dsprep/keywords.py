@@ -872,9 +872,10 @@ class BenchOptions(Options):
 _looks, _pictures = partial(option, "Looks"), partial(option, "Pictures")
 
 
-class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, SourceOptions):
+class InspectOptions(EngineOptions, FieldOptions, ClassOptions, SourceOptions):
     """The options of ``inspect``."""
 
+    sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     sample: int = _looks(
         "Number of samples of each data set to look at, chosen by their keys and --seed.  "
         "[default: 20000]",
@@ -883,12 +884,6 @@ class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, 
     seed: int = _looks("Seed of the choice.  [default: 0]", default=0, least=None)
     decode: bool = _looks(
         "Decode images (default), or tell only what their headers say.", default=True
-    )
-    near_distance: int = _looks(
-        "Bits of 64-bit perceptual hashes in which images that look alike may differ, at most 16; "
-        "needs dsprep[near].  [default: 4]",
-        default=4,
-        least=0,
     )
     max_pixels: int | None = _looks("Most pixels that an image may have.", metavar="N", rare=True)
     part: str | None = _looks(
@@ -912,6 +907,8 @@ class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, 
         "was measured of each sample, as a table: looks.parquet.",
         metavar="FILE",
     )
+    workers: int | None = workers_field
+    progress: Progress | None = None  # receives the progress
 
 
 class DedupOptions(NearOptions, EngineOptions, FieldOptions, ClassOptions, SourceOptions):

@@ -28,7 +28,7 @@ from dsprep.progress import Progress
 from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.splits.leaks import find_near, join_copies
-from dsprep.splits.samples import MAX_DISTANCE
+from dsprep.splits.samples import NEAR_DISTANCE
 from dsprep.storage.local import write_whole
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
@@ -52,10 +52,6 @@ def inspect(options: of.InspectOptions) -> InspectReport:
     ``sources`` is a data set that :func:`dsprep.pack` takes, or several, which are compared.
     """
     began = time.monotonic()
-    if not 0 <= options.near_distance <= MAX_DISTANCE:
-        raise OptionError(
-            f"--near-distance {options.near_distance}: is not from 0 to {MAX_DISTANCE}"
-        )
     progress = options.progress or Progress()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
     if len({*places}) < len(places):
@@ -135,7 +131,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         hashed=hashes,
         fields=[*_fields(sets[0].catalog)],
         sides=[*_sides(sets, tables, edges)],
-        alike=_alike(table, options.near_distance),
+        alike=_alike(table, NEAR_DISTANCE),
         suspects=[*suspects(table)],
         rejects=[*lost(findings), *rejects],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],

@@ -27,7 +27,7 @@ from dsprep.units import quoted_names
 from dsprep.workers.executor import Executor
 
 MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
-_DISTANCE = 4  # unless users give another
+NEAR_DISTANCE = 4  # unless users give another
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
 """Names of columns of sides, in any case; if a file has several, the user has to choose."""
@@ -58,7 +58,7 @@ def require_sense(options: SplitOptions) -> None:
 
 def distance_of(options: NearOptions) -> int | None:
     """Return the bits in which hashes of copies may differ; None if looks do not count."""
-    distance = _DISTANCE if options.near_distance is None else options.near_distance
+    distance = NEAR_DISTANCE if options.near_distance is None else options.near_distance
     if not 0 <= distance <= MAX_DISTANCE:
         raise OptionError(f"--near-distance {distance}: is not from 0 to {MAX_DISTANCE}")
     return distance if options.near else None

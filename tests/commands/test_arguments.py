@@ -34,6 +34,7 @@ OF_COMMANDS = {
     "shard index": "index",
     "augment": "augment",
     "join": "join",
+    "inspect": "inspect",
     "split": "split",
     "cost": "cost",
     "sagemaker": "sagemaker",

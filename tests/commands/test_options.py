@@ -63,6 +63,8 @@ ALWAYS = {
     *("--ours", "--theirs", "--ignore-ids", "--ignore-order", "--content", "--summary", "--for"),
     # verify, shard index
     *("--decode", "--against", "--loader", "--kind"),
+    # inspect
+    *("--sample", "--head", "--measured"),
     # serve
     *("--channel", "--attributes", "--epochs", "--shuffle-shards", "--stdout", "--part"),
     # sagemaker: without effect, some are refused when the channels are known
