@@ -157,8 +157,8 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     estimates = job.images.changes or reader.encodes or reader.pixels is not None
     nothing = replace(catalog, table=catalog.table.clear())
     # Copies take long to make. Fewer tries only make shards some percent smaller than their target.
-    count = SAMPLE if job.augmented is None else SAMPLE // 4
-    sample = some_of(catalog, count) if estimates else nothing
+    tries = SAMPLE if job.augmented is None else SAMPLE // 4
+    sample = some_of(catalog, tries) if estimates else nothing
     if job.seed is not None:
         order, columns = catalog.shuffled_rows(job.seed), catalog.table.get_columns()
         catalog = nothing
