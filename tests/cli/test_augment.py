@@ -390,6 +390,8 @@ def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) 
     assert done.code == 0, done.err
     with Image.open(sheet) as picture:
         assert picture.size == (3 * 164 + 4, 7 * 164 + 4)
+    done = run_here("augment", birds, tmp_path / "out", *asked, "--preview", "s3://bucket/a.png")
+    assert (done.code, "s3://bucket/a.png" in done.err) == (2, True), done.err
     assert not (tmp_path / "out").exists()
 
 
