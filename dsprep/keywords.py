@@ -311,7 +311,8 @@ class TransformOptions(Options):
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
     min_visible: float | None = option(
         "Annotations",
-        "Drop an object if --crop leaves less than this share of its area.  [default: 0.3]",
+        "Drop an object if --crop, or an augmented copy, leaves less than this share of its area.  "
+        "[default: 0.3]",
         rare=True,
     )
     filter: str | None = _images(

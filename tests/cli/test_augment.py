@@ -220,6 +220,10 @@ def test_bad_images_are_counted(run_here: RunHere, birds: Path, tmp_path: Path) 
     lines = (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()
     paths = [json.loads(line)["path"] for line in lines]
     assert paths == ["owl/bad.jpg", "owl/bad_aug01.jpg", "owl/bad_aug02.jpg"]
+    copies = pl.read_parquet(tmp_path / "out" / "augment.parquet")["key"].to_list()
+    assert sorted(copies) == sorted(
+        name[:-4] for name in members(tmp_path / "out") if "_aug" in name and name.endswith(".jpg")
+    )
 
 
 def test_boxes_and_masks_move_in_shards(run_here: RunHere, tmp_path: Path) -> None:
