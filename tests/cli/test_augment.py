@@ -391,6 +391,14 @@ def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) 
     with Image.open(sheet) as picture:
         assert picture.size == (3 * 164 + 4, 7 * 164 + 4)
     assert not (tmp_path / "out").exists()
+    photo = next(birds.rglob("*.jpg"))
+    before = photo.read_bytes()
+    done = run_here("augment", birds, tmp_path / "out", *asked[:-2], photo, "--dry-run")
+    assert (done.code, "give a file that ends in .png" in done.err) == (2, True)
+    assert photo.read_bytes() == before
+    new = tmp_path / "new" / "sheet.png"
+    done = run_here("augment", birds, tmp_path / "out", *asked[:-2], new, "--dry-run")
+    assert (done.code, [*new.parent.iterdir()]) == (0, [new])
 
 
 @pytest.mark.parametrize(

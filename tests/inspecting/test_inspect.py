@@ -223,6 +223,9 @@ def test_what_was_measured_chooses_samples(run_here: RunCli, odd: Path, tmp_path
     options = ("--to", "webdataset", "--filter", "width >= 160", "--filter-table", looks)
     assert run_here("shard", odd, out, *options, "-q").code == 0
     assert dsprep.inspect(out).samples == len(wide) == 11
+    again = run_here("inspect", odd, "-o", looks)  # a table of its own is replaced
+    assert (again.code, f"  written   {looks}" in again.out.splitlines()) == (3, True)
+    assert "  copies    none" in run_here("inspect", out, "--sample", 1).out.splitlines()
     looks.write_bytes(b"PAR1")
     again = run_here("shard", odd, tmp_path / "more", *options)
     assert (again.code, "is not Parquet" in again.err) == (4, True)
