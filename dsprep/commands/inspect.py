@@ -133,7 +133,8 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         sides=[*_sides(sets, tables, edges)],
         alike=_alike(table, NEAR_DISTANCE),
         suspects=[*suspects(table)],
-        rejects=[*lost(findings), *rejects],
+        # Of one sample, whether others can be read does not matter.
+        rejects=[*(lost(findings) if options.key is None else ()), *rejects],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         shown=[sample for each in sets for sample in _samples(each, options)],
         notes=notes,

@@ -161,7 +161,7 @@ def _values(report: InspectReport, seed: int) -> dict[str, Any]:
     notes = [*report.notes]
     if skipped := count_skipped(report.skipped):
         counts = (f"{sum(each.values()):,} {kind}" for kind, each in skipped.items())
-        notes.append(f"Skipped: {', '.join(counts)}.")
+        notes.append(f"Skipped: {', '.join(counts).replace('-', ' ')}.")
     if len(report.sides) > _SIDES:
         notes.append(f"{_SIDES} of {len(report.sides):,} sides are shown.")
     labels, objects = (

@@ -186,7 +186,15 @@ def test_a_sample_is_shown(run_here: RunCli, odd: Path) -> None:
     assert f"  image     png, 160x120, {size / 1000:.1f} KB" in done.out.splitlines()
     assert "  label     dog" in done.out.splitlines()
     lost = run_here("inspect", odd, "--key", "dog/none")
-    assert (lost.code, "has no sample 'dog/none'" in lost.err) == (4, True)
+    assert (lost.code, "has no sample 'dog/none'; keys look like" in lost.err) == (4, True)
+
+
+def test_a_sample_is_shown_though_another_is_missing(run_here: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    texture(1).save(tmp_path / "cat" / "1.jpg")
+    (tmp_path / "cat" / "2.jpg").symlink_to("nowhere.jpg")
+    assert run_here("inspect", tmp_path, "--key", "cat/1").code == 0
+    assert run_here("inspect", tmp_path).code == 3
 
 
 def test_hostile_names_stay_text(run_here: RunCli, tmp_path: Path) -> None:
