@@ -297,9 +297,9 @@ shard append: --keep-fields needs made
 convert: TABLES SIZES --path-column --classes --latest --prefix NOT_STREAMED excludes stream
     it does not go with -, as a stream is one shard; leave it out
 pack, augment: --per-image excludes --per-class --balance
-    both say how many copies there are; leave one of them out
+    another option says how many copies there are; leave one of them out
 pack, augment: --balance excludes --per-class
-    both say how many copies there are; leave one of them out
+    another option says how many copies there are; leave one of them out
 pack, augment: --fill --mask-fill needs warps
     no operation moves the image; leave it out
 pack, augment: --mask-fill needs framed

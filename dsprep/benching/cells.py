@@ -41,7 +41,7 @@ class Reader(NamedTuple):
 
 
 _THREADS = "workers are threads"
-_SHUFFLES = "shuffles all of the data set, if any"
+_SHUFFLES = "shuffles the whole data set with --shuffle, not a buffer"
 _LOCAL = "file download"
 _STREAMS = "file boto3 s3fs download fifo cmd"
 _FILES = "file boto3 s3fs s3torchconnector download"
@@ -57,7 +57,7 @@ READERS = {
     "wids": Reader("webdataset", _LOCAL, "wids torch numpy"),
     "raw": Reader("folder webdataset", _LOCAL, "numpy", "", _SHUFFLES),
 }
-"""The readers; of those of a format, the first that is installed is its natural one."""
+"""The readers; of those of a format, the first is its natural one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ def read_loops(names: Sequence[str], readers: Sequence[str], access: Sequence[st
     paths = [
         loop_of(reader, way)
         for name in names
-        for reader in readers or _natural(read_data(name))
+        for reader in readers or _natural(read_data(name))[-1:]
         for way in ways or _natural_access(reader, is_s3(name))
     ]
     return [read_whole(path).decode() for path in dict.fromkeys(paths)]
@@ -192,9 +192,10 @@ def cells_of(
     refused = list(dict.fromkeys(refused))
     if lacking:
         packages = [_INSTALLED_AS.get(name, name) for name in lacking]
-        refused.append(
+        refused.insert(
+            0,
             f"{', '.join(names)}: not installed: {', '.join(lacking)}; "
-            f"pip install {' '.join(packages)}"
+            f"pip install {' '.join(packages)}",
         )
     used = {cell.reader for cell in cells} | {cell.access for cell in cells}
     if not cells or not {*readers, *access} <= used:
@@ -230,14 +231,14 @@ def is_installed(module: str) -> bool:
 
 
 def _natural(data: DataSet) -> list[str]:
-    """Return the natural reader of a format."""
+    """Return the natural reader of a format and, if that is not installed, one that is."""
     found = [name for name, reader in READERS.items() if data.format in reader.formats.split()]
     if not found:
         raise OptionError(
             f"{data.name}: bench has no reader of {data.format}; convert it, such as to webdataset"
         )
     ready = [name for name in found if all(map(is_installed, READERS[name].needs.split()))]
-    return (ready or found)[:1]
+    return list(dict.fromkeys([found[0], *ready[:1]]))
 
 
 def _natural_access(reader: str, is_remote: bool) -> list[str]:

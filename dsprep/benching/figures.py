@@ -149,7 +149,7 @@ def sentence(speeds: Sequence[tuple[str, float, str]]) -> str:
     for kind, words in _LIMITS.items():
         same = [name for name, _, limit in rest if limit == kind]
         if same:
-            them = words.replace("limits it", "limits them")
+            them = words.replace("limits it", "limits them") if len(same) > 1 else words
             text += f" {'; '.join(same)}: {them}."
     return text
 

@@ -72,7 +72,7 @@ def _lines(report: BenchReport) -> Iterator[str]:
     else:
         table = [HEAD, *map(cells_of, report.rows)]
         shown = [n for n in range(len(HEAD)) if {row[n] for row in table[1:]} - {"–", ""}]
-        yield from table_of([row[n] for n in shown] for row in table)
+        yield from list(table_of([row[n] for n in shown] for row in table))[1:]
         yield from ("", report.sentence, "")
     yield from rows_of(
         *(("note", note) for note in report.notes), ("time", format_duration(report.seconds))

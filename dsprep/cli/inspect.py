@@ -122,13 +122,14 @@ def _found(report: InspectReport) -> Iterator[str]:
             sets.append(f"{number:,} {what}")
     yield ""
     yield from rows_of(
-        ("copies", ", ".join(sets) if copies else ""),
+        ("copies", ", ".join(sets) if copies else "none"),
         *(("", line) for line in some_of([*map(_alike, report.alike)], _SHOWN)),
         *zip_longest(["suspects"], _suspects(report.suspects), fillvalue=""),
         ("skipped", skipped_text(report.skipped)),
         ("rejects", f"{len(report.rejects):,}" if report.rejects else ""),
         *(("", line) for line in some_of([f"{p}: {why}" for p, why in report.rejects], _SHOWN)),
         *(("note", note) for note in report.notes),
+        ("written", report.output),
         ("time", format_duration(report.seconds)),
     )
 

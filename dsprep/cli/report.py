@@ -222,7 +222,8 @@ def _plan_lines(report: WriteReport) -> Iterator[str]:
         (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
         for shard in _ends(report.shards)
     ]
-    yield from table_of(shards, "shards")
+    if shards:
+        yield from table_of(shards, "shards")
     if report.per_class:
         names = report.classes
         classes = [

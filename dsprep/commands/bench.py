@@ -69,6 +69,11 @@ def bench(options: of.BenchOptions) -> BenchReport:
     for name in ("batch", "steps", "every", "rounds"):
         if (number := getattr(options, name)) < 1:
             raise OptionError(f"--{name} {number}: give 1 or more")
+    if options.steps < (enough := options.warmup + 2):
+        raise OptionError(
+            f"--steps {options.steps}: the first step and --warmup {options.warmup} do not count; "
+            f"give at least {enough}"
+        )
     if not options.workers or min(options.workers) < 0 or not 0 <= options.compute < math.inf:
         raise OptionError("--workers and --compute: give numbers from 0 on")
     if options.output is not None:
@@ -266,8 +271,8 @@ def _memory_notes(cells: Sequence[Cell], options: of.BenchOptions) -> Iterator[s
     small = dict.fromkeys(data.name for data in local if data.size < _ENOUGH * memory)
     if small:
         yield (
-            f"less than {_ENOUGH} times the memory ({format_size(memory)}), and may come from the "
-            f"page cache, which --cache cold drops: {format_some([*small])}"
+            f"{format_some([*small])}: smaller than {_ENOUGH} times the memory "
+            f"({format_size(memory)}), so the page cache may hold it; --cache cold drops that"
         )
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from dsprep import keywords as of
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_page import check_page, write_page
+from dsprep.commands.inspect_page import check_output, write_page
 from dsprep.commands.inspect_report import Alike, InspectReport, Shown
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
@@ -57,8 +57,8 @@ def inspect(options: of.InspectOptions) -> InspectReport:
     if len({*places}) < len(places):
         raise OptionError(f"{places[0]}: each data set is named once")
     writes_table = str(options.output).endswith(".parquet")
-    if options.output is not None and not writes_table:
-        check_page(options.output)
+    if options.output is not None:
+        check_output(options.output)
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
     if (options.part is not None or options.measured) and len(places) > 1:
@@ -133,10 +133,12 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         sides=[*_sides(sets, tables, edges)],
         alike=_alike(table, NEAR_DISTANCE),
         suspects=[*suspects(table)],
-        rejects=[*lost(findings), *rejects],
+        # Of one sample, whether others can be read does not matter.
+        rejects=[*(lost(findings) if options.key is None else ()), *rejects],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         shown=[sample for each in sets for sample in _samples(each, options)],
         notes=notes,
+        output=None if options.output is None else str(options.output),
         seconds=0.0,
         table=table,
     )

@@ -13,9 +13,10 @@ import polars as pl
 from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
 from dsprep.commands.inspect_report import InspectReport, Shown
-from dsprep.errors import DestinationError
+from dsprep.errors import DestinationError, OptionError
 from dsprep.findings import count_skipped
 from dsprep.inspecting.figures import MEASURES, SideFigures, format_measure
+from dsprep.inspecting.measure import is_measured
 from dsprep.inspecting.pictures import Picture, draw_pictures
 from dsprep.keywords import InspectOptions
 from dsprep.lists.stats import hash_unit
@@ -68,15 +69,20 @@ class _Drawn(NamedTuple):
     small: bool
 
 
-def check_page(path: AnyPath) -> None:
-    """Refuse to begin if the page could not be written."""
+def check_output(path: AnyPath) -> None:
+    """Refuse to begin if the page or the table could not be written, or would replace data."""
     require_disk(str(path))
-    require_jinja()
     final = Path(path)
+    if final.suffix != ".parquet":
+        require_jinja()
     if final.is_dir():
         raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
     if not final.parent.is_dir():
         raise DestinationError(f"{final.parent}: no such directory; make it, or give another file")
+    if final.suffix not in (".html", ".htm", ".parquet"):
+        raise OptionError(f"--output {final}: give FILE.html for a page, FILE.parquet for a table")
+    if final.suffix == ".parquet" and final.exists() and not is_measured(final):
+        raise DestinationError(f"{final}: is another file than a table of inspect; give another")
 
 
 def write_page(
@@ -155,7 +161,7 @@ def _values(report: InspectReport, seed: int) -> dict[str, Any]:
     notes = [*report.notes]
     if skipped := count_skipped(report.skipped):
         counts = (f"{sum(each.values()):,} {kind}" for kind, each in skipped.items())
-        notes.append(f"Skipped: {', '.join(counts)}.")
+        notes.append(f"Skipped: {', '.join(counts).replace('-', ' ')}.")
     if len(report.sides) > _SIDES:
         notes.append(f"{_SIDES} of {len(report.sides):,} sides are shown.")
     labels, objects = (

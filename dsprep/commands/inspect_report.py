@@ -50,6 +50,7 @@ class InspectReport:
     skipped: Sequence[Finding]  # what lies in the data and is no sample
     shown: Sequence[SampleShown]  # the samples that were asked for
     notes: Sequence[str]
+    output: str | None  # the page or the table that was written, if it was
     seconds: float  # how long it took
     # all samples that were looked at, as measured, with the number of their data set in `data`
     table: pl.DataFrame = field(compare=False, repr=False, kw_only=True)

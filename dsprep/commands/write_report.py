@@ -79,7 +79,7 @@ def report_of(
         destination=str(job.destination),
         format=job.layout.name,
         state=state,
-        shards=shards,
+        shards=[] if job.layout.is_tree else shards,  # its pieces are no files to look for
         samples=manifest.samples if manifest else len(catalog),
         bytes=manifest.bytes if manifest else sum(shard.bytes for shard in shards),
         estimated=manifest is None and (plan.estimated or job.layout.compressed),

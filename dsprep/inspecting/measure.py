@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from operator import mul
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
@@ -134,6 +135,16 @@ def _columns() -> dict[str, Any]:
     others = {"row": pl.UInt32, "digest": pl.Binary, "hash": pl.UInt64}
     known = {**of_items, **numbers, **floats, **others}
     return {name: known.get(name, pl.String) for name in Measured._fields}
+
+
+def is_measured(path: Path) -> bool:
+    """Return whether a file is a table of what was measured."""
+    import polars as pl
+
+    try:
+        return {"path", "side", *_columns()} <= pl.read_parquet_schema(path).keys()
+    except (OSError, pl.exceptions.PolarsError):
+        return False
 
 
 def read_measured(paths: Sequence[str], catalog: Catalog) -> pl.DataFrame:

@@ -41,7 +41,7 @@ def row_of_key(catalog: Catalog, pipeline: Pipeline, key: str) -> int:
             if isinstance(sample, Sample) and sample.key == key:
                 return row
     example = known[-1][0] if len(catalog) else ""
-    raise SourceError(f"{catalog.root}: has no sample {key!r}; they are like {example!r}")
+    raise SourceError(f"{catalog.root}: has no sample {key!r}; keys look like {example!r}")
 
 
 def show_samples(catalog: Catalog, pipeline: Pipeline) -> Iterator[SampleShown]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from dsprep.errors import BadSample
+from dsprep.errors import BadSample, OptionError
 from dsprep.images.transform import Transform
-from dsprep.lists.store import real_path, write_files
+from dsprep.lists.store import editing, real_path, write_files
 from dsprep.plan.plan import Plan
 from dsprep.sample import Sample, key_of, original_name
 from dsprep.storage.location import require_disk
@@ -25,6 +25,8 @@ def write_preview(plan: Plan, path: str) -> None:
     from PIL import Image as PillowImage
 
     require_disk(path)
+    if not path.lower().endswith(".png"):
+        raise OptionError(f"--preview {path}: give a file that ends in .png")
     lines = list(_lines(plan))
     across, down = max(map(len, lines), default=1), max(1, len(lines))
     size = (across * (_EDGE + _GAP) + _GAP, down * (_EDGE + _GAP) + _GAP)
@@ -37,7 +39,8 @@ def write_preview(plan: Plan, path: str) -> None:
             sheet.paste(image.convert("RGB"), place)
     out = BytesIO()
     sheet.save(out, "PNG")
-    write_files(path, {real_path(path).name: out.getvalue()})
+    with editing(path, new=True):
+        write_files(path, {real_path(path).name: out.getvalue()})
 
 
 def _lines(plan: Plan) -> Iterator[list[Image]]:

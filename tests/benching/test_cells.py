@@ -128,10 +128,15 @@ def test_what_is_not_installed_is_named_once_with_the_command(installed: set[str
     installed -= {"webdataset"}
     with pytest.raises(OptionError) as refused:
         cells_of([WDS, TF, S3_PHOTOS], ["webdataset", "tf", "torch"], [], [0, 2])
-    assert str(refused.value).endswith(
-        "; webdataset x file, tf x file, torch x boto3: not installed: webdataset, torch, "
-        "tensorflow; pip install 'dsprep[webdataset]' torch 'dsprep[tensorflow]'"
+    assert str(refused.value).startswith(
+        "webdataset x file, tf x file, torch x boto3: not installed: webdataset, torch, "
+        "tensorflow; pip install 'dsprep[webdataset]' torch 'dsprep[tensorflow]'; "
     )
+    done, notes = cells_of([WDS], [], [], [0])  # another reader takes its place
+    assert [cell.reader for cell in done] == ["raw"]
+    assert notes == [
+        "webdataset x file: not installed: webdataset; pip install 'dsprep[webdataset]'"
+    ]
 
 
 def test_ways_are_named_one_by_one_or_together() -> None:

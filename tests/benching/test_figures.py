@@ -176,9 +176,11 @@ def test_a_machine_without_idle_cores_tells_nothing_of_waiting() -> None:
 
 def test_the_sentence_names_the_fastest_first() -> None:
     said = sentence([("a", 10, "latency"), ("b", 2000, "processor"), ("c", 5, "latency")])
+    alone = sentence([("a", 10, "processor"), ("b", 5, "processor")])
 
     assert said == (
         "b: 2,000 images/s, the most; the processor limits it. a; c: waiting for each read limits "
         "them, so that more workers help."
     )
+    assert alone.endswith(" b: the processor limits it.")
     assert sentence([]) == "Nothing was measured."

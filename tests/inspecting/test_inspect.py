@@ -186,7 +186,15 @@ def test_a_sample_is_shown(run_here: RunCli, odd: Path) -> None:
     assert f"  image     png, 160x120, {size / 1000:.1f} KB" in done.out.splitlines()
     assert "  label     dog" in done.out.splitlines()
     lost = run_here("inspect", odd, "--key", "dog/none")
-    assert (lost.code, "has no sample 'dog/none'" in lost.err) == (4, True)
+    assert (lost.code, "has no sample 'dog/none'; keys look like" in lost.err) == (4, True)
+
+
+def test_a_sample_is_shown_though_another_is_missing(run_here: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    texture(1).save(tmp_path / "cat" / "1.jpg")
+    (tmp_path / "cat" / "2.jpg").symlink_to("nowhere.jpg")
+    assert run_here("inspect", tmp_path, "--key", "cat/1").code == 0
+    assert run_here("inspect", tmp_path).code == 3
 
 
 def test_hostile_names_stay_text(run_here: RunCli, tmp_path: Path) -> None:
@@ -223,6 +231,9 @@ def test_what_was_measured_chooses_samples(run_here: RunCli, odd: Path, tmp_path
     options = ("--to", "webdataset", "--filter", "width >= 160", "--filter-table", looks)
     assert run_here("shard", odd, out, *options, "-q").code == 0
     assert dsprep.inspect(out).samples == len(wide) == 11
+    again = run_here("inspect", odd, "-o", looks)  # a table of its own is replaced
+    assert (again.code, f"  written   {looks}" in again.out.splitlines()) == (3, True)
+    assert "  copies    none" in run_here("inspect", out, "--sample", 1).out.splitlines()
     looks.write_bytes(b"PAR1")
     again = run_here("shard", odd, tmp_path / "more", *options)
     assert (again.code, "is not Parquet" in again.err) == (4, True)

@@ -7,6 +7,7 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import polars as pl
 import pytest
 from PIL import Image
 
@@ -212,13 +213,17 @@ def test_without_decoding_there_are_no_pictures(folder: Path, tmp_path: Path) ->
         ("nowhere/report.html", "nowhere: no such directory"),
         (".", "is a directory; give a file in it"),
         ("s3://bucket/report.html", "s3://bucket/report.html: this cannot be written to S3"),
+        ("nowhere/looks.parquet", "nowhere: no such directory"),
+        ("photo.jpg", "photo.jpg: give FILE.html for a page, FILE.parquet for a table"),
+        ("data.parquet", "data.parquet: is another file than a table of inspect"),
     ],
 )
 def test_a_page_that_cannot_be_written_is_refused_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(OptionError if "s3" in place else DestinationError, match=re.escape(why)):
+    pl.DataFrame({"path": ["a.jpg"], "label": [1]}).write_parquet("data.parquet")
+    with pytest.raises((OptionError, DestinationError), match=re.escape(why)):
         dsprep.inspect("no-data", output=place)
 
 
