@@ -77,7 +77,7 @@ def dedup(options: of.DedupOptions) -> DedupReport:
         look = Look(pipeline, decode=options.near, hash=options.near, hash_alone=True)
         compared, progress = _compared(catalog, options.near), options.progress or Progress()
         with progress.running(f"looking for copies in {places[0]}", len(compared)):
-            table = measure_catalog(compared, look, pool, progress.advance)
+            table = measure_catalog(compared, compared.names(), look, pool, progress.advance)
     order = order_to_keep(table, options.keep != "first", named)
     found = find_copies(table, order, distance)
     if output is not None:

@@ -85,24 +85,23 @@ def _look_at(
     values = options.values_of(of.SourceOptions, of.ClassOptions)
     catalog, findings = read_source(Source(place, choice=choice_of(options), **values), pool.map)
     pipeline = reading_pipeline(catalog, options.max_pixels)
-    chosen = catalog
+    rows = pl.int_range(len(catalog), eager=True)
     if options.key is not None:
-        chosen = catalog.slice(row_of_key(catalog, pipeline, options.key), 1)
+        rows = rows.slice(row_of_key(catalog, pipeline, options.key), 1)
     elif len(catalog) > options.sample:
-        names = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
-        drawn = hash_unit(names, options.seed, "inspect")
-        rows = drawn.arg_sort().head(options.sample).sort()
-        chosen = replace(catalog, table=catalog.table[rows])
-    if options.measured:
-        table = read_measured([*map(str, options.measured)], chosen)
-        return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
-    if options.part is not None:
+        keys = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
+        rows = hash_unit(keys, options.seed, "inspect").arg_sort().head(options.sample).sort()
+    if options.part is not None and not options.measured:
         part = parse_part(options.part)
-        chosen = replace(chosen, table=chosen.table.gather_every(part.of, part.number))
+        rows = rows.gather_every(part.of, part.number)
+    chosen, names = replace(catalog, table=catalog.table[rows]), catalog.names()[rows]
+    if options.measured:
+        table = read_measured([*map(str, options.measured)], chosen, names)
+        return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
     size = int(chosen.table["size"].sum())
     with progress.running(f"looking at {place}", len(chosen), size):
         look = Look(pipeline, decode=options.decode, hash=hashes)
-        table = measure_catalog(chosen, look, pool, progress.advance)
+        table = measure_catalog(chosen, names, look, pool, progress.advance)
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
 
 
@@ -154,8 +153,11 @@ def _write_table(table: pl.DataFrame, final: Path) -> None:
 
 def _samples(found: LookedAt, options: of.InspectOptions) -> Iterator[SampleShown]:
     """Return the samples that are asked for: that of a key, or the first ones."""
-    catalog = found.catalog.slice(0, options.head) if options.key is None else found.chosen
-    yield from show_samples(catalog, found.pipeline)
+    catalog, names = found.chosen, found.table["path"]
+    if options.key is None:
+        catalog = found.catalog.slice(0, options.head)
+        names = found.catalog.names().head(options.head)
+    yield from show_samples(catalog, names, found.pipeline)
 
 
 def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:

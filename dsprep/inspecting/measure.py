@@ -98,9 +98,20 @@ def reading_pipeline(catalog: Catalog, max_pixels: int | None = None) -> Pipelin
 
 
 def measure_catalog(
-    catalog: Catalog, look: Look, pool: Executor, report: Callable[..., None]
+    catalog: Catalog,
+    names: pl.Series,
+    look: Look,
+    pool: Executor,
+    report: Callable[..., None],
 ) -> pl.DataFrame:
     """Measure the samples of a catalog, in workers.
+
+    Args:
+        catalog: The samples.
+        names: What lists call them; if the catalog is a part of another, they are unique in that.
+        look: How they are looked at.
+        pool: The workers.
+        report: Receives the progress.
 
     Returns:
         A row for each sample, in their order: its ``path`` and ``side`` (empty without sides), and
@@ -116,11 +127,18 @@ def measure_catalog(
         for at, rows in pool.run(measure, tasks, report)
     }
     table = pl.concat([found[at] for at in sorted(found)]) if found else pl.DataFrame(schema=schema)
+    # polars 2.1 panics on texts made of columns whose chunks do not line up.
+    return _named(catalog, names).hstack(table).rechunk()
+
+
+def _named(catalog: Catalog, names: pl.Series) -> pl.DataFrame:
+    """Return the name of each sample, and its side; empty without sides."""
+    import polars as pl
+
     sides = pl.Series("side", [""] * len(catalog), pl.String)
     if catalog.sides:
         sides = pl.Series("side", catalog.sides, pl.String).gather(catalog.table["side"])
-    # polars 2.1 panics on texts made of columns whose chunks do not line up.
-    return pl.DataFrame([catalog.names().alias("path"), sides]).hstack(table).rechunk()
+    return pl.DataFrame([names.alias("path"), sides])
 
 
 def _columns() -> dict[str, Any]:
@@ -136,8 +154,10 @@ def _columns() -> dict[str, Any]:
     return {name: known.get(name, pl.String) for name in Measured._fields}
 
 
-def read_measured(paths: Sequence[str], catalog: Catalog) -> pl.DataFrame:
+def read_measured(paths: Sequence[str], catalog: Catalog, names: pl.Series) -> pl.DataFrame:
     """Read what other processes measured of a catalog, a file of Parquet each.
+
+    The samples have ``names``, as :func:`measure_catalog` takes them.
 
     Raises:
         SourceError: If a file is no such table, or samples of the catalog are in none of them.
@@ -156,13 +176,8 @@ def read_measured(paths: Sequence[str], catalog: Catalog) -> pl.DataFrame:
             raise SourceError(f"{path}: is not a table that dsprep inspect --part has written")
         tables.append(table.select(*schema))
     found = pl.concat(tables).drop("row", "side").unique("path")
-    names = catalog.names().alias("path").to_frame().with_row_index("row")
-    if catalog.sides:
-        sides = pl.Series("side", catalog.sides, pl.String).gather(catalog.table["side"])
-        names = names.with_columns(sides)
-    else:
-        names = names.with_columns(side=pl.lit(""))
-    table = names.join(found, on="path", how="left", maintain_order="left")
+    named = _named(catalog, names).with_row_index("row")
+    table = named.join(found, on="path", how="left", maintain_order="left")
     lacking = table.filter(pl.col("labels").is_null())["path"]
     if len(lacking):
         raise SourceError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,21 @@ def test_parts_make_the_same_report(run_here: RunCli, odd: Path, tmp_path: Path)
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     bad = run_here("inspect", odd, "--measured", tmp_path / "bad.parquet")
     assert (bad.code, "it is not Parquet" in bad.err) == (4, True)
+
+
+def test_samples_of_a_part_are_called_as_in_the_whole(tmp_path: Path) -> None:
+    for name in "ab":
+        texture(ord(name)).save(tmp_path / "image.png")
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
+            tar.add(tmp_path / "image.png", "image.png")
+    shards = tmp_path / "{a,b}.tar"
+    whole = dsprep.inspect(shards, head=2)
+    assert [each.path for each in whole.shown] == ["a.tar/image", "b.tar/image"]
+    assert whole.table["path"].to_list() == ["a.tar/image", "b.tar/image"]
+    tables = [tmp_path / f"{part}.parquet" for part in range(2)]
+    for part, table in enumerate(tables):
+        dsprep.inspect(shards, part=f"{part}/2", output=table)
+    assert dsprep.inspect(shards, measured=tables).sides == whole.sides
 
 
 def test_what_was_measured_chooses_samples(run_here: RunCli, odd: Path, tmp_path: Path) -> None:
