@@ -872,9 +872,10 @@ class BenchOptions(Options):
 _looks, _pictures = partial(option, "Looks"), partial(option, "Pictures")
 
 
-class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, SourceOptions):
+class InspectOptions(EngineOptions, FieldOptions, ClassOptions, SourceOptions):
     """The options of ``inspect``."""
 
+    sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     sample: int = _looks(
         "Number of samples of each data set to look at, chosen by their keys and --seed.  "
         "[default: 20000]",
@@ -890,7 +891,11 @@ class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, 
         default=4,
         least=0,
     )
-    max_pixels: int | None = _looks("Most pixels that an image may have.", metavar="N", rare=True)
+    max_pixels: int | None = _looks(
+        "Largest number of pixels of an image that is decoded.  [default: 178956970]",
+        metavar="N",
+        rare=True,
+    )
     part: str | None = _looks(
         "Look at part I (from 0) of N only, and write what was measured with -o FILE.parquet.",
         metavar="I/N|auto[/N]",
@@ -912,6 +917,8 @@ class InspectOptions(CommandOptions, EngineOptions, FieldOptions, ClassOptions, 
         "was measured of each sample, as a table: looks.parquet.",
         metavar="FILE",
     )
+    workers: int | None = workers_field
+    progress: Progress | None = None  # receives the progress
 
 
 class DedupOptions(NearOptions, EngineOptions, FieldOptions, ClassOptions, SourceOptions):

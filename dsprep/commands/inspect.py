@@ -14,11 +14,12 @@ import polars as pl
 from dsprep import keywords as of
 from dsprep.catalog import Catalog
 from dsprep.commands.inspect_page import check_page, write_page
-from dsprep.commands.inspect_report import Alike, InspectReport, Shown
+from dsprep.commands.inspect_report import InspectReport, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.images.phash import can_hash
+from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
 from dsprep.inspecting.measure import Look, measure_catalog, read_measured, reading_pipeline
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
@@ -27,7 +28,6 @@ from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
-from dsprep.splits.leaks import find_near, join_copies
 from dsprep.splits.samples import MAX_DISTANCE
 from dsprep.storage.local import write_whole
 from dsprep.workers.engine import open_executor
@@ -65,6 +65,8 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         check_page(options.output)
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
+    if options.part is not None and options.measured:
+        raise OptionError("--part and --measured: give one of them")
     if (options.part is not None or options.measured) and len(places) > 1:
         raise OptionError("--part and --measured go with one data set at a time")
     hashes = options.decode and can_hash()
@@ -91,7 +93,7 @@ def _look_at(
     elif len(catalog) > options.sample:
         keys = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
         rows = hash_unit(keys, options.seed, "inspect").arg_sort().head(options.sample).sort()
-    if options.part is not None and not options.measured:
+    if options.part is not None:
         part = parse_part(options.part)
         rows = rows.gather_every(part.of, part.number)
     chosen, names = replace(catalog, table=catalog.table[rows]), catalog.names()[rows]
@@ -116,6 +118,8 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         tables.append(each.table.with_columns(side.alias("side"), data=pl.lit(number)))
     table = pl.concat(tables, rechunk=True)
     edges = edges_of(table)
+    order = order_to_keep(table, largest=True)
+    copies = find_copies(table, order, options.near_distance if hashes else None)
     findings = [finding for each in sets for finding in each.findings]
     notes = [*dict.fromkeys(notes_of(findings))]
     if options.decode and not hashes:
@@ -134,9 +138,9 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         hashed=hashes,
         fields=[*_fields(sets[0].catalog)],
         sides=[*_sides(sets, tables, edges)],
-        alike=_alike(table, options.near_distance),
+        alike=sets_of(copies.with_columns(table["data", "row"][copies["row"]])),
         suspects=[*suspects(table)],
-        rejects=[*lost(findings), *rejects],
+        rejects=[*(lost(findings) if options.key is None else ()), *rejects],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         shown=[sample for each in sets for sample in _samples(each, options)],
         notes=notes,
@@ -183,24 +187,3 @@ def _sides(
             own = table.filter(pl.col("side") == name)
             known = classes if catalog.label_column == "cls" else None
             yield figures_of(name, own, len(part), known, edges)
-
-
-def _alike(table: pl.DataFrame, distance: int) -> list[Alike]:
-    """Return the sets of samples that show the same, leaks first."""
-    equal = table.with_row_index("at").filter(pl.col("digest").is_not_null())
-    same = equal.group_by("digest").agg("at").filter(pl.col("at").list.len() > 1)
-    near = find_near(table["hash"].to_list(), distance)
-    sets = [_alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)]
-    return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
-
-
-def _alike_of(kind: str, rows: pl.DataFrame) -> Alike:
-    shown = [_shown(row) for row in rows.iter_rows(named=True)]
-    sides, labels = ({getattr(each, name) for each in shown} for name in ("side", "label"))
-    return Alike(kind, len(sides) > 1, len(labels) > 1, shown)
-
-
-def _shown(row: Mapping[str, object]) -> Shown:
-    labels: object = row["labels"] or sorted(set(row["objects"] or ()))  # type: ignore[call-overload]
-    label = ", ".join(labels)  # type: ignore[arg-type]
-    return Shown(int(row["data"]), int(row["row"]), str(row["side"]), str(row["path"]), label)  # type: ignore[call-overload]

@@ -98,11 +98,7 @@ def reading_pipeline(catalog: Catalog, max_pixels: int | None = None) -> Pipelin
 
 
 def measure_catalog(
-    catalog: Catalog,
-    names: pl.Series,
-    look: Look,
-    pool: Executor,
-    report: Callable[..., None],
+    catalog: Catalog, names: pl.Series, look: Look, pool: Executor, report: Callable[..., None]
 ) -> pl.DataFrame:
     """Measure the samples of a catalog, in workers.
 
@@ -154,6 +150,18 @@ def _columns() -> dict[str, Any]:
     return {name: known.get(name, pl.String) for name in Measured._fields}
 
 
+def _has_holes() -> pl.Expr:
+    """Return whether a list lacks a value, which is so in none that was measured."""
+    import polars as pl
+
+    of_three = pl.col("means", "squares").list
+    return pl.any_horizontal(
+        pl.col(pl.List).list.eval(pl.element().is_null().any()).list.any().any(),
+        (of_three.len() != 3).any(),
+        pl.col("means").is_null().ne(pl.col("squares").is_null()).any(),
+    )
+
+
 def read_measured(paths: Sequence[str], catalog: Catalog, names: pl.Series) -> pl.DataFrame:
     """Read what other processes measured of a catalog, a file of Parquet each.
 
@@ -172,7 +180,7 @@ def read_measured(paths: Sequence[str], catalog: Catalog, names: pl.Series) -> p
         except (OSError, pl.exceptions.PolarsError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not Parquet"
             raise SourceError(f"{path}: cannot be read: {why}") from None
-        if not schema.items() <= table.schema.items():
+        if not schema.items() <= table.schema.items() or table.select(_has_holes()).item():
             raise SourceError(f"{path}: is not a table that dsprep inspect --part has written")
         tables.append(table.select(*schema))
     found = pl.concat(tables).drop("row", "side").unique("path")
@@ -215,7 +223,7 @@ def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:
         try:
             yield _seen(found, data, look)
         except BadImage as error:
-            yield found._replace(reason=str(error), bytes=len(data))
+            yield found._replace(reason=str(error))
 
 
 def _labels(sample: Sample, schema: Schema) -> tuple[list[str], list[float] | None]:

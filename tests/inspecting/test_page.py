@@ -131,7 +131,7 @@ def test_the_page_shows_what_the_report_says(seen: Seen, folder: Path) -> None:
     first = text[text.index('id="copies"') : text.index("</section>", text.index('id="copies"'))]
     assert "2 samples with the same bytes" in first
     assert re.findall('class="tag">([^<]*)', first) == ["on several sides", "different labels"]
-    assert re.findall(r'class="side s\d">([^<]*)', first) == ["train", "val"]
+    assert re.findall(r'class="side s\d">([^<]*)', first) == ["val", "train"]
     for suspect in report.suspects:
         assert f"{suspect.why}: 1" in words
     for reject in report.rejects:
@@ -193,6 +193,17 @@ def test_data_sets_are_compared(folder: Path, tmp_path: Path) -> None:
         assert f"<th>{place}</th>" in text
         assert f'<span class="side s{number}">…{place[-18:]}</span>' in text
     assert "on several sides" in text
+
+
+def test_labels_that_are_numbers_are_distributed(tmp_path: Path) -> None:
+    for number in range(6):
+        texture(number, (40, 30)).save(tmp_path / f"{number}.png")
+    rows = [f"{number}.png,{number / 2},{-number}" for number in range(6)]
+    table, page = tmp_path / "labels.csv", tmp_path / "report.html"
+    table.write_text("\n".join(["path,x,y", *rows]))
+    columns = {"labels": table, "label_columns": ["x", "y"], "label_type": "float"}
+    dsprep.inspect(tmp_path, output=page, **columns)
+    assert "numbers of the label" in Words(page.read_text("utf-8")).text
 
 
 def test_without_decoding_there_are_no_pictures(folder: Path, tmp_path: Path) -> None:
