@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,24 +13,33 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep import keywords as of
+from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_page import check_page, write_page
+from dsprep.commands.inspect_page import write_page
 from dsprep.commands.inspect_report import InspectReport, sets_of
 from dsprep.declared import called_with
-from dsprep.errors import OptionError
+from dsprep.errors import DestinationError, OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.images.phash import can_hash
 from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, measure_catalog, read_measured, reading_pipeline
+from dsprep.inspecting.measure import (
+    Look,
+    is_measured,
+    measure_catalog,
+    read_measured,
+    reading_pipeline,
+)
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
+from dsprep.pages.page import is_page, require_jinja
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.splits.samples import MAX_DISTANCE
-from dsprep.storage.local import write_whole
+from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole, write_whole
+from dsprep.storage.location import require_disk
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 
@@ -61,8 +71,8 @@ def inspect(options: of.InspectOptions) -> InspectReport:
     if len({*places}) < len(places):
         raise OptionError(f"{places[0]}: each data set is named once")
     writes_table = str(options.output).endswith(".parquet")
-    if options.output is not None and not writes_table:
-        check_page(options.output)
+    if options.output is not None:
+        _check_output(options.output, writes_table)
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
     if options.part is not None and options.measured:
@@ -78,6 +88,25 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         elif options.output is not None:
             write_page(report, [(each.chosen, each.pipeline) for each in sets], options, pool)
     return replace(report, seconds=time.monotonic() - began)
+
+
+def _check_output(output: AnyPath, is_table: bool) -> None:
+    """Refuse to begin if the page or the table could not be written, or would replace others."""
+    require_disk(str(output))
+    if not is_table:
+        require_jinja()
+    final = Path(output)
+    if final.is_dir():
+        raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
+    if not final.parent.is_dir():
+        raise DestinationError(f"{final.parent}: no such directory; make it, or give another file")
+    if os.path.lexists(final):
+        with destination_errors(final):
+            data = read_whole(final, LARGEST_TABLE)
+        if not (is_measured(data) if is_table else is_page(data)):
+            raise DestinationError(
+                f"{final}: is not of dsprep inspect, and is not replaced; give another file"
+            )
 
 
 def _look_at(

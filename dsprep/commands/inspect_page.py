@@ -10,21 +10,18 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
 from dsprep.commands.inspect_report import InspectReport, count_copies
-from dsprep.errors import DestinationError
 from dsprep.findings import count_skipped
 from dsprep.inspecting.figures import MEASURES, SideFigures, format_measure, label_texts
 from dsprep.inspecting.pictures import Picture, draw_pictures
 from dsprep.keywords import InspectOptions
 from dsprep.lists.stats import hash_unit
 from dsprep.pages.charts import Line, bar, histogram
-from dsprep.pages.page import drawing, render, require_jinja
+from dsprep.pages.page import drawing, render
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.storage.local import write_whole
-from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_size, visible
 from dsprep.workers.executor import Executor
 
@@ -66,17 +63,6 @@ class _Drawn(NamedTuple):
     svg: Any
     notes: Sequence[str]
     small: bool
-
-
-def check_page(path: AnyPath) -> None:
-    """Refuse to begin if the page could not be written."""
-    require_disk(str(path))
-    require_jinja()
-    final = Path(path)
-    if final.is_dir():
-        raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
-    if not final.parent.is_dir():
-        raise DestinationError(f"{final.parent}: no such directory; make it, or give another file")
 
 
 def write_page(

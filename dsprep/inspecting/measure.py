@@ -162,6 +162,16 @@ def _has_holes() -> pl.Expr:
     )
 
 
+def is_measured(data: bytes) -> bool:
+    """Return whether a file is a table of measured samples."""
+    import polars as pl
+
+    try:
+        return {"path", "side", *Measured._fields} <= {*pl.read_parquet_schema(io.BytesIO(data))}
+    except pl.exceptions.PolarsError:
+        return False
+
+
 def read_measured(paths: Sequence[str], catalog: Catalog, names: pl.Series) -> pl.DataFrame:
     """Read what other processes measured of a catalog, a file of Parquet each.
 

@@ -7,6 +7,7 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import polars
 import pytest
 from PIL import Image
 
@@ -208,8 +209,8 @@ def test_labels_that_are_numbers_are_distributed(tmp_path: Path) -> None:
 
 def test_without_decoding_there_are_no_pictures(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    page.write_text("an older page")
-    dsprep.inspect(folder, decode=False, workers=1, output=page)
+    for _ in range(2):  # an older page is replaced
+        dsprep.inspect(folder, decode=False, workers=1, output=page)
     text = page.read_text()
     assert "No pictures: --no-decode was given." in text
     assert "data:image" not in text
@@ -222,6 +223,9 @@ def test_without_decoding_there_are_no_pictures(folder: Path, tmp_path: Path) ->
     [
         ("nowhere/report.html", "nowhere: no such directory"),
         (".", "is a directory; give a file in it"),
+        ("nowhere/looks.parquet", "nowhere: no such directory"),
+        ("image.png", "image.png: is not of dsprep inspect, and is not replaced"),
+        ("other.parquet", "other.parquet: is not of dsprep inspect, and is not replaced"),
         ("s3://bucket/report.html", "s3://bucket/report.html: this cannot be written to S3"),
     ],
 )
@@ -229,8 +233,11 @@ def test_a_page_that_cannot_be_written_is_refused_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("image.png").write_bytes(b"an image")
+    polars.DataFrame({"path": ["a"]}).write_parquet("other.parquet")
     with pytest.raises(OptionError if "s3" in place else DestinationError, match=re.escape(why)):
         dsprep.inspect("no-data", output=place)
+    assert Path("image.png").read_bytes() == b"an image"
 
 
 def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
