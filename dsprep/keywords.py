@@ -896,7 +896,11 @@ class InspectOptions(EngineOptions, FieldOptions, ClassOptions, SourceOptions):
     decode: bool = _looks(
         "Decode images (default), or tell only what their headers say.", default=True
     )
-    max_pixels: int | None = _looks("Most pixels that an image may have.", metavar="N", rare=True)
+    max_pixels: int | None = _looks(
+        "Largest number of pixels of an image that is decoded.  [default: 178956970]",
+        metavar="N",
+        rare=True,
+    )
     part: str | None = _looks(
         "Look at part I (from 0) of N only, and write what was measured with -o FILE.parquet.",
         metavar="I/N|auto[/N]",
