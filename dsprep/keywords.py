@@ -311,7 +311,8 @@ class TransformOptions(Options):
     enlarge: bool = _images("Let --resize enlarge small images.", default=False)
     min_visible: float | None = option(
         "Annotations",
-        "Drop an object if --crop leaves less than this share of its area.  [default: 0.3]",
+        "Drop an object if --crop, or an augmented copy, leaves less than this share of its area.  "
+        "[default: 0.3]",
         rare=True,
     )
     filter: str | None = _images(
@@ -476,6 +477,26 @@ class WriteOptions(
 _copies = partial(option, "Copies")
 
 
+class _AugmentOption(Options):
+    """What ``pack`` does to copies, which help shows before their number."""
+
+    augment: Sequence[str] | None = _copies(
+        "Write augmented copies as well, made by operations of dsprep augment, such as "
+        "rotate=40,hflip.",
+        metavar="NAME=VALUE[,...]",
+    )
+
+
+class _OpOption(Options):
+    """What ``augment`` does to copies."""
+
+    op: Sequence[str] | None = _copies(
+        "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
+        f"each copy, in this order: {FORMS}.",
+        metavar="NAME=VALUE[,...]",
+    )
+
+
 class CopyOptions(Options):
     """How many augmented copies of images there are, and what lies beyond their edges."""
 
@@ -490,14 +511,14 @@ class CopyOptions(Options):
         "Write the originals as well, with their bytes (default), or only copies.", default=True
     )
     fill: str | None = _copies(
-        "What is beyond the edges of an image, as Keras names it.  [default: nearest]",
+        "What fills a copy beyond the edges of its image, as Keras names it.  [default: nearest]",
         choices=FILLS,
     )
     mask_fill: int | None = _copies(
-        "Class number of what is beyond the edges of a mask.  [default: 255]", least=0
+        "Class number of pixels beyond the edges of a mask.  [default: 255]", least=0
     )
     preview: AnyPath | None = _copies(
-        "Write a picture of some images beside their copies to FILE, a PNG, also with --dry-run.",
+        "Write a picture of some images and their copies to FILE, a PNG, also with --dry-run.",
         metavar="FILE",
     )
     any_side: bool = _copies(
@@ -506,14 +527,9 @@ class CopyOptions(Options):
     )
 
 
-class PackOptions(CopyOptions, ImageOptions, WriteOptions):
+class PackOptions(CopyOptions, _AugmentOption, ImageOptions, WriteOptions):
     """The options of ``pack``."""
 
-    augment: Sequence[str] | None = _copies(
-        "Write augmented copies, too: these are operations of dsprep augment, such as "
-        "rotate=40,hflip.",
-        metavar="NAME=VALUE[,...]",
-    )
     shuffle: bool = _samples("Shuffle (default), or keep the order.", default=True)
     seed: int | None = _samples("Seed of the shuffle and of copies.  [default: 0]", least=None)
 
@@ -532,15 +548,10 @@ class ConvertOptions(ImageOptions, WriteOptions):
     )
 
 
-class AugmentOptions(CopyOptions, ImageOptions, WriteOptions):
+class AugmentOptions(CopyOptions, _OpOption, ImageOptions, WriteOptions):
     """The options of ``augment``."""
 
     to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
-    op: Sequence[str] | None = _copies(
-        "What is done to each copy, such as rotate=40,shift=0.2,hflip. All operations apply to "
-        f"each copy, in this order: {FORMS}.",
-        metavar="NAME=VALUE[,...]",
-    )
     seed: int | None = _copies("Seed of the copies.  [default: 0]", least=None)
 
 
@@ -885,7 +896,11 @@ class InspectOptions(EngineOptions, FieldOptions, ClassOptions, SourceOptions):
     decode: bool = _looks(
         "Decode images (default), or tell only what their headers say.", default=True
     )
-    max_pixels: int | None = _looks("Most pixels that an image may have.", metavar="N", rare=True)
+    max_pixels: int | None = _looks(
+        "Largest number of pixels of an image that is decoded.  [default: 178956970]",
+        metavar="N",
+        rare=True,
+    )
     part: str | None = _looks(
         "Look at part I (from 0) of N only, and write what was measured with -o FILE.parquet.",
         metavar="I/N|auto[/N]",

@@ -80,6 +80,7 @@ def pack(**options: Any) -> int:
       dsprep pack photos/ rec/train.rec --list train.lst
       dsprep pack photos/ shards/ --to tfrecord --labels train.csv --target-size 100MB
       dsprep pack photos/ shards/ --to recordio --resize 256 --encode jpeg
+      dsprep pack photos/ shards/ --to webdataset --augment rotate=20,hflip --balance
       dsprep pack photos/ s3://bucket/train/ --to webdataset
       dsprep pack photos/ shards/ --to webdataset --dry-run
     """
@@ -119,10 +120,11 @@ def convert(**options: Any) -> int:
 def augment(**options: Any) -> int:
     """Write the samples of SOURCE, and augmented copies of them, to DEST.
 
-    SOURCE and DEST are what pack takes. The copies of a.jpg are a_aug01.jpg, a_aug02.jpg and so on.
-    What a copy looks like depends on the key of its sample, the number of the copy and --seed
-    alone: any number of workers and machines writes the same bytes, and a data set that grows keeps
-    the copies that it has. Boxes and masks move with the image.
+    SOURCE and DEST are what pack takes. The copies of a.jpg are a_aug01.jpg, a_aug02.jpg and so on,
+    each after its original; pack --augment shuffles all samples. What a copy looks like depends on
+    the key of its sample, the number of the copy and --seed alone: any number of workers and
+    machines writes the same bytes, and a data set that grows keeps the copies that it has. Boxes
+    and masks move with the image.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dsprep
 from dsprep.cli.options import command
-from dsprep.cli.report import rows_of, show, skipped_text, some_of
+from dsprep.cli.report import rows_of, sets_text, show, skipped_text
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.keywords import DedupOptions
 from dsprep.progress import progress_for
@@ -69,13 +69,5 @@ def _lines(report: DedupReport) -> Iterator[str]:
 
 
 def _examples(name: str, sets: list[Alike]) -> Iterator[tuple[str, object]]:
-    """Yield the first sets of a kind, each in a line."""
-    texts = []
-    for each in sets:
-        shown = []
-        for one in each.samples:
-            what = [one.side if each.is_leak else "", one.label if each.differ else ""]
-            told = ", ".join(filter(None, what))
-            shown.append(f"{one.path} ({told})" if told else one.path)
-        texts.append(format_some(shown))
-    yield from ((name, text) for text in some_of(texts, _SHOWN))
+    """Return the first sets of a kind, each in a line."""
+    return ((name, text) for text in sets_text(sets))

@@ -12,7 +12,7 @@ import click
 
 import dsprep
 from dsprep.cli.options import command
-from dsprep.cli.report import rows_of, show, skipped_text, some_of, table_of
+from dsprep.cli.report import rows_of, sets_text, show, skipped_text, some_of, table_of
 from dsprep.errors import REJECTS_EXIT_CODE, BadImage
 from dsprep.images.transform import Transform
 from dsprep.keywords import InspectOptions
@@ -20,7 +20,7 @@ from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.inspect_report import Alike, InspectReport
+    from dsprep.commands.inspect_report import InspectReport
     from dsprep.inspecting.figures import Distribution, SideFigures, Suspect
 
 _SHOWN = 5  # examples of a kind
@@ -46,7 +46,7 @@ def inspect(data: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -
       dsprep inspect shards/ --key n01440764_10026
     """
     report = dsprep.inspect(data, progress=progress_for(sys.stderr, quiet), **options)
-    lines = _lines if options["key"] is None else _samples
+    lines = _lines if options["key"] is None else _sample
     show(report, lines, as_json, quiet)
     if options["key"] is not None and not (as_json or quiet) and _shows_colors():
         for sample in report.shown:
@@ -78,7 +78,7 @@ def _side(side: SideFigures) -> Iterator[str]:
         ("formats", _parts(side.kinds)),
         ("bytes", format_size(side.bytes) if side.bytes else ""),
         ("modes", _parts(side.modes)),
-        ("EXIF", "" if set(side.orientations) <= {"1"} else _parts(side.orientations)),
+        ("EXIF", "" if {*side.orientations} <= {"1"} else _turned(side.orientations)),
         ("sizes", _parts(dict(list(side.sizes.items())[:_SHOWN]))),
         ("mean", "" if side.channels is None else _numbers(side.channels.mean)),
         ("std", "" if side.channels is None else _numbers(side.channels.std)),
@@ -99,6 +99,10 @@ def _numbers(values: Sequence[float]) -> str:
     return f"[{', '.join(f'{each:.4f}' for each in values)}]"
 
 
+def _turned(counts: Mapping[str, int]) -> str:
+    return _parts({f"orientation {number}": count for number, count in counts.items()})
+
+
 def _parts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
@@ -115,15 +119,12 @@ def _classes(counts: Mapping[str, int]) -> str:
 
 
 def _found(report: InspectReport) -> Iterator[str]:
-    copies = sum(len(each.samples) - 1 for each in report.alike)
-    sets = [f"{copies:,} in {format_count(len(report.alike), 'set')}"]
-    for what, found in (("on several sides", "is_leak"), ("with several labels", "differ")):
-        if number := sum(getattr(each, found) for each in report.alike):
-            sets.append(f"{number:,} {what}")
+    from dsprep.commands.inspect_report import count_copies  # loads polars
+
     yield ""
     yield from rows_of(
-        ("copies", ", ".join(sets) if copies else "none"),
-        *(("", line) for line in some_of([*map(_alike, report.alike)], _SHOWN)),
+        ("copies", count_copies(report.alike) if report.alike else "none"),
+        *(("", line) for line in sets_text(report.alike)),
         *zip_longest(["suspects"], _suspects(report.suspects), fillvalue=""),
         ("skipped", skipped_text(report.skipped)),
         ("rejects", f"{len(report.rejects):,}" if report.rejects else ""),
@@ -134,18 +135,18 @@ def _found(report: InspectReport) -> Iterator[str]:
     )
 
 
-def _alike(found: Alike) -> str:
-    words = ["path", *(["label"] if found.differ else []), *(["side"] if found.is_leak else [])]
-    names = [" ".join(getattr(each, word) for word in words) for each in found.samples]
-    return f"{'equal' if found.kind == 'same' else 'alike'}: {format_some(names)}"
-
-
 def _suspects(found: Sequence[Suspect]) -> list[str]:
     """Return a line for each reason to look at images."""
     paths: dict[str, list[str]] = {}
     for each in found:
         paths.setdefault(each.why, []).append(each.path)
     return [f"{len(own):,} {why} ({format_some(own)})" for why, own in paths.items()]
+
+
+def _sample(report: InspectReport) -> Iterator[str]:
+    """Yield the lines of the samples of a key, which may have been found to be damaged."""
+    yield from _samples(report)
+    yield from rows_of(*(("rejected", why) for _, why in report.rejects))
 
 
 def _samples(report: InspectReport) -> Iterator[str]:

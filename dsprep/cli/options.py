@@ -170,7 +170,7 @@ def _click_option(declared: Option) -> click.Parameter:
             about["type"] = Parsed("name[,name...]", _split)
         if "type" in about:  # given again, it adds to the list
             del about["default"]
-            about["callback"] = lambda *given: sum(given[-1], ()) or declared.default
+            about["callback"] = lambda *given: sum(given[-1], ()) if given[-1] else declared.default
     elif hint.startswith("int | tuple"):
         about["type"] = Parsed("n|wxh", _parse_dimensions)
     elif hint.startswith("int | str"):

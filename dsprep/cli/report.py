@@ -24,6 +24,7 @@ from dsprep.units import (
 
 if TYPE_CHECKING:
     from dsprep.annotations.objects import ObjectCounts
+    from dsprep.commands.inspect_report import Alike
     from dsprep.commands.status import StatusReport
     from dsprep.commands.write_report import WriteReport
     from dsprep.findings import Finding
@@ -82,6 +83,19 @@ def rows_of(*rows: tuple[str, object], width: int = 9) -> Iterator[str]:
 def some_of(texts: Sequence[str], shown: int = 20, noun: str = "") -> list[str]:
     """Return the first texts, and how many more there are."""
     return [*texts[:shown], *more_than(shown, texts, noun)]
+
+
+def sets_text(sets: Sequence[Alike]) -> list[str]:
+    """Return a line for each of the first sets of samples that show the same."""
+    texts = []
+    for each in sets[:_SHOWN]:
+        shown = []
+        for one in each.varied():
+            what = [one.side if each.is_leak else "", one.label if each.differ else ""]
+            told = ", ".join(filter(None, what))
+            shown.append(f"{one.path} ({told})" if told else one.path)
+        texts.append(f"{'equal' if each.kind == 'same' else 'alike'}: {format_some(shown)}")
+    return [*texts, *more_than(_SHOWN, sets)]
 
 
 def more_than(shown: int, things: Sequence[object], noun: str = "") -> list[str]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import itemgetter
 
 import polars as pl
 
 from dsprep import keywords as of
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_report import Alike, Shown
+from dsprep.commands.inspect_report import Alike, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
@@ -77,7 +75,7 @@ def dedup(options: of.DedupOptions) -> DedupReport:
         look = Look(pipeline, decode=options.near, hash=options.near, hash_alone=True)
         compared, progress = _compared(catalog, options.near), options.progress or Progress()
         with progress.running(f"looking for copies in {places[0]}", len(compared)):
-            table = measure_catalog(compared, look, pool, progress.advance)
+            table = measure_catalog(compared, compared.names(), look, pool, progress.advance)
     order = order_to_keep(table, options.keep != "first", named)
     found = find_copies(table, order, distance)
     if output is not None:
@@ -145,7 +143,7 @@ def _report_of(
         output=None,
         samples=0,
         near=near,
-        sets=sorted(_sets(found), key=lambda each: (not each.is_leak, not each.differ)),
+        sets=sets_of(found.with_columns(data=0)),
         copies=left_out.height,
         bytes=int(table["bytes"].gather(left_out["row"]).sum()),
         conflicts=found.filter("conflict", pl.col("copy_of").is_not_null()).height,
@@ -155,13 +153,3 @@ def _report_of(
         seconds=0.0,
         table=found,
     )
-
-
-def _sets(found: pl.DataFrame) -> Iterator[Alike]:
-    """Yield the sets of samples that show the same."""
-    rows = found.select("set", "row", "side", "path", "label", "distance").iter_rows()
-    for _, members in groupby(rows, itemgetter(0)):
-        _, places, sides, paths, labels, distances = zip(*members, strict=True)
-        kind = "same" if not any(each is not None for each in distances) else "near"
-        shown = [Shown(0, *each) for each in zip(places, sides, paths, labels, strict=True)]
-        yield Alike(kind, len({*sides}) > 1, len({*labels}) > 1, shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,24 +13,33 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep import keywords as of
+from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_page import check_output, write_page
-from dsprep.commands.inspect_report import Alike, InspectReport, Shown
+from dsprep.commands.inspect_page import write_page
+from dsprep.commands.inspect_report import InspectReport, sets_of
 from dsprep.declared import called_with
-from dsprep.errors import OptionError
+from dsprep.errors import DestinationError, OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.images.phash import can_hash
+from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
-from dsprep.inspecting.measure import Look, measure_catalog, read_measured, reading_pipeline
+from dsprep.inspecting.measure import (
+    Look,
+    is_measured,
+    measure_catalog,
+    read_measured,
+    reading_pipeline,
+)
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
+from dsprep.pages.page import is_page, require_jinja
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
-from dsprep.splits.leaks import find_near, join_copies
 from dsprep.splits.samples import NEAR_DISTANCE
-from dsprep.storage.local import write_whole
+from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole, write_whole
+from dsprep.storage.location import require_disk
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 
@@ -58,9 +68,11 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         raise OptionError(f"{places[0]}: each data set is named once")
     writes_table = str(options.output).endswith(".parquet")
     if options.output is not None:
-        check_output(options.output)
+        _check_output(options.output, writes_table)
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
+    if options.part is not None and options.measured:
+        raise OptionError("--part and --measured: give one of them")
     if (options.part is not None or options.measured) and len(places) > 1:
         raise OptionError("--part and --measured go with one data set at a time")
     hashes = options.decode and can_hash()
@@ -74,6 +86,25 @@ def inspect(options: of.InspectOptions) -> InspectReport:
     return replace(report, seconds=time.monotonic() - began)
 
 
+def _check_output(output: AnyPath, is_table: bool) -> None:
+    """Refuse to begin if the page or the table could not be written, or would replace others."""
+    require_disk(str(output))
+    if not is_table:
+        require_jinja()
+    final = Path(output)
+    if final.is_dir():
+        raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
+    if not final.parent.is_dir():
+        raise DestinationError(f"{final.parent}: no such directory; make it, or give another file")
+    if os.path.lexists(final):
+        with destination_errors(final):
+            data = read_whole(final, LARGEST_TABLE)
+        if not (is_measured(data) if is_table else is_page(data)):
+            raise DestinationError(
+                f"{final}: is not of dsprep inspect, and is not replaced; give another file"
+            )
+
+
 def _look_at(
     place: str, options: of.InspectOptions, hashes: bool, pool: Executor, progress: Progress
 ) -> LookedAt:
@@ -81,24 +112,23 @@ def _look_at(
     values = options.values_of(of.SourceOptions, of.ClassOptions)
     catalog, findings = read_source(Source(place, choice=choice_of(options), **values), pool.map)
     pipeline = reading_pipeline(catalog, options.max_pixels)
-    chosen = catalog
+    rows = pl.int_range(len(catalog), eager=True)
     if options.key is not None:
-        chosen = catalog.slice(row_of_key(catalog, pipeline, options.key), 1)
+        rows = rows.slice(row_of_key(catalog, pipeline, options.key), 1)
     elif len(catalog) > options.sample:
-        names = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
-        drawn = hash_unit(names, options.seed, "inspect")
-        rows = drawn.arg_sort().head(options.sample).sort()
-        chosen = replace(catalog, table=catalog.table[rows])
-    if options.measured:
-        table = read_measured([*map(str, options.measured)], chosen)
-        return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
+        keys = catalog.keys() if catalog.keys_known else catalog.table["index"].cast(pl.String)
+        rows = hash_unit(keys, options.seed, "inspect").arg_sort().head(options.sample).sort()
     if options.part is not None:
         part = parse_part(options.part)
-        chosen = replace(chosen, table=chosen.table.gather_every(part.of, part.number))
+        rows = rows.gather_every(part.of, part.number)
+    chosen, names = replace(catalog, table=catalog.table[rows]), catalog.names()[rows]
+    if options.measured:
+        table = read_measured([*map(str, options.measured)], chosen, names)
+        return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
     size = int(chosen.table["size"].sum())
     with progress.running(f"looking at {place}", len(chosen), size):
         look = Look(pipeline, decode=options.decode, hash=hashes)
-        table = measure_catalog(chosen, look, pool, progress.advance)
+        table = measure_catalog(chosen, names, look, pool, progress.advance)
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
 
 
@@ -113,6 +143,8 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         tables.append(each.table.with_columns(side.alias("side"), data=pl.lit(number)))
     table = pl.concat(tables, rechunk=True)
     edges = edges_of(table)
+    order = order_to_keep(table, largest=True)
+    copies = find_copies(table, order, NEAR_DISTANCE if hashes else None)
     findings = [finding for each in sets for finding in each.findings]
     notes = [*dict.fromkeys(notes_of(findings))]
     if options.decode and not hashes:
@@ -131,9 +163,8 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         hashed=hashes,
         fields=[*_fields(sets[0].catalog)],
         sides=[*_sides(sets, tables, edges)],
-        alike=_alike(table, NEAR_DISTANCE),
+        alike=sets_of(copies.with_columns(table["data", "row"][copies["row"]])),
         suspects=[*suspects(table)],
-        # Of one sample, whether others can be read does not matter.
         rejects=[*(lost(findings) if options.key is None else ()), *rejects],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         shown=[sample for each in sets for sample in _samples(each, options)],
@@ -152,8 +183,11 @@ def _write_table(table: pl.DataFrame, final: Path) -> None:
 
 def _samples(found: LookedAt, options: of.InspectOptions) -> Iterator[SampleShown]:
     """Return the samples that are asked for: that of a key, or the first ones."""
-    catalog = found.catalog.slice(0, options.head) if options.key is None else found.chosen
-    yield from show_samples(catalog, found.pipeline)
+    catalog, names = found.chosen, found.table["path"]
+    if options.key is None:
+        catalog = found.catalog.slice(0, options.head)
+        names = found.catalog.names().head(options.head)
+    yield from show_samples(catalog, names, found.pipeline)
 
 
 def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
@@ -179,24 +213,3 @@ def _sides(
             own = table.filter(pl.col("side") == name)
             known = classes if catalog.label_column == "cls" else None
             yield figures_of(name, own, len(part), known, edges)
-
-
-def _alike(table: pl.DataFrame, distance: int) -> list[Alike]:
-    """Return the sets of samples that show the same, leaks first."""
-    equal = table.with_row_index("at").filter(pl.col("digest").is_not_null())
-    same = equal.group_by("digest").agg("at").filter(pl.col("at").list.len() > 1)
-    near = find_near(table["hash"].to_list(), distance)
-    sets = [_alike_of(kind, table[rows]) for kind, rows in join_copies(same["at"].to_list(), near)]
-    return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
-
-
-def _alike_of(kind: str, rows: pl.DataFrame) -> Alike:
-    shown = [_shown(row) for row in rows.iter_rows(named=True)]
-    sides, labels = ({getattr(each, name) for each in shown} for name in ("side", "label"))
-    return Alike(kind, len(sides) > 1, len(labels) > 1, shown)
-
-
-def _shown(row: Mapping[str, object]) -> Shown:
-    labels: object = row["labels"] or sorted(set(row["objects"] or ()))  # type: ignore[call-overload]
-    label = ", ".join(labels)  # type: ignore[arg-type]
-    return Shown(int(row["data"]), int(row["row"]), str(row["side"]), str(row["path"]), label)  # type: ignore[call-overload]

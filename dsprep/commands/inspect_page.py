@@ -10,22 +10,18 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_report import InspectReport, Shown
-from dsprep.errors import DestinationError, OptionError
+from dsprep.commands.inspect_report import InspectReport, count_copies
 from dsprep.findings import count_skipped
-from dsprep.inspecting.figures import MEASURES, SideFigures, format_measure
-from dsprep.inspecting.measure import is_measured
+from dsprep.inspecting.figures import MEASURES, SideFigures, format_measure, label_texts
 from dsprep.inspecting.pictures import Picture, draw_pictures
 from dsprep.keywords import InspectOptions
 from dsprep.lists.stats import hash_unit
 from dsprep.pages.charts import Line, bar, histogram
-from dsprep.pages.page import drawing, render, require_jinja
+from dsprep.pages.page import drawing, render
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.storage.local import write_whole
-from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_size, visible
 from dsprep.workers.executor import Executor
 
@@ -67,22 +63,6 @@ class _Drawn(NamedTuple):
     svg: Any
     notes: Sequence[str]
     small: bool
-
-
-def check_output(path: AnyPath) -> None:
-    """Refuse to begin if the page or the table could not be written, or would replace data."""
-    require_disk(str(path))
-    final = Path(path)
-    if final.suffix != ".parquet":
-        require_jinja()
-    if final.is_dir():
-        raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
-    if not final.parent.is_dir():
-        raise DestinationError(f"{final.parent}: no such directory; make it, or give another file")
-    if final.suffix not in (".html", ".htm", ".parquet"):
-        raise OptionError(f"--output {final}: give FILE.html for a page, FILE.parquet for a table")
-    if final.suffix == ".parquet" and final.exists() and not is_measured(final):
-        raise DestinationError(f"{final}: is another file than a table of inspect; give another")
 
 
 def write_page(
@@ -183,7 +163,8 @@ def _values(report: InspectReport, seed: int) -> dict[str, Any]:
         "fields": [("name", "type", "role", "told by"), *report.fields[:_LINES]],
         **_normalization(sides),
         "copies": [*_copies(report)],
-        "copies_text": _some(len(report.alike), _SETS),
+        "copies_text": count_copies(report.alike)
+        + (f"; {_SETS} sets are shown" if len(report.alike) > _SETS else ""),
         "suspects": [*_suspects(report)],
         "rejects": [(_end_of(each.path), each.reason) for each in report.rejects[:_LINES]],
         "rejects_text": _some(len(report.rejects), _LINES),
@@ -206,7 +187,7 @@ def _facts(sides: Sequence[SideFigures]) -> Iterator[Sequence[str]]:
         "color modes": lambda side: _counts(side.modes),
         "sizes": lambda side: _counts(side.sizes),
         "EXIF orientations": lambda side: (
-            "" if set(side.orientations) <= {"1"} else _counts(side.orientations)
+            "" if {*side.orientations} <= {"1"} else _counts(side.orientations)
         ),
         "mean": lambda side: _channels(side.channels.mean) if side.channels else "",
         "standard deviation": lambda side: _channels(side.channels.std) if side.channels else "",
@@ -251,21 +232,12 @@ def _copies(report: InspectReport) -> Iterator[tuple[str, list[str], list[_Tile]
     for each in report.alike[:_SETS]:
         what = "with the same bytes" if each.kind == "same" else "that look alike"
         tags = ["on several sides"] * each.is_leak + ["different labels"] * each.differ
-        # One of each side, then one of each label, then the others.
-        ordered = list[Shown]()
-        for name in ("side", "label"):
-            known = {getattr(sample, name) for sample in ordered}
-            for sample in each.samples:
-                if getattr(sample, name) not in known:
-                    ordered.append(sample)
-                    known.add(getattr(sample, name))
-        ordered = [*dict.fromkeys([*ordered, *each.samples])]
         tiles = [
             _Tile((one.data, one.row), _end_of(one.path), _short(one.side), _short(one.label))
-            for one in ordered[:_OF_SET]
+            for one in each.varied()[:_OF_SET]
         ]
-        more = "" if len(ordered) <= _OF_SET else f", {_OF_SET} of them shown"
-        yield f"{len(ordered):,} samples {what}{more}", tags, tiles
+        more = "" if len(each.samples) <= _OF_SET else f", {_OF_SET} of them shown"
+        yield f"{len(each.samples):,} samples {what}{more}", tags, tiles
 
 
 def _suspects(report: InspectReport) -> Iterator[tuple[str, list[_Tile]]]:
@@ -277,8 +249,6 @@ def _suspects(report: InspectReport) -> Iterator[tuple[str, list[_Tile]]]:
         keys = pl.DataFrame(odd[:_SUSPECTS], ["side", "path"], orient="row")
         rows = report.table.join(keys, on=["side", "path"], how="semi")
         yield f"{why}: {_some(len(odd), _SUSPECTS)}", [*_tiles(rows)][:_SUSPECTS]
-    if differ := sum(each.differ for each in report.alike):
-        yield f"copies with different labels: {format_count(differ, 'set')}, above", []
 
 
 def _classes(name: str, sides: Sequence[Mapping[str, int]]) -> _Classes:
@@ -318,7 +288,8 @@ def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Itera
             (tick / bins, format_measure(edges[min(tick, len(edges) - 1)], name)) for tick in ticks
         ]
         column = "objects_of" if name == "objects" else name
-        rows = report.table.filter(pl.col(column).is_not_null()).sort(column, "data", "row")
+        rows = report.table.explode("label") if name == "label" else report.table
+        rows = rows.filter(pl.col(column).is_not_null()).sort(column, "data", "row")
         ends: list[list[_Tile]] = []
         if report.decoded and edges[0] != edges[-1]:
             for end in (rows.head(_ENDS), rows.tail(_ENDS).reverse()):
@@ -371,9 +342,9 @@ def _sheets(
 
 def _tiles(rows: pl.DataFrame) -> Iterator[_Tile]:
     """Yield the tiles of measured samples, which may have columns for a note and a class."""
-    columns = pl.col("^(data|row|path|side|labels|objects|note|class)$")
-    for row in rows.select(columns).iter_rows(named=True):
-        label = _short(", ".join((row["labels"] or sorted(set(row["objects"] or ())))[:_LONG]))
+    columns = pl.col("^(data|row|path|side|label|note|class)$")
+    for row in rows.with_columns(label_texts(rows)).select(columns).iter_rows(named=True):
+        label = _short(row["label"])
         found_by = _short(row.get("class", ""))
         note = row.get("note", "" if found_by == label else found_by)
         where = (row["data"], row["row"])

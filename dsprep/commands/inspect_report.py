@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.findings import Finding, Reject
 from dsprep.inspecting.figures import SideFigures, Suspect
 from dsprep.inspecting.samples import SampleShown
+from dsprep.units import format_count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +31,36 @@ class Alike(NamedTuple):
     kind: str  # `same` (equal bytes) or `near` (alike, or equal bytes and others alike)
     is_leak: bool  # whether they are on different sides
     differ: bool  # whether their labels differ
-    samples: Sequence[Shown]
+    samples: Sequence[Shown]  # the best one to keep first
+
+    def varied(self) -> list[Shown]:
+        """Return the samples: first one of each side, and one of each label."""
+        firsts: dict[tuple[str, str], Shown] = {}
+        for name in ("side", "label"):
+            for each in self.samples:
+                firsts.setdefault((name, getattr(each, name)), each)
+        return [*dict.fromkeys([*firsts.values(), *self.samples])]
+
+
+def count_copies(sets: Sequence[Alike]) -> str:
+    """Return how many copies there are, and what is wrong with them, for people."""
+    copies = sum(len(each.samples) - 1 for each in sets)
+    parts = [f"{copies:,} in {format_count(len(sets), 'set')}"]
+    for what, found in (("on several sides", "is_leak"), ("with different labels", "differ")):
+        if number := sum(getattr(each, found) for each in sets):
+            parts.append(f"{number:,} {what}")
+    return ", ".join(parts)
+
+
+def sets_of(found: pl.DataFrame) -> list[Alike]:
+    """Return the sets of a table of :func:`find_copies` with a column ``data``, leaks first."""
+    sets = []
+    for own in found.partition_by("set", maintain_order=True):
+        kind = "near" if own["distance"].count() else "same"
+        shown = [Shown(*each) for each in own.select(Shown._fields).iter_rows()]
+        sides, labels = (own[name].n_unique() for name in ("side", "label"))
+        sets.append(Alike(kind, sides > 1, labels > 1, shown))
+    return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError
-from dsprep.images.augment import FILLS, Augment, parse_ops
+from dsprep.images.augment import FILLS, OPS, Augment, parse_ops
 from dsprep.images.transform import Transform
 from dsprep.sample import key_expr, original_expr
 
@@ -71,15 +71,19 @@ def copies_of(options: Mapping[str, Any]) -> tuple[Augment | None, Copies | None
     return augment, asked
 
 
-def augment_table(catalog: Catalog, augment: Augment) -> bytes:
+def augment_table(catalog: Catalog, augment: Augment, rejected: Sequence[str]) -> bytes:
     """Return the file that tells the origin and the parameters of each copy, as Parquet."""
     import polars as pl
 
-    table = catalog.table.filter(pl.col("copy") > 0)
+    table = catalog.table.filter(pl.col("copy") > 0, ~pl.col("path").is_in(rejected))
     keys = table.select(key=key_expr(), copy=pl.col("copy"), path=original_expr())
     keys = keys.select("key", key_expr().alias("origin"), "copy")
     drawn = [augment.draw(key, copy) for _, key, copy in keys.iter_rows()]
-    columns = {name: [each[name] for each in drawn] for name in drawn[0]}
+    columns = [
+        pl.Series(name, [each[name] for each in drawn], pl.Float64)
+        for op in augment.ops
+        for name in OPS[op].params
+    ]
     out = BytesIO()
-    keys.with_columns(**{name: pl.Series(own) for name, own in columns.items()}).write_parquet(out)
+    keys.with_columns(columns).write_parquet(out)
     return out.getvalue()

@@ -256,9 +256,16 @@ def affine_of(params: Params, size: tuple[int, int]) -> Affine:
 
 def _warped(image: Image, affine: Affine, fill: str) -> Image:
     """Return an image of the same size, interpolated between the four pixels around each point."""
-    from PIL.Image import Resampling, Transform
+    from PIL.Image import Resampling, Transform, Transpose
 
-    size = image.size
+    size = width, height = image.size
+    flips: dict[Affine, Transpose] = {
+        (-1, 0, width, 0, 1, 0): Transpose.FLIP_LEFT_RIGHT,
+        (1, 0, 0, 0, -1, height): Transpose.FLIP_TOP_BOTTOM,
+        (-1, 0, width, 0, -1, height): Transpose.ROTATE_180,
+    }
+    if (flip := flips.get(affine)) is not None:  # the same pixels in a tenth of the time
+        return image.transpose(flip)
     if (factor := int(math.sqrt(abs(affine[0] * affine[4] - affine[1] * affine[3])))) > 1:
         # Padding for what becomes much smaller would take the square of this in memory.
         image = image.reduce(factor)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from dsprep.inspecting.figures import label_texts
 from dsprep.sources.names import undated
 from dsprep.splits.leaks import clusters
 
@@ -79,9 +80,8 @@ def _with_sets(rows: pl.DataFrame, distance: int) -> pl.DataFrame:
 
 def _described(table: pl.DataFrame, copies: pl.DataFrame) -> pl.DataFrame:
     """Describe the samples in sets: how they are called, their labels, and what to do with them."""
-    labels, objects = pl.col("labels"), pl.col("objects").list.unique().list.sort()
-    label = pl.when(labels.list.len() > 0).then(labels).otherwise(objects).list.join(", ")
-    samples = table[copies["row"]].select("path", "side", label=label.fill_null(""))
+    rows = table[copies["row"]]
+    samples = rows.select("path", "side", label_texts(rows))
     is_best = pl.col("row") == pl.col("row_of")
     conflict = pl.col("label").n_unique().over("row_of") > 1
     return samples.hstack(copies).select(

@@ -90,7 +90,7 @@ def format_measure(value: float, name: str) -> str:
         return "–"
     if name == "bytes":
         return format_size(value)
-    return f"{value:,.0f}" if name in ("width", "height") else f"{value:.3g}"
+    return f"{value:,.0f}" if name in ("width", "height") or value >= 1000 else f"{value:.3g}"
 
 
 def with_ratios(table: pl.DataFrame) -> pl.DataFrame:
@@ -98,6 +98,13 @@ def with_ratios(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(
         aspect=pl.col("width") / pl.col("height"), objects_of=pl.col("objects").list.len()
     )
+
+
+def label_texts(table: pl.DataFrame) -> pl.Series:
+    """Return the labels of measured samples, or the classes of their objects, as a text each."""
+    labels, objects = pl.col("labels"), pl.col("objects").list.unique().list.sort()
+    own = pl.when(labels.list.len() > 0).then(labels).otherwise(objects).list.join(", ")
+    return table.select(label=own.fill_null("")).to_series()
 
 
 def edges_of(table: pl.DataFrame) -> dict[str, list[float]]:

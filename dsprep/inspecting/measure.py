@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from operator import mul
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import Objects
@@ -99,9 +98,16 @@ def reading_pipeline(catalog: Catalog, max_pixels: int | None = None) -> Pipelin
 
 
 def measure_catalog(
-    catalog: Catalog, look: Look, pool: Executor, report: Callable[..., None]
+    catalog: Catalog, names: pl.Series, look: Look, pool: Executor, report: Callable[..., None]
 ) -> pl.DataFrame:
     """Measure the samples of a catalog, in workers.
+
+    Args:
+        catalog: The samples.
+        names: What lists call them; if the catalog is a part of another, they are unique in that.
+        look: How they are looked at.
+        pool: The workers.
+        report: Receives the progress.
 
     Returns:
         A row for each sample, in their order: its ``path`` and ``side`` (empty without sides), and
@@ -117,11 +123,18 @@ def measure_catalog(
         for at, rows in pool.run(measure, tasks, report)
     }
     table = pl.concat([found[at] for at in sorted(found)]) if found else pl.DataFrame(schema=schema)
+    # polars 2.1 panics on texts made of columns whose chunks do not line up.
+    return _named(catalog, names).hstack(table).rechunk()
+
+
+def _named(catalog: Catalog, names: pl.Series) -> pl.DataFrame:
+    """Return the name of each sample, and its side; empty without sides."""
+    import polars as pl
+
     sides = pl.Series("side", [""] * len(catalog), pl.String)
     if catalog.sides:
         sides = pl.Series("side", catalog.sides, pl.String).gather(catalog.table["side"])
-    # polars 2.1 panics on texts made of columns whose chunks do not line up.
-    return pl.DataFrame([catalog.names().alias("path"), sides]).hstack(table).rechunk()
+    return pl.DataFrame([names.alias("path"), sides])
 
 
 def _columns() -> dict[str, Any]:
@@ -137,18 +150,32 @@ def _columns() -> dict[str, Any]:
     return {name: known.get(name, pl.String) for name in Measured._fields}
 
 
-def is_measured(path: Path) -> bool:
-    """Return whether a file is a table of what was measured."""
+def _has_holes() -> pl.Expr:
+    """Return whether a list lacks a value, which is so in none that was measured."""
+    import polars as pl
+
+    of_three = pl.col("means", "squares").list
+    return pl.any_horizontal(
+        pl.col(pl.List).list.eval(pl.element().is_null().any()).list.any().any(),
+        (of_three.len() != 3).any(),
+        pl.col("means").is_null().ne(pl.col("squares").is_null()).any(),
+    )
+
+
+def is_measured(data: bytes) -> bool:
+    """Return whether a file is a table of measured samples."""
     import polars as pl
 
     try:
-        return {"path", "side", *_columns()} <= pl.read_parquet_schema(path).keys()
-    except (OSError, pl.exceptions.PolarsError):
+        return {"path", "side", *Measured._fields} <= {*pl.read_parquet_schema(io.BytesIO(data))}
+    except pl.exceptions.PolarsError:
         return False
 
 
-def read_measured(paths: Sequence[str], catalog: Catalog) -> pl.DataFrame:
+def read_measured(paths: Sequence[str], catalog: Catalog, names: pl.Series) -> pl.DataFrame:
     """Read what other processes measured of a catalog, a file of Parquet each.
+
+    The samples have ``names``, as :func:`measure_catalog` takes them.
 
     Raises:
         SourceError: If a file is no such table, or samples of the catalog are in none of them.
@@ -163,17 +190,12 @@ def read_measured(paths: Sequence[str], catalog: Catalog) -> pl.DataFrame:
         except (OSError, pl.exceptions.PolarsError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not Parquet"
             raise SourceError(f"{path}: cannot be read: {why}") from None
-        if not schema.items() <= table.schema.items():
+        if not schema.items() <= table.schema.items() or table.select(_has_holes()).item():
             raise SourceError(f"{path}: is not a table that dsprep inspect --part has written")
         tables.append(table.select(*schema))
     found = pl.concat(tables).drop("row", "side").unique("path")
-    names = catalog.names().alias("path").to_frame().with_row_index("row")
-    if catalog.sides:
-        sides = pl.Series("side", catalog.sides, pl.String).gather(catalog.table["side"])
-        names = names.with_columns(sides)
-    else:
-        names = names.with_columns(side=pl.lit(""))
-    table = names.join(found, on="path", how="left", maintain_order="left")
+    named = _named(catalog, names).with_row_index("row")
+    table = named.join(found, on="path", how="left", maintain_order="left")
     lacking = table.filter(pl.col("labels").is_null())["path"]
     if len(lacking):
         raise SourceError(
@@ -211,7 +233,7 @@ def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:
         try:
             yield _seen(found, data, look)
         except BadImage as error:
-            yield found._replace(reason=str(error), bytes=len(data))
+            yield found._replace(reason=str(error))
 
 
 def _labels(sample: Sample, schema: Schema) -> tuple[list[str], list[float] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dsprep.annotations.objects import Objects, to_json
@@ -44,11 +44,13 @@ def row_of_key(catalog: Catalog, pipeline: Pipeline, key: str) -> int:
     raise SourceError(f"{catalog.root}: has no sample {key!r}; keys look like {example!r}")
 
 
-def show_samples(catalog: Catalog, pipeline: Pipeline) -> Iterator[SampleShown]:
-    """Yield all samples of a catalog with their fields."""
+def show_samples(
+    catalog: Catalog, names: Iterable[str], pipeline: Pipeline
+) -> Iterator[SampleShown]:
+    """Yield all samples of a catalog, which have these names, with their fields."""
     schema = pipeline.schema
     read = read_samples(pipeline, catalog.rows())
-    for path, sample in zip(catalog.names(), read, strict=True):
+    for path, sample in zip(names, read, strict=True):
         if isinstance(sample, BadSample):
             yield SampleShown("", path, {"problem": str(sample)}, b"")
             continue

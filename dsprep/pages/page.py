@@ -23,6 +23,11 @@ def require_jinja() -> None:
         raise OptionError("jinja2 is not installed, and pages need it; pip install 'dsprep[bench]'")
 
 
+def is_page(data: bytes) -> bool:
+    """Return whether a file is a page that :func:`render` has made."""
+    return b'content="dsprep"' in data[:200]
+
+
 def render(template: str, title: str, values: Mapping[str, Any]) -> str:
     """Return a page of a template and its values; :func:`drawing` marks drawings.
 

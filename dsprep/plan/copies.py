@@ -62,7 +62,7 @@ def with_copies(catalog: Catalog, asked: Copies, kept: Sequence[str]) -> tuple[C
     table = table.select(*own, "copy", "origin", *filter(None, [label]))
     count = int((table["copy"] > 0).sum())
     if not count:
-        raise OptionError("no sample gets a copy: no class has fewer samples than asked for")
+        raise OptionError("no sample gets a copy: each class has that many samples already")
     origins = table.filter(pl.col("copy") > 0)["origin"].n_unique()
     noun = "copy" if count == 1 else "copies"
     made = f"{count:,} augmented {noun} of {format_count(origins, 'sample')}"

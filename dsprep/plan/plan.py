@@ -14,7 +14,7 @@ from dsprep.formats import AUGMENT_FILE, shard_stem
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
-from dsprep.plan.cut import PlannedShard, object_sizes, plan_shards, some_of, weigh
+from dsprep.plan.cut import SAMPLE, PlannedShard, object_sizes, plan_shards, some_of, weigh
 from dsprep.plan.destination import require_name
 from dsprep.plan.job import Job, resolve_defaults
 from dsprep.progress import Progress
@@ -156,7 +156,9 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     reader = catalog.reader
     estimates = job.images.changes or reader.encodes or reader.pixels is not None
     nothing = replace(catalog, table=catalog.table.clear())
-    sample = some_of(catalog) if estimates else nothing
+    # Copies take long to make. Fewer tries only make shards some percent smaller than their target.
+    tries = SAMPLE if job.augmented is None else SAMPLE // 4
+    sample = some_of(catalog, tries) if estimates else nothing
     if job.seed is not None:
         order, columns = catalog.shuffled_rows(job.seed), catalog.table.get_columns()
         catalog = nothing

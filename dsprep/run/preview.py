@@ -12,6 +12,7 @@ from dsprep.images.transform import Transform
 from dsprep.lists.store import editing, real_path, write_files
 from dsprep.plan.plan import Plan
 from dsprep.sample import Sample, key_of, original_name
+from dsprep.storage.location import require_disk
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,6 +24,7 @@ def write_preview(plan: Plan, path: str) -> None:
     """Write a PNG that has a line for each of some samples: the original, then its copies."""
     from PIL import Image as PillowImage
 
+    require_disk(path)
     if not path.lower().endswith(".png"):
         raise OptionError(f"--preview {path}: give a file that ends in .png")
     lines = list(_lines(plan))

@@ -425,7 +425,7 @@ def _companions(
         found[destination.companion("classes.txt").name] = _classes(classes)
     found |= {name: _classes(names) for name, names in plan.class_files()}
     if job.images.augment is not None:
-        table = augment_table(plan.catalog, job.images.augment)
+        table = augment_table(plan.catalog, job.images.augment, [each.path for each in rejects])
         found[destination.companion(AUGMENT_FILE).name] = table
     facts = iter([ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards])
     before = len(base.shards) if base else 0

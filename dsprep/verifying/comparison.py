@@ -305,7 +305,8 @@ def _made(comparison: Comparison, found: pl.DataFrame) -> pl.Series:
     copies = copied.arg_true()
     of_parts = comparison.by_number and found["part"].n_unique() > 1
     is_named = found["name"].n_unique() == len(found) and not of_parts
-    if comparison.every_copy or len(copies) <= _REMADE or not is_named:
+    takes_long = comparison.pipeline.images.augment is not None and len(copies) > _REMADE
+    if comparison.every_copy or not (takes_long and is_named):
         return pl.repeat(True, len(table), eager=True)
     some = [copies[number * len(copies) // _REMADE] for number in range(_REMADE)]
     return (~copied).scatter(some, True)

@@ -9,14 +9,12 @@ from itertools import islice, repeat
 
 import tensorflow as tf
 
-FEATURES = {name: tf.io.FixedLenFeature([], tf.string, "") for name in ("image/encoded", "image")}
 CROP = {"area_range": (0.08, 1.0), "aspect_ratio_range": (3 / 4, 4 / 3)}
 
 
-def prepare(record, work):
+def prepare(record, name, work):
     """Return what training gets of an image, and the size of its file."""
-    sample = tf.io.parse_single_example(record, FEATURES)
-    data = sample["image/encoded"] + sample["image"]  # one of them is empty
+    data = tf.io.parse_single_example(record, {name: tf.io.FixedLenFeature([], tf.string)})[name]
     size = tf.strings.length(data)
     if work == "bytes":
         return data, size
@@ -39,12 +37,13 @@ def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.
     if shuffle:
         dataset = dataset.shuffle(len(data))
     read = partial(tf.data.TFRecordDataset, compression_type=compression)
+    name = "image/encoded" if b"image/encoded" in next(iter(read(data[0]))).numpy() else "image"
     dataset = dataset.interleave(read, workers or 1, num_parallel_calls=threads)
     if steps:
         dataset = dataset.repeat()
     if shuffle:
         dataset = dataset.shuffle(shuffle)
-    dataset = dataset.map(lambda record: prepare(record, work), num_parallel_calls=threads)
+    dataset = dataset.map(lambda record: prepare(record, name, work), num_parallel_calls=threads)
     # Images that are only decoded have several sizes.
     dataset = dataset.ragged_batch(batch) if work == "decode" else dataset.batch(batch)
     options = tf.data.Options()

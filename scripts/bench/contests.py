@@ -89,7 +89,7 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
         Contest("plan", (_plan(),), seconds=0),
         Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
         Contest("inspect", _inspect(photos), photos, seconds=100),
-        Contest("augment", _augmented(data["birds"]), data["birds"], seconds=120),
+        Contest("augment", _augmented(data["birds"]), data["birds"], seconds=300),
         Contest("help", _help(), rounds=4),
         Contest("start", _start(data["few"]), data["few"], rounds=4),
     ]

@@ -98,7 +98,7 @@ MORE = replace(PHOTOS, name="more", files=4 * PHOTOS.files, distinct=PHOTOS.file
 LARGE = Recipe("large", 500, 10, 3264, 2448, 2_000_000, pictures=8, grain=14.0)
 LISTED = Recipe("listed", 1_281_167, 1_000, 48, 48, 1_500, pictures=64, distinct=1)
 BOXES = replace(SMALL, name="boxes", files=100_000, distinct=SMALL.files // 100, boxes=8)
-BIRDS = replace(PHOTOS, name="birds", files=1_000, classes=10)
+BIRDS = replace(PHOTOS, name="birds", files=2_000, classes=10)
 RECIPES = (FEW, SMALL, PHOTOS, MORE, LARGE, LISTED, BOXES, BIRDS)
 
 

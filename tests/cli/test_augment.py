@@ -220,6 +220,10 @@ def test_bad_images_are_counted(run_here: RunHere, birds: Path, tmp_path: Path) 
     lines = (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()
     paths = [json.loads(line)["path"] for line in lines]
     assert paths == ["owl/bad.jpg", "owl/bad_aug01.jpg", "owl/bad_aug02.jpg"]
+    copies = pl.read_parquet(tmp_path / "out" / "augment.parquet")["key"].to_list()
+    assert sorted(copies) == sorted(
+        name[:-4] for name in members(tmp_path / "out") if "_aug" in name and name.endswith(".jpg")
+    )
 
 
 def test_boxes_and_masks_move_in_shards(run_here: RunHere, tmp_path: Path) -> None:
@@ -390,6 +394,8 @@ def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) 
     assert done.code == 0, done.err
     with Image.open(sheet) as picture:
         assert picture.size == (3 * 164 + 4, 7 * 164 + 4)
+    done = run_here("augment", birds, tmp_path / "out", *asked, "--preview", "s3://bucket/a.png")
+    assert (done.code, "s3://bucket/a.png" in done.err) == (2, True), done.err
     assert not (tmp_path / "out").exists()
     photo = next(birds.rglob("*.jpg"))
     before = photo.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -246,3 +247,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sides = [f"{path},{'train' if i % 2 else 'val'}\n" for i, path in enumerate(paths)]
     (root / "sides.csv").write_text("path,side\n" + "".join(sides), "utf-8")
     return root
+
+
+def test_values_that_are_given_again_add_up(run_here: RunHere, tmp_path: Path) -> None:
+    image_folder(tmp_path, ("images",), 1)
+    (image,) = (tmp_path / "images").iterdir()
+    (tmp_path / "table.csv").write_text(f"file,label,a,b,c\n{image.name},x,1,2,3\n")
+    asked = ("--to", "webdataset", "--labels", tmp_path / "table.csv", "--dry-run", "--json")
+    named = ("--fields", "a", "--fields", "b,c")
+    done = run_here("pack", tmp_path / "images", tmp_path / "out", *asked, *named)
+    assert done.code == 0, done.err
+    fields = json.loads(done.out)["schema"]["fields"]
+    assert [each["name"] for each in fields] == ["image", "a", "b", "c", "label"]

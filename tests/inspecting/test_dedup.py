@@ -55,7 +55,7 @@ def test_copies_are_listed_and_left_out(photos: Path, run_here: RunCli, tmp_path
     assert done.code == 0
     assert "2 to leave out" in done.out
     assert "1 copy kept, as labels differ" in done.out
-    assert "conflict  cat/2.jpg (cat), dog/2.jpg (dog)" in done.out
+    assert "conflict  equal: cat/2.jpg (cat), dog/2.jpg (dog)" in done.out
     assert "2 images flat, compared by bytes alone: cat/white.png, dog/white.png" in done.out
     found = {row["path"]: row for row in listed(table)}
     gone = [path for path, row in found.items() if not row["keep"]]
@@ -122,7 +122,8 @@ def test_samples_for_validation_stay(tmp_path: Path, run_here: RunCli) -> None:
     done = run_here("dedup", root, "--near", "-o", tmp_path / "copies.tsv")
     assert done.code == 3  # a sample cannot be read
     assert "rejected  val/x/8.png" in done.out
-    assert "leak      val/x/9.png (val), train/x/1.png (train), train/x/2.png (train)" in done.out
+    sides = "val/x/9.png (val), train/x/1.png (train), train/x/2.png (train)"
+    assert f"leak      equal: {sides}" in done.out
     kept = {row["path"]: row["keep"] for row in listed(tmp_path / "copies.tsv")}
     assert kept == {"val/x/9.png": True, "train/x/1.png": False, "train/x/2.png": False}
 

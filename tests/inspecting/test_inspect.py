@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import imagehash
 import numpy as np
+import polars as pl
 import pytest
 from PIL import Image, ImageOps
 
 import dsprep
+from dsprep.errors import SourceError
 from tests.conftest import Finished
 from tests.inspecting.conftest import texture
 
@@ -102,14 +105,16 @@ def test_what_is_odd_is_told(run_here: RunCli, odd: Path) -> None:
     }
     assert sets == {
         ("same", True, ("cat/0.jpg", "dog/copy.jpg")),
-        ("near", False, ("cat/1-small.jpg", "cat/1.jpg")),
+        ("near", False, ("cat/1.jpg", "cat/1-small.jpg")),
     }
     assert {each["path"] for each in found["suspects"]} == {"dog/white.png"}
+    (sizes,) = (each for each in side["distributions"] if each["name"] == "bytes")
+    assert (sizes["images"], sizes["least"] > 0) == (17, True)
     text = run_here("inspect", odd, "--head", 1).out
     for line in (
         "  classes   2: cat 10, dog 9",
-        "  copies    2 in 2 sets, 1 with several labels",
-        "            equal: cat/0.jpg cat, dog/copy.jpg dog",
+        "  copies    2 in 2 sets, 1 with different labels",
+        "            equal: cat/0.jpg (cat), dog/copy.jpg (dog)",
         "  suspects  1 nearly uniform, contrast below 0.02 (dog/white.png)",
         "  skipped   1 not an image: 1 .txt (notes.txt)",
         "            cat/empty.jpg: empty file",
@@ -185,6 +190,8 @@ def test_a_sample_is_shown(run_here: RunCli, odd: Path) -> None:
     size = (odd / "dog" / "alpha.png").stat().st_size
     assert f"  image     png, 160x120, {size / 1000:.1f} KB" in done.out.splitlines()
     assert "  label     dog" in done.out.splitlines()
+    cut = run_here("inspect", odd, "--key", "cat/cut")
+    assert (cut.code, "  rejected  truncated JPEG" in cut.out) == (3, True)
     lost = run_here("inspect", odd, "--key", "dog/none")
     assert (lost.code, "has no sample 'dog/none'; keys look like" in lost.err) == (4, True)
 
@@ -209,6 +216,14 @@ def test_hostile_names_stay_text(run_here: RunCli, tmp_path: Path) -> None:
     assert "<script>alert(1) 1" in done.out
 
 
+def test_images_of_each_label_are_named(run_here: RunCli, tmp_path: Path) -> None:
+    for name in ("a/0", "a/1", "a/2", "a/3", "b/0"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        texture(1).save(tmp_path / f"{name}.png")
+    for command in ("inspect", "dedup"):
+        assert "equal: a/0.png (a), b/0.png (b)," in run_here(command, tmp_path).out
+
+
 def test_parts_make_the_same_report(run_here: RunCli, odd: Path, tmp_path: Path) -> None:
     tables = [tmp_path / f"{part}.parquet" for part in range(3)]
     for part, table in enumerate(tables):
@@ -222,6 +237,40 @@ def test_parts_make_the_same_report(run_here: RunCli, odd: Path, tmp_path: Path)
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     bad = run_here("inspect", odd, "--measured", tmp_path / "bad.parquet")
     assert (bad.code, "it is not Parquet" in bad.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"width": pl.lit("wide")},
+        {"labels": pl.lit([None], dtype=pl.List(pl.String))},
+        {"means": pl.lit([0.5, None, 0.5], dtype=pl.List(pl.Float64))},
+        {"means": pl.lit([0.5], dtype=pl.List(pl.Float64))},
+        {"squares": pl.lit(None, dtype=pl.List(pl.Float64))},
+    ],
+)
+def test_tables_that_were_not_measured_are_refused(
+    report: dsprep.InspectReport, odd: Path, tmp_path: Path, lie: dict[str, pl.Expr]
+) -> None:
+    table = tmp_path / "lie.parquet"
+    report.table.with_columns(**lie).write_parquet(table)
+    with pytest.raises(SourceError, match="is not a table"):
+        dsprep.inspect(odd, measured=[table])
+
+
+def test_samples_of_a_part_are_called_as_in_the_whole(tmp_path: Path) -> None:
+    for name in "ab":
+        texture(ord(name)).save(tmp_path / "image.png")
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
+            tar.add(tmp_path / "image.png", "image.png")
+    shards = tmp_path / "{a,b}.tar"
+    whole = dsprep.inspect(shards, head=2)
+    assert [each.path for each in whole.shown] == ["a.tar/image", "b.tar/image"]
+    assert whole.table["path"].to_list() == ["a.tar/image", "b.tar/image"]
+    tables = [tmp_path / f"{part}.parquet" for part in range(2)]
+    for part, table in enumerate(tables):
+        dsprep.inspect(shards, part=f"{part}/2", output=table)
+    assert dsprep.inspect(shards, measured=tables).sides == whole.sides
 
 
 def test_what_was_measured_chooses_samples(run_here: RunCli, odd: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
-import polars as pl
+import polars
 import pytest
 from PIL import Image
 
@@ -132,7 +132,7 @@ def test_the_page_shows_what_the_report_says(seen: Seen, folder: Path) -> None:
     first = text[text.index('id="copies"') : text.index("</section>", text.index('id="copies"'))]
     assert "2 samples with the same bytes" in first
     assert re.findall('class="tag">([^<]*)', first) == ["on several sides", "different labels"]
-    assert re.findall(r'class="side s\d">([^<]*)', first) == ["train", "val"]
+    assert re.findall(r'class="side s\d">([^<]*)', first) == ["val", "train"]
     for suspect in report.suspects:
         assert f"{suspect.why}: 1" in words
     for reject in report.rejects:
@@ -196,10 +196,21 @@ def test_data_sets_are_compared(folder: Path, tmp_path: Path) -> None:
     assert "on several sides" in text
 
 
+def test_labels_that_are_numbers_are_distributed(tmp_path: Path) -> None:
+    for number in range(6):
+        texture(number, (40, 30)).save(tmp_path / f"{number}.png")
+    rows = [f"{number}.png,{number / 2},{-number}" for number in range(6)]
+    table, page = tmp_path / "labels.csv", tmp_path / "report.html"
+    table.write_text("\n".join(["path,x,y", *rows]))
+    columns = {"labels": table, "label_columns": ["x", "y"], "label_type": "float"}
+    dsprep.inspect(tmp_path, output=page, **columns)
+    assert "numbers of the label" in Words(page.read_text("utf-8")).text
+
+
 def test_without_decoding_there_are_no_pictures(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    page.write_text("an older page")
-    dsprep.inspect(folder, decode=False, workers=1, output=page)
+    for _ in range(2):  # an older page is replaced
+        dsprep.inspect(folder, decode=False, workers=1, output=page)
     text = page.read_text()
     assert "No pictures: --no-decode was given." in text
     assert "data:image" not in text
@@ -212,19 +223,21 @@ def test_without_decoding_there_are_no_pictures(folder: Path, tmp_path: Path) ->
     [
         ("nowhere/report.html", "nowhere: no such directory"),
         (".", "is a directory; give a file in it"),
-        ("s3://bucket/report.html", "s3://bucket/report.html: this cannot be written to S3"),
         ("nowhere/looks.parquet", "nowhere: no such directory"),
-        ("photo.jpg", "photo.jpg: give FILE.html for a page, FILE.parquet for a table"),
-        ("data.parquet", "data.parquet: is another file than a table of inspect"),
+        ("image.png", "image.png: is not of dsprep inspect, and is not replaced"),
+        ("other.parquet", "other.parquet: is not of dsprep inspect, and is not replaced"),
+        ("s3://bucket/report.html", "s3://bucket/report.html: this cannot be written to S3"),
     ],
 )
 def test_a_page_that_cannot_be_written_is_refused_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    pl.DataFrame({"path": ["a.jpg"], "label": [1]}).write_parquet("data.parquet")
-    with pytest.raises((OptionError, DestinationError), match=re.escape(why)):
+    Path("image.png").write_bytes(b"an image")
+    polars.DataFrame({"path": ["a"]}).write_parquet("other.parquet")
+    with pytest.raises(OptionError if "s3" in place else DestinationError, match=re.escape(why)):
         dsprep.inspect("no-data", output=place)
+    assert Path("image.png").read_bytes() == b"an image"
 
 
 def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -126,6 +126,14 @@ def test_geometry_is_that_of_keras(fill: str) -> None:
         assert 10 * math.log10(255**2 / error) > 50
 
 
+def test_flips_move_pixels_as_they_are() -> None:
+    image = draw(2, (31, 22))
+    for across, down in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
+        made = augment("hflip,vflip").apply(image, {"hflip": across, "vflip": down}, "a", 1)
+        expected = levels(image)[:: -1 if down else 1, :: -1 if across else 1]
+        assert (levels(made) == expected).all()
+
+
 def test_all_parameters_at_rest_change_nothing() -> None:
     assert affine_of({}, (64, 48)) == IDENTITY
     image = draw(1)
