@@ -104,7 +104,11 @@ def _turned(counts: Mapping[str, int]) -> str:
 
 
 def _parts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    return ", ".join(f"{_cut(name)} {count:,}" for name, count in counts.items())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 
 def _classes(counts: Mapping[str, int]) -> str:
@@ -114,7 +118,7 @@ def _classes(counts: Mapping[str, int]) -> str:
     often = sorted(counts, key=lambda name: -counts[name])
     rest = len(often) - _CLASSES
     shown = _parts({name: counts[name] for name in often[:_CLASSES]})
-    more = f", … {often[-1]} {counts[often[-1]]:,}" if rest > 0 else ""
+    more = f", … {_cut(often[-1])} {counts[often[-1]]:,}" if rest > 0 else ""
     return f"{len(counts):,}: {shown}{more}"
 
 
@@ -162,8 +166,7 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, str]]:
         for at, each in enumerate(value):
             yield "" if at else name, ", ".join(f"{k} {v}" for k, v in each.items())[:_WIDTH]
     else:
-        text = str(value)
-        yield name, text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+        yield name, _cut(str(value))
 
 
 def _shows_colors() -> bool:

@@ -11,7 +11,7 @@ import polars as pl
 
 from dsprep import keywords as of
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_report import Alike, sets_of
+from dsprep.commands.inspect_report import Alike, notes_on, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
@@ -130,7 +130,7 @@ def _write(listed: pl.DataFrame, output: str) -> None:
 def _report_of(
     table: pl.DataFrame, found: pl.DataFrame, findings: Sequence[Finding], near: bool
 ) -> DedupReport:
-    notes = [*dict.fromkeys(notes_of(findings))]
+    notes = [*dict.fromkeys(notes_of(findings)), *notes_on(table)]
     flat = table.filter(pl.col("digest").is_not_null() & pl.col("hash").is_null() & near)["path"]
     if len(flat):
         what = format_count(len(flat), "image")

@@ -16,7 +16,7 @@ from dsprep import keywords as of
 from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
 from dsprep.commands.inspect_page import write_page
-from dsprep.commands.inspect_report import InspectReport, sets_of
+from dsprep.commands.inspect_report import InspectReport, notes_on, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
@@ -146,7 +146,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
     order = order_to_keep(table, largest=True)
     copies = find_copies(table, order, NEAR_DISTANCE if hashes else None)
     findings = [finding for each in sets for finding in each.findings]
-    notes = [*dict.fromkeys(notes_of(findings))]
+    notes = [*dict.fromkeys(notes_of(findings)), *notes_on(table)]
     if options.decode and not hashes:
         notes.append("images that look alike not looked for: pip install 'dsprep[near]'")
     rejects = [

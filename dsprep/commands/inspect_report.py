@@ -42,6 +42,12 @@ class Alike(NamedTuple):
         return [*dict.fromkeys([*firsts.values(), *self.samples])]
 
 
+def notes_on(table: pl.DataFrame) -> list[str]:
+    """Return a note on measured samples that have no image, if there are such."""
+    without = table["bytes"].null_count() - table["reason"].count()
+    return [f"{format_count(without, 'sample')} without an image"] if without else []
+
+
 def count_copies(sets: Sequence[Alike]) -> str:
     """Return how many copies there are, and what is wrong with them, for people."""
     copies = sum(len(each.samples) - 1 for each in sets)

@@ -160,8 +160,12 @@ def publish(temporary: Path, final: Path) -> None:
 def write_whole(final: Path, data: bytes, scratch: Path) -> None:
     """Write a small file that appears under its final name when it is complete."""
     temporary = scratch / (final.name + ".partial")
-    with destination_errors(final):
-        temporary.write_bytes(data)
+    try:
+        with destination_errors(final):
+            temporary.write_bytes(data)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     publish(temporary, final)
 
 

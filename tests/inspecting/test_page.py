@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import resource
 import shutil
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from dsprep.errors import DestinationError, OptionError
 from dsprep.inspecting.pictures import Picture
 from dsprep.pages import page as pages
 from tests.browser import Browser
+from tests.conftest import Finished
 from tests.images import jpeg
 from tests.inspecting.conftest import texture
 
@@ -238,6 +241,18 @@ def test_a_page_that_cannot_be_written_is_refused_first(
     with pytest.raises(OptionError if "s3" in place else DestinationError, match=re.escape(why)):
         dsprep.inspect("no-data", output=place)
     assert Path("image.png").read_bytes() == b"an image"
+
+
+def test_a_full_disk_leaves_nothing(
+    folder: Path, tmp_path: Path, run_here: Callable[..., Finished]
+) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+    try:
+        done = run_here("inspect", folder, "--no-decode", "-o", tmp_path / "report.html")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (done.code, [*tmp_path.iterdir()]) == (5, [])
 
 
 def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
