@@ -103,6 +103,8 @@ def _check_output(output: AnyPath, is_table: bool) -> None:
             raise DestinationError(
                 f"{final}: is not of dsprep inspect, and is not replaced; give another file"
             )
+    if not is_table and final.suffix not in (".html", ".htm"):
+        raise OptionError(f"--output {final}: give FILE.html for a page, FILE.parquet for a table")
 
 
 def _look_at(
