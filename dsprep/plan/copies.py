@@ -137,8 +137,8 @@ def _require_no_split_in(catalog: Catalog) -> None:
             if SPLITS.get(part.lower(), _TRAIN) != _TRAIN:
                 raise SourceError(
                     f"{catalog.root}: has the class {name}, and copies of images for validation or "
-                    f"test would spoil what these measure: give --sides-from {depth}, or --any-side "
-                    "if all images are for training"
+                    f"test would spoil what these measure: give --sides-from {depth}, or "
+                    "--any-side if all images are for training"
                 )
 
 
