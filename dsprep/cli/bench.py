@@ -64,18 +64,19 @@ def bench(
 
 
 def _lines(report: BenchReport) -> Iterator[str]:
-    from dsprep.commands.bench_report import HEAD, cells_of
+    from dsprep.commands.bench_report import filled_columns
 
     yield f"{report.state}: {report.setting}"
     if report.state == "planned":
         yield from (f"  {row.name}" for row in report.rows)
     else:
-        table = [HEAD, *map(cells_of, report.rows)]
-        shown = [n for n in range(len(HEAD)) if {row[n] for row in table[1:]} - {"–", ""}]
-        yield from list(table_of([row[n] for n in shown] for row in table))[1:]
+        if rows := [row for row in report.rows if not row.error]:
+            yield from list(table_of(filled_columns(rows)))[1:]
         yield from ("", report.sentence, "")
     yield from rows_of(
-        *(("note", note) for note in report.notes), ("time", format_duration(report.seconds))
+        *(("failed", f"{row.name}: {row.error}") for row in report.rows if row.error),
+        *(("note", note) for note in report.notes),
+        ("time", format_duration(report.seconds)),
     )
     if report.state == "planned":
         yield from NOTHING_WRITTEN

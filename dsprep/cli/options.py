@@ -78,6 +78,13 @@ class FormatChoice(click.Choice[str]):
 
         return tuple(FORMATS if self._folders else SHARDED)
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from dsprep.formats import FORMATS
+
+        if value in FORMATS and value not in self.choices:
+            self.fail(f"{value!r} is not a format of shards; dsprep convert writes it.", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 def parse_pairs(pairs: tuple[str, ...], option: str, form: str = "NAME=VALUE") -> Mapping[str, str]:
     """Read ``NAME=VALUE`` options."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from statistics import median
 
 from dsprep import keywords as of
@@ -97,6 +98,8 @@ def bench(options: of.BenchOptions) -> BenchReport:
     rows = [measuring.row(cell) for cell in cells]
     rows = [replace(row, limit=_limit_of(row, rows)) if row.figures else row for row in rows]
     notes += _copy_notes(cells, rows)
+    bad = dict.fromkeys(row.data for row in rows if "image" in row.error)
+    notes += [f"dsprep inspect {quote(name)} names images that cannot be read" for name in bad]
     speeds = [(row.name, row.figures.images_per_second, row.limit) for row in rows if row.figures]
     report = BenchReport(
         state=state,

@@ -98,6 +98,13 @@ def cells_of(row: BenchRow) -> list[str]:
     ]
 
 
+def filled_columns(rows: Sequence[BenchRow]) -> list[list[str]]:
+    """Return the table with its head, without columns that are empty in all rows."""
+    table = [HEAD, *map(cells_of, rows)]
+    shown = [n for n in range(len(HEAD)) if {row[n] for row in table[1:]} - {"–", ""}]
+    return [[row[n] for n in shown] for row in table]
+
+
 def write_page(report: BenchReport, directory: str) -> None:
     """Write ``index.html``, a page of the report."""
     done = [(row, row.figures) for row in report.rows if row.figures]
@@ -109,6 +116,7 @@ def write_page(report: BenchReport, directory: str) -> None:
         if row.access == way
     ]
     times = [Line(row.name, [1000 * mean for mean, _ in row.windows]) for row, _ in done]
+    head, *cells = filled_columns([row for row, _ in done])
     values = {
         "sentence": report.sentence,
         "setting": report.setting,
@@ -119,8 +127,8 @@ def write_page(report: BenchReport, directory: str) -> None:
                 drawing(lines("Mean time of a step", times, "ms")),
             ),
         ],
-        "head": HEAD,
-        "rows": [cells_of(row) for row, _ in done],
+        "head": head,
+        "rows": cells,
         "errors": [(row.name, row.error) for row in report.rows if row.error],
         "notes": report.notes,
     }

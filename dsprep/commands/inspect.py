@@ -103,6 +103,8 @@ def _check_output(output: AnyPath, is_table: bool) -> None:
             raise DestinationError(
                 f"{final}: is not of dsprep inspect, and is not replaced; give another file"
             )
+    if not is_table and final.suffix not in (".html", ".htm"):
+        raise OptionError(f"--output {final}: give FILE.html for a page, FILE.parquet for a table")
 
 
 def _look_at(
@@ -148,7 +150,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
     findings = [finding for each in sets for finding in each.findings]
     notes = [*dict.fromkeys(notes_of(findings)), *notes_on(table)]
     if options.decode and not hashes:
-        notes.append("images that look alike not looked for: pip install 'dsprep[near]'")
+        notes.append("dsprep did not look for images that look alike: pip install 'dsprep[near]'")
     rejects = [
         Reject(path, why)
         for path, why in table.filter(pl.col("reason").is_not_null())

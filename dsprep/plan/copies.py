@@ -116,6 +116,7 @@ def _sides_of(catalog: Catalog, asked: Copies) -> tuple[pl.Expr, list[str]]:
                 f"{catalog.root}: is called {name}, and copies of images for validation or test "
                 "would spoil what these measure: give --any-side if it is a training set"
             )
+        _require_no_split_in(catalog)
         return pl.lit(True), []
     own = [number for number, name in enumerate(catalog.sides) if undated(name) == _TRAIN]
     others = [name for name in catalog.sides if undated(name) != _TRAIN]
@@ -126,6 +127,19 @@ def _sides_of(catalog: Catalog, asked: Copies) -> tuple[pl.Expr, list[str]]:
         )
     notes = [f"without copies, as these sides are not for training: {format_some(others)}"]
     return pl.col("side").is_in(own), notes if others else []
+
+
+def _require_no_split_in(catalog: Catalog) -> None:
+    """Refuse classes such as ``dogs/val/pug``, whose images are for validation or test."""
+    for name in catalog.classes or ():
+        *above, _ = parts = name.split("/")
+        for depth, part in enumerate(parts if above else (), 1):
+            if SPLITS.get(part.lower(), _TRAIN) != _TRAIN:
+                raise SourceError(
+                    f"{catalog.root}: has the class {name}, and copies of images for validation or "
+                    f"test would spoil what these measure: give --sides-from {depth}, or "
+                    "--any-side if all images are for training"
+                )
 
 
 def _counts(catalog: Catalog, asked: Copies, chosen: pl.Expr) -> tuple[pl.Expr, list[str]]:

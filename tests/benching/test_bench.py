@@ -158,6 +158,17 @@ def test_a_combination_that_fails_is_a_row(data: Path, run_here: RunCli) -> None
     assert "exit code 1" in bad["error"]
 
 
+def test_an_image_that_cannot_be_read_is_looked_for_by_inspect(
+    data: Path, run_here: RunCli, tmp_path: Path
+) -> None:
+    place = tmp_path / "photos of birds"
+    shutil.copytree(data / "folder", place)
+    next(place.rglob("*.jpg")).write_bytes(b"<html>")
+    done = run_here("bench", place, "--reader", "raw", "-j0", *QUICK[:-1])
+    assert (done.code, f"dsprep inspect '{place}' names images" in done.out) == (3, True)
+    assert f"  failed    {place} with raw by file, 0 workers: PIL" in done.out
+
+
 def test_the_table_is_csv_or_text(data: Path, run_here: RunCli) -> None:
     place = data / "webdataset"
     label = ("--label", "FSx", "--work", "bytes", "-j0")

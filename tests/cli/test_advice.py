@@ -55,6 +55,14 @@ def dogs(tmp_path: Path) -> Path:
     return tmp_path / "dogs.zip"
 
 
+def test_a_format_that_only_convert_writes(run_here: Run, tmp_path: Path) -> None:
+    done = run_here("pack", tmp_path, tmp_path / "out", "--to", "folder")
+    assert (done.code, "'folder' is not a format of shards; dsprep convert" in done.err) == (
+        2,
+        True,
+    )
+
+
 def test_members_that_are_apart(run_here: Run, tmp_path: Path) -> None:
     files = {f"{number}.jpg": jpeg(number, size=(8, 8)) for number in range(2)}
     files |= {f"{number}.cls": b"1" for number in range(2)}

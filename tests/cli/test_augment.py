@@ -142,6 +142,13 @@ def test_only_the_training_side_is_augmented(run_here: RunHere, tmp_path: Path) 
     for source in (packed, packed / "test-000000.tar"):  # a manifest, a shard
         refused = run_here("augment", source, tmp_path / "another", *asked)
         assert (refused.code, "--any-side" in refused.err) == (4, True), source
+    nested = tmp_path / "nested"
+    nested.mkdir()
+    (tmp_path / "sides").rename(nested / "data")
+    refused = run_here("augment", nested, tmp_path / "third", *asked)
+    assert (refused.code, "give --sides-from 2, or --any-side" in refused.err) == (4, True)
+    done = run_here("augment", nested, tmp_path / "third", *asked, "--sides-from", 2)
+    assert (done.code, "not for training: test" in done.out) == (0, True)
 
 
 @pytest.mark.parametrize("kept", ["--keep-originals", "--no-keep-originals"])
