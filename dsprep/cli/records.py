@@ -13,7 +13,7 @@ _NAMES = {
     "rejects rejects_file skipped skipped_counts duplicates collisions sides chosen notes schema "
     "fields objects seconds",
     "ShardFacts": "name samples bytes",
-    "Chosen": "filtered unknown",
+    "Chosen": "filtered unknown unmatched",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "
     "proof notes fields objects",
     "StatusReport": "destination state shards done samples missing commands",
