@@ -134,6 +134,7 @@ def _found(report: InspectReport) -> Iterator[str]:
         ("rejects", f"{len(report.rejects):,}" if report.rejects else ""),
         *(("", line) for line in some_of([f"{p}: {why}" for p, why in report.rejects], _SHOWN)),
         *(("note", note) for note in report.notes),
+        ("written", report.output),
         ("time", format_duration(report.seconds)),
     )
 
@@ -180,7 +181,7 @@ def _picture(data: bytes) -> str:
     except BadImage:
         return ""  # the report says why
     image.thumbnail((_PICTURE, _PICTURE))
-    image = image.crop((0, 0, image.width, image.height // 2 * 2))
+    image = image.crop((0, 0, image.width, -(-image.height // 2) * 2))
     data, row, lines = image.tobytes(), 3 * image.width, []
     for top in range(0, len(data), 2 * row):
         cells = (

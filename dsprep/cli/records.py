@@ -32,8 +32,8 @@ _NAMES = {
     "IndexFile": "name kind state detail",
     "SplitReport": "destination state method samples lists parts classes off groups seed leaks "
     "rejects skipped skipped_counts materialized notes seconds written",
-    "InspectReport": "data samples looked_at decoded hashed fields sides alike suspects rejects "
-    "skipped shown notes seconds",
+    "InspectReport": "data output samples looked_at decoded hashed fields sides alike suspects "
+    "rejects skipped shown notes seconds",
     "DedupReport": "data output samples near sets copies bytes conflicts rejects skipped notes "
     "seconds",
     "SideFigures": "name samples looked_at bytes classes classes_of_all objects kinds modes "

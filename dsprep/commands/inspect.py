@@ -161,6 +161,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
     ]
     return InspectReport(
         data=[each.place for each in sets],
+        output=None if options.output is None else str(options.output),
         samples=sum(len(each.catalog) for each in sets),
         looked_at=table.height,
         decoded=options.decode,

@@ -74,6 +74,7 @@ class InspectReport:
     """What data looks like."""
 
     data: Sequence[str]  # the data sets, as they were given
+    output: str | None  # the page or table that was written, if any
     samples: int  # how many they have
     looked_at: int  # how many of them were looked at
     decoded: bool  # whether their images were decoded
