@@ -75,8 +75,6 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         _check_output(options.output, writes_table)
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
-    if options.part is not None and options.measured:
-        raise OptionError("--part and --measured: give one of them")
     if (options.part is not None or options.measured) and len(places) > 1:
         raise OptionError("--part and --measured go with one data set at a time")
     hashes = options.decode and can_hash()

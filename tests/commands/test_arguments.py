@@ -42,6 +42,7 @@ OF_COMMANDS = {
     "verify": "verify",
     "status": "status",
     "bench": "bench",
+    "inspect": "inspect",
     "dedup": "dedup",
     "lst append": "append_to_list",
     "lst check": "check_list",
