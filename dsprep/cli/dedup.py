@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dsprep
 from dsprep.cli.options import command
-from dsprep.cli.report import rows_of, sets_text, show, skipped_text
+from dsprep.cli.report import rows_of, sets_text, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.keywords import DedupOptions
 from dsprep.progress import progress_for
@@ -58,10 +58,13 @@ def _lines(report: DedupReport) -> Iterator[str]:
         ("copies", copies if report.copies else ""),
         ("", conflicts if report.conflicts else ""),
         *_examples("leak", [each for each in report.sets if each.is_leak]),
-        *_examples("conflict", [each for each in report.sets if each.differ]),
+        *_examples("conflict", [each for each in report.sets if each.differ and not each.is_leak]),
         *_examples("set", [each for each in report.sets if not (each.is_leak or each.differ)]),
         ("skipped", skipped_text(report.skipped)),
-        *(("rejected", f"{each.path}: {each.reason}") for each in report.rejects[:_SHOWN]),
+        *(
+            ("rejected", line)
+            for line in some_of([f"{p}: {why}" for p, why in report.rejects], _SHOWN)
+        ),
         *(("note", note) for note in report.notes),
         ("written", report.output != "-" and report.output),
         ("time", format_duration(report.seconds)),

@@ -181,7 +181,7 @@ def _picture(data: bytes) -> str:
     except BadImage:
         return ""  # the report says why
     image.thumbnail((_PICTURE, _PICTURE))
-    image = image.crop((0, 0, image.width, image.height // 2 * 2))
+    image = image.crop((0, 0, image.width, -(-image.height // 2) * 2))
     data, row, lines = image.tobytes(), 3 * image.width, []
     for top in range(0, len(data), 2 * row):
         cells = (

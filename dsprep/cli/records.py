@@ -13,7 +13,7 @@ _NAMES = {
     "rejects rejects_file skipped skipped_counts duplicates collisions sides chosen notes schema "
     "fields objects seconds",
     "ShardFacts": "name samples bytes",
-    "Chosen": "filtered unknown",
+    "Chosen": "filtered unknown unmatched",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "
     "proof notes fields objects",
     "StatusReport": "destination state shards done samples missing commands",
@@ -32,8 +32,8 @@ _NAMES = {
     "IndexFile": "name kind state detail",
     "SplitReport": "destination state method samples lists parts classes off groups seed leaks "
     "rejects skipped skipped_counts materialized notes seconds written",
-    "InspectReport": "data samples looked_at decoded hashed fields sides alike suspects rejects "
-    "skipped shown notes output seconds",
+    "InspectReport": "data output samples looked_at decoded hashed fields sides alike suspects "
+    "rejects skipped shown notes seconds",
     "DedupReport": "data output samples near sets copies bytes conflicts rejects skipped notes "
     "seconds",
     "SideFigures": "name samples looked_at bytes classes classes_of_all objects kinds modes "

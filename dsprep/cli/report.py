@@ -149,10 +149,11 @@ def write_lines(report: WriteReport) -> Iterator[str]:
     chosen = ""
     if report.chosen is not None:
         left_out = (
-            (report.chosen.filtered, "filtered out"),
-            (report.chosen.unknown, "of these because a value is missing"),
+            (report.chosen.filtered, "sample", "filtered out"),
+            (report.chosen.unknown, "sample", "of these because a value is missing"),
+            (report.chosen.unmatched, "row", "of --filter-table without a sample"),
         )
-        said = (f"{format_count(count, 'sample')} {what}" for count, what in left_out if count)
+        said = (f"{format_count(count, noun)} {what}" for count, noun, what in left_out if count)
         chosen = ", ".join(said) or "all samples"
     names = format_some([finding.path for finding in report.duplicates])
     repeated = f"{format_count(len(report.duplicates), 'path')} listed more than once: {names}"

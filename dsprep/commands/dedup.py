@@ -96,7 +96,7 @@ def _named(keep: str, catalog: Catalog) -> pl.Series | None:
     """Return the paths of the samples that a file says to keep, if it is one."""
     if keep in ("largest", "first"):
         return None
-    listed = read_columns(keep, catalog)
+    listed, _ = read_columns(keep, catalog)
     if listed.schema.get("keep") == pl.Boolean:
         listed = listed.filter("keep")
     return listed["path"]

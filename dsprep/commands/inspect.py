@@ -71,8 +71,6 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         _check_output(options.output, writes_table)
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
-    if options.part is not None and options.measured:
-        raise OptionError("--part and --measured: give one of them")
     if (options.part is not None or options.measured) and len(places) > 1:
         raise OptionError("--part and --measured go with one data set at a time")
     hashes = options.decode and can_hash()
@@ -159,6 +157,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
     ]
     return InspectReport(
         data=[each.place for each in sets],
+        output=None if options.output is None else str(options.output),
         samples=sum(len(each.catalog) for each in sets),
         looked_at=table.height,
         decoded=options.decode,
@@ -171,7 +170,6 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         shown=[sample for each in sets for sample in _samples(each, options)],
         notes=notes,
-        output=None if options.output is None else str(options.output),
         seconds=0.0,
         table=table,
     )

@@ -74,6 +74,7 @@ class InspectReport:
     """What data looks like."""
 
     data: Sequence[str]  # the data sets, as they were given
+    output: str | None  # the page or table that was written, if any
     samples: int  # how many they have
     looked_at: int  # how many of them were looked at
     decoded: bool  # whether their images were decoded
@@ -86,7 +87,6 @@ class InspectReport:
     skipped: Sequence[Finding]  # what lies in the data and is no sample
     shown: Sequence[SampleShown]  # the samples that were asked for
     notes: Sequence[str]
-    output: str | None  # the page or the table that was written, if it was
     seconds: float  # how long it took
     # all samples that were looked at, as measured, with the number of their data set in `data`
     table: pl.DataFrame = field(compare=False, repr=False, kw_only=True)

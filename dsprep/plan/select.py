@@ -68,11 +68,12 @@ class Chosen(NamedTuple):
 
     filtered: int  # samples for which the expression is not true
     unknown: int  # those of them for which it is neither true nor false: a value is missing
+    unmatched: int = 0  # rows of the table that name no sample
 
 
 def select(catalog: Catalog, expression: str | None, table: str | None) -> tuple[Catalog, Chosen]:
     """Keep the samples for which an expression is true, on columns of a table as well."""
-    extra = None if table is None else read_columns(table, catalog)
+    extra, unmatched = (None, 0) if table is None else read_columns(table, catalog)
     if expression is not None:
         asked, verdicts = f"--filter {expression!r} is true for", judge(catalog, expression, extra)
     else:
@@ -80,7 +81,7 @@ def select(catalog: Catalog, expression: str | None, table: str | None) -> tuple
     kept = catalog.table.filter(verdicts)
     if kept.is_empty():
         raise SourceError(f"{catalog.root}: {asked} none of {len(catalog):,} samples")
-    chosen = Chosen(len(catalog) - kept.height, verdicts.null_count())
+    chosen = Chosen(len(catalog) - kept.height, verdicts.null_count(), unmatched)
     return replace(catalog, table=kept), chosen
 
 
@@ -144,8 +145,11 @@ def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
     )
 
 
-def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
-    """Read a table with more columns of samples, which it names by path or key."""
+def read_columns(path: str, catalog: Catalog) -> tuple[pl.DataFrame, int]:
+    """Read a table with more columns of samples, and count its rows that name no sample.
+
+    It names samples by path or key.
+    """
     cells, are_typed = _read_table(path)
     known = {name.lower(): name for name in cells.columns}
     column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)
@@ -165,13 +169,14 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
     by_path = given.join(paths, on=_GIVEN, how="inner")
     by_key = given.join(paths, on=_GIVEN, how="anti").join(named, on="key", how="inner")
     by_key = by_key.filter((pl.col("key") == pl.col(_GIVEN)) | (pl.col("key") == pl.col("path")))
-    found = pl.concat([by_path, by_key]).drop(_GIVEN, "key")
+    found = pl.concat([by_path, by_key])
+    unmatched = given.join(found, on=_GIVEN, how="anti").height
     if found.is_empty() and cells.height:
         raise SourceError(
             f"{path}: names none of the samples, {cells[column][0]!r} for one; theirs are like "
             f"{named['key'][0]!r}"
         )
-    return found
+    return found.drop(_GIVEN, "key"), unmatched
 
 
 def _read_table(path: str) -> tuple[pl.DataFrame, bool]:

@@ -114,6 +114,17 @@ def test_a_list_without_copies_leaves_nothing_out(tmp_path: Path) -> None:
     assert again.samples == 3
 
 
+def test_rows_of_a_list_without_a_sample_are_counted(
+    photos: Path, run_here: RunCli, tmp_path: Path
+) -> None:
+    table = tmp_path / "copies.tsv"
+    table.write_text("path\tkeep\ncat/again.jpg\tfalse\ncat/gone.jpg\tfalse\n")
+    options = ("--to", "webdataset", "--filter-table", table, "--key", "index")
+    done = run_here("pack", photos, tmp_path / "out", *options)
+    chosen = "1 sample filtered out, 1 row of --filter-table without a sample"
+    assert f"  chosen    {chosen}" in done.out
+
+
 def test_samples_for_validation_stay(tmp_path: Path, run_here: RunCli) -> None:
     image, other = (encode(texture(seed), "PNG") for seed in range(2))
     names = ["train__x__1.png", "train__x__2.png", "val__x__9.png"]

@@ -219,9 +219,8 @@ def test_hostile_names_stay_text(run_here: RunCli, tmp_path: Path) -> None:
 def test_samples_without_images_are_counted(run_here: RunCli, tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.zeros((5, 3), dtype=np.float32))
     for command in ("inspect", "dedup"):
-        assert (
-            "  note      5 samples without an image" in run_here(command, tmp_path / "rows.npy").out
-        )
+        done = run_here(command, tmp_path / "rows.npy")
+        assert "  note      5 samples without an image" in done.out
 
 
 def test_images_of_each_label_are_named(run_here: RunCli, tmp_path: Path) -> None:

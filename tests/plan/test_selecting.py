@@ -90,7 +90,7 @@ def test_filter(expression: str, rows: list[int]) -> None:
 
 def test_what_is_left_is_as_it_was() -> None:
     filtered, chosen = select(PETS, "size < 10", None)
-    assert chosen == (2, 0)
+    assert chosen == (2, 0, 0)
     assert filtered.table.equals(PETS.table[[0, 3]])
     assert (filtered.root, filtered.classes, filtered.reader) == (
         PETS.root,
