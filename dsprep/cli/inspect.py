@@ -83,9 +83,9 @@ def _side(side: SideFigures) -> Iterator[str]:
         ("mean", "" if side.channels is None else _numbers(side.channels.mean)),
         ("std", "" if side.channels is None else _numbers(side.channels.std)),
     )
-    if side.distributions:
+    if known := [each for each in side.distributions if each.images]:
         head = ("", "min", "5 %", "median", "mean", "95 %", "max")
-        yield from list(table_of([head, *map(_row, side.distributions)]))[1:]
+        yield from list(table_of([head, *map(_row, known)]))[1:]
 
 
 def _row(found: Distribution) -> list[str]:
