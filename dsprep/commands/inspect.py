@@ -178,7 +178,7 @@ def _report_of(
 
 def _write_table(table: pl.DataFrame, final: Path) -> None:
     out = BytesIO()
-    table.write_parquet(out)
+    table.drop("data", "objects_of").write_parquet(out)  # columns of this process
     write_whole(final, out.getvalue(), final.parent)
 
 
