@@ -140,7 +140,6 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     # remote files are refused first
     "decoding": (lambda known: bool(known.get("--decode")), ["remote"]),
     "file": (lambda known: known.get("--output") not in (None, "-"), []),
-    "pixels": (lambda known: known.get("--decode") is not False, []),
 }
 """Conditions that are more than another option or a true fact, with the facts that they need."""
 
@@ -345,8 +344,6 @@ inspect: --sample --seed --head --measured --part excludes --key
     one sample is shown, that of --key; leave one of them out
 inspect: --part excludes --measured
     it takes what parts have measured; leave one of them out
-inspect: --near-distance needs pixels
-    images are not decoded; leave out --no-decode
 dedup: --max-pixels needs --near
     images are not decoded; give --near
 dedup: --overwrite needs file

@@ -21,7 +21,7 @@ from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
     from dsprep.commands.inspect_report import InspectReport
-    from dsprep.inspecting.figures import Distribution, SideFigures, Suspect
+    from dsprep.inspecting.figures import SideFigures, Suspect
 
 _SHOWN = 5  # examples of a kind
 _CLASSES = 10  # those with the most samples
@@ -83,16 +83,11 @@ def _side(side: SideFigures) -> Iterator[str]:
         ("mean", "" if side.channels is None else _numbers(side.channels.mean)),
         ("std", "" if side.channels is None else _numbers(side.channels.std)),
     )
-    if side.distributions:
-        head = ("", "min", "5 %", "median", "mean", "95 %", "max")
-        yield from list(table_of([head, *map(_row, side.distributions)]))[1:]
+    if known := [each for each in side.distributions if each.images]:
+        from dsprep.inspecting.figures import HEADS  # loads polars
 
-
-def _row(found: Distribution) -> list[str]:
-    values = (found.least, found.p5, found.median, found.mean, found.p95, found.most)
-    from dsprep.inspecting.figures import format_measure  # loads polars
-
-    return [found.name, *(format_measure(each, found.name) for each in values)]
+        rows = ([each.name, *each.texts()] for each in known)
+        yield from [*table_of([["", *HEADS], *rows])][1:]
 
 
 def _numbers(values: Sequence[float]) -> str:

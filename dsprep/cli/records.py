@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -99,6 +100,8 @@ def to_json(value: Any) -> Any:
         return value.to_json()
     if isinstance(value, Mapping):
         return {str(name): to_json(item) for name, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no word for it
     if hasattr(value, "_fields"):
         raise TypeError(f"{type(value).__name__} has no names for JSON")
     return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value

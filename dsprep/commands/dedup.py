@@ -59,7 +59,8 @@ def dedup(options: of.DedupOptions) -> DedupReport:
     ``sources`` is what :func:`dsprep.pack` takes. The list says for each sample that has a copy
     whether to keep it; :func:`dsprep.pack` and others take it as ``filter_table``.
     """
-    began, distance, output = time.monotonic(), distance_of(options), options.output
+    began, output = time.monotonic(), options.output
+    distance = distance_of(options.near, options.near_distance)
     if options.near:
         require_numpy()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]

@@ -37,7 +37,7 @@ from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
 from dsprep.sources.reading import Source, choice_of, read_source
-from dsprep.splits.samples import NEAR_DISTANCE
+from dsprep.splits.samples import distance_of
 from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole, write_whole
 from dsprep.storage.location import require_disk
 from dsprep.workers.engine import open_executor
@@ -62,6 +62,8 @@ def inspect(options: of.InspectOptions) -> InspectReport:
     ``sources`` is a data set that :func:`dsprep.pack` takes, or several, which are compared.
     """
     began = time.monotonic()
+    hashes = options.decode and can_hash()
+    distance = distance_of(hashes, None)
     progress = options.progress or Progress()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
     if len({*places}) < len(places):
@@ -73,10 +75,9 @@ def inspect(options: of.InspectOptions) -> InspectReport:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
     if (options.part is not None or options.measured) and len(places) > 1:
         raise OptionError("--part and --measured go with one data set at a time")
-    hashes = options.decode and can_hash()
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         sets = [_look_at(place, options, hashes, pool, progress) for place in places]
-        report = _report_of(sets, options, hashes)
+        report = _report_of(sets, options, distance)
         if writes_table:
             _write_table(report.table, Path(str(options.output)))
         elif options.output is not None:
@@ -132,7 +133,9 @@ def _look_at(
     return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
 
 
-def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: bool) -> InspectReport:
+def _report_of(
+    sets: Sequence[LookedAt], options: of.InspectOptions, distance: int | None
+) -> InspectReport:
     several = len(sets) > 1
     tables = []
     for number, each in enumerate(sets):
@@ -144,10 +147,10 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
     table = pl.concat(tables, rechunk=True)
     edges = edges_of(table)
     order = order_to_keep(table, largest=True)
-    copies = find_copies(table, order, NEAR_DISTANCE if hashes else None)
+    copies = find_copies(table, order, distance)
     findings = [finding for each in sets for finding in each.findings]
     notes = [*dict.fromkeys(notes_of(findings)), *notes_on(table)]
-    if options.decode and not hashes:
+    if options.decode and distance is None:
         notes.append("dsprep did not look for images that look alike: pip install 'dsprep[near]'")
     rejects = [
         Reject(path, why)
@@ -161,7 +164,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
         samples=sum(len(each.catalog) for each in sets),
         looked_at=table.height,
         decoded=options.decode,
-        hashed=hashes,
+        hashed=distance is not None,
         fields=[*_fields(sets[0].catalog)],
         sides=[*_sides(sets, tables, edges)],
         alike=sets_of(copies.with_columns(table["data", "row"][copies["row"]])),
@@ -177,7 +180,7 @@ def _report_of(sets: Sequence[LookedAt], options: of.InspectOptions, hashes: boo
 
 def _write_table(table: pl.DataFrame, final: Path) -> None:
     out = BytesIO()
-    table.write_parquet(out)
+    table.drop("data", "objects_of").write_parquet(out)  # columns of this process
     write_whole(final, out.getvalue(), final.parent)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.commands.inspect_report import InspectReport, count_copies
 from dsprep.findings import count_skipped
-from dsprep.inspecting.figures import MEASURES, SideFigures, format_measure, label_texts
+from dsprep.inspecting.figures import HEADS, MEASURES, SideFigures, format_measure, label_texts
 from dsprep.inspecting.pictures import Picture, draw_pictures
 from dsprep.keywords import InspectOptions
 from dsprep.lists.stats import hash_unit
@@ -31,8 +31,6 @@ _SETS, _OF_SET, _SUSPECTS = 60, 6, 24  # sets of copies, pictures of each, and t
 _LINES, _MOST_CLASSES, _SIDES, _COUNTS = 200, 3000, 6, 6  # lines and columns of tables
 _LONG = 120  # characters of names and paths
 _SMALL = 64  # pixels: pictures below that are enlarged without smoothing
-_NUMBERS = ("least", "p5", "median", "mean", "p95", "most")
-_HEADS = ("", "min", "5 %", "median", "mean", "95 %", "max")
 
 
 class _Tile(NamedTuple):
@@ -295,16 +293,13 @@ def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Itera
             for end in (rows.head(_ENDS), rows.tail(_ENDS).reverse()):
                 notes = pl.Series("note", [format_measure(value, name) for value in end[column]])
                 ends.append([*_tiles(end.with_columns(notes))])
-        numbers = [
-            [side.name, *(format_measure(getattr(own, of), name) for of in _NUMBERS)]
-            for side, own in zip(sides, each, strict=True)
-        ]
+        numbers = [[side.name, *own.texts()] for side, own in zip(sides, each, strict=True)]
         yield {
             "name": name,
             "what": MEASURES[name][0],
             "same": format_measure(edges[0], name) if edges[0] == edges[-1] else "",
             "drawing": drawing(histogram(name, lines, texts, "%")),
-            "rows": [_HEADS, *numbers],
+            "rows": [["", *HEADS], *numbers],
             "ends": ends,
         }
 

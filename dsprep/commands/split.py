@@ -176,7 +176,8 @@ def _choose(
     if options.leaks is not None and samples.root is not None and samples.sizes is not None:
         sizes = pl.DataFrame([samples.rows["path"], samples.sizes.alias("size")])
         progress = options.progress or Progress()
-        copies, notes = find_copies(samples.root, sizes, distance_of(options), pool, progress)
+        distance = distance_of(options.near, options.near_distance)
+        copies, notes = find_copies(samples.root, sizes, distance, pool, progress)
     if values is None:
         together = copies if options.leaks == "together" else []
         sides = choose_sides(options, samples, [rows for _, rows in together])

@@ -24,6 +24,8 @@ MEASURES: Mapping[str, tuple[str, bool]] = {
 }
 """What distributions are of: the unit, and whether bins are of equal ratios."""
 
+HEADS = ("min", "5 %", "median", "mean", "95 %", "max")
+
 _BINS = 32
 _SIZES = 12  # the most frequent sizes of images that are told
 _TINY = 32  # pixels: shorter edges are suspicious, unless half of the images have such
@@ -44,6 +46,11 @@ class Distribution(NamedTuple):
     most: float
     edges: Sequence[float]  # of the bins: the same for all sides
     counts: Sequence[int]  # images in each bin
+
+    def texts(self) -> list[str]:
+        """Return the figures of ``HEADS``, for people."""
+        figures = (self.least, self.p5, self.median, self.mean, self.p95, self.most)
+        return [format_measure(each, self.name) for each in figures]
 
 
 class Channels(NamedTuple):

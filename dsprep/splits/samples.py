@@ -10,7 +10,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
-from dsprep.keywords import ClassOptions, NearOptions, SourceOptions, SplitOptions
+from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
@@ -26,8 +26,8 @@ from dsprep.text import read_text, refuse
 from dsprep.units import quoted_names
 from dsprep.workers.executor import Executor
 
-MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
-NEAR_DISTANCE = 4  # unless users give another
+_MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
+_DISTANCE = 4  # unless users give another
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
 """Names of columns of sides, in any case; if a file has several, the user has to choose."""
@@ -43,7 +43,7 @@ def require_sense(options: SplitOptions) -> None:
         raise OptionError("give --ratio or --folds")
     if folds is not None and folds < 2:
         raise OptionError(f"--folds {folds}: 2 at least")
-    distance_of(options)
+    distance_of(options.near, options.near_distance)
     if options.stable and options.leaks == "together":
         raise OptionError(
             "--stable and --leaks together contradict each other: a copy that comes later "
@@ -56,12 +56,12 @@ def require_sense(options: SplitOptions) -> None:
     wanted_ratios(options)
 
 
-def distance_of(options: NearOptions) -> int | None:
+def distance_of(near: bool, asked: int | None) -> int | None:
     """Return the bits in which hashes of copies may differ; None if looks do not count."""
-    distance = NEAR_DISTANCE if options.near_distance is None else options.near_distance
-    if not 0 <= distance <= MAX_DISTANCE:
-        raise OptionError(f"--near-distance {distance}: is not from 0 to {MAX_DISTANCE}")
-    return distance if options.near else None
+    distance = _DISTANCE if asked is None else asked
+    if not 0 <= distance <= _MAX_DISTANCE:
+        raise OptionError(f"--near-distance {distance}: is not from 0 to {_MAX_DISTANCE}")
+    return distance if near else None
 
 
 def wanted_ratios(options: SplitOptions) -> Ratios:

@@ -184,6 +184,14 @@ def test_data_sets_and_sides_are_compared(run_here: RunCli, odd: Path, tmp_path:
     assert f"{odd / 'dog'}: 9 samples" in text.splitlines()
 
 
+def test_a_side_without_images_has_no_figures(run_here: RunCli, odd: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "0.jpg").write_bytes(b"no image")
+    found = json.loads(run_here("inspect", odd, tmp_path / "bad", "--json").out, parse_constant=int)
+    width = found["sides"][1]["distributions"][0]
+    assert (width["name"], width["images"], width["mean"]) == ("width", 0, None)
+
+
 def test_a_sample_is_shown(run_here: RunCli, odd: Path) -> None:
     done = run_here("inspect", odd, "--key", "dog/alpha")
     assert done.code == 0
