@@ -173,7 +173,6 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("shard SHARDS OUT --seed 2", "--seed 2 has no effect: nothing is shuffled"),
         ("convert SHARD - --to tfrecord --filter-table x", "--filter-table x has no effect"),
         ("inspect IMAGES --key a --head 2", "--head 2 has no effect: one sample is shown"),
-        ("inspect IMAGES --near-distance 4 --no-decode", "--near-distance 4 has no effect"),
         ("dedup IMAGES --near-distance 4", "--near-distance 4 has no effect"),
         ("dedup IMAGES --max-pixels 4", "--max-pixels 4 has no effect: images are not decoded"),
         ("dedup IMAGES --overwrite", "--overwrite has no effect: no other file"),
