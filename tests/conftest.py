@@ -29,7 +29,7 @@ pytest_plugins = ["tests.browser", "tests.hangs", "tests.servers.fixtures"]
 # of luck: the examples are always the same; `make fuzz` tries others.
 settings.register_profile(
     "dsprep",
-    max_examples=30,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
