@@ -107,7 +107,7 @@ def _alike(one: int | None, other: int | None, distance: int) -> bool:
 
 
 def _false_pairs(hashes: list[list[int | None]], distance: int) -> int:
-    """Count pairs of different images of which some copies are alike."""
+    """Count pairs of different images if a copy of one is alike to a copy of the other."""
     known = [(each, at) for at, own in enumerate(hashes) for each in own if each is not None]
     images = pl.Series([at for _, at in known])
     found = set()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import dsprep
+from dsprep.benching.options import BenchOptions
 from dsprep.cli.help import option_group
 from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, table_of
 from dsprep.errors import INTERRUPTED_EXIT_CODE, REJECTS_EXIT_CODE
-from dsprep.keywords import BenchOptions
 from dsprep.progress import progress_for
 from dsprep.units import format_duration
 

@@ -10,7 +10,7 @@ import dsprep
 from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, sets_text, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
-from dsprep.keywords import DedupOptions
+from dsprep.inspecting.options import DedupOptions
 from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, format_some
 

@@ -15,7 +15,7 @@ from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, sets_text, show, skipped_text, some_of, table_of
 from dsprep.errors import REJECTS_EXIT_CODE, BadImage
 from dsprep.images.transform import Transform
-from dsprep.keywords import InspectOptions
+from dsprep.inspecting.options import InspectOptions
 from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, format_some
 

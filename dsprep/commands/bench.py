@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 from statistics import median
 
-from dsprep import keywords as of
 from dsprep.benching import cache
 from dsprep.benching.cells import READERS, Cell, cells_of, parse_access, read_data, shard_notes
 from dsprep.benching.figures import (
@@ -37,6 +36,7 @@ from dsprep.benching.loops import (
     run_loop,
     start_once,
 )
+from dsprep.benching.options import BenchOptions
 from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from dsprep.declared import called_with
 from dsprep.errors import Interrupted, OptionError, SourceError
@@ -50,8 +50,8 @@ from dsprep.units import format_count, format_duration, format_size, format_some
 _ENOUGH = 5  # times the memory: less data than that may come from the page cache
 
 
-@called_with(of.BenchOptions)
-def bench(options: of.BenchOptions) -> BenchReport:
+@called_with(BenchOptions)
+def bench(options: BenchOptions) -> BenchReport:
     """Measure how fast a training loop is fed from data sets.
 
     ``sources`` are data sets of any format that a reader knows, or folders of images, on a disk or
@@ -134,7 +134,7 @@ class _Found:
 class _Measuring:
     """Runs all combinations, several times."""
 
-    def __init__(self, options: of.BenchOptions, found: Mapping[Cell, _Found]) -> None:
+    def __init__(self, options: BenchOptions, found: Mapping[Cell, _Found]) -> None:
         self._options, self._found = options, found
         self._copies: dict[str, tuple[str, float]] = {}  # and how long they took, by data set
         self._progress = options.progress or Progress()
@@ -255,7 +255,7 @@ def _limit_of(row: BenchRow, rows: Sequence[BenchRow]) -> str:
     return limit_of(evidence(row), others)
 
 
-def _require_effect(cells: Sequence[Cell], options: of.BenchOptions) -> None:
+def _require_effect(cells: Sequence[Cell], options: BenchOptions) -> None:
     """Refuse a label, or a state of the page cache, that cannot be had."""
     local = [cell for cell in cells if not cell.data.is_remote or cell.access == "download"]
     if options.cache and not local:
@@ -268,7 +268,7 @@ def _require_effect(cells: Sequence[Cell], options: of.BenchOptions) -> None:
             raise OptionError(f"--cache cold: {path} is in memory and has no device behind it")
 
 
-def _memory_notes(cells: Sequence[Cell], options: of.BenchOptions) -> Iterator[str]:
+def _memory_notes(cells: Sequence[Cell], options: BenchOptions) -> Iterator[str]:
     memory = cache.total_memory()
     local = [cell.data for cell in cells if not cell.data.is_remote and not options.cache]
     small = dict.fromkeys(data.name for data in local if data.size < _ENOUGH * memory)

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from dsprep import keywords as of
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_report import Alike, notes_on, sets_of
+from dsprep.commands.inspect_report import Alike, notes_on, rejects_in, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
+from dsprep.inspecting.options import DedupOptions
+from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.store import STREAM, editing, write_text
 from dsprep.plan.select import read_columns
 from dsprep.progress import Progress
@@ -52,8 +53,8 @@ class DedupReport:
     table: pl.DataFrame = field(compare=False, repr=False, kw_only=True)
 
 
-@called_with(of.DedupOptions)
-def dedup(options: of.DedupOptions) -> DedupReport:
+@called_with(DedupOptions)
+def dedup(options: DedupOptions) -> DedupReport:
     """List the samples of a data set that are copies of others; nothing is deleted.
 
     ``sources`` is what :func:`dsprep.pack` takes. The list says for each sample that has a copy
@@ -64,7 +65,7 @@ def dedup(options: of.DedupOptions) -> DedupReport:
     if options.near:
         require_numpy()
     places = [options.sources] if isinstance(options.sources, str) else [*options.sources]
-    values = options.values_of(of.SourceOptions, of.ClassOptions)
+    values = options.values_of(SourceOptions, ClassOptions)
     choice = choice_of(options)
     source = Source(places[0], others=places[1:], needs_names=True, choice=choice, **values)
     if output is not None and output != STREAM:
@@ -137,7 +138,6 @@ def _report_of(
         what = format_count(len(flat), "image")
         names = format_some(flat.head(4).to_list())
         notes.append(f"{what} flat, compared by bytes alone: {names}")
-    bad = table.filter(pl.col("reason").is_not_null()).select("path", "reason")
     left_out = found.filter(~pl.col("keep"))
     return DedupReport(
         data=(),
@@ -148,7 +148,7 @@ def _report_of(
         copies=left_out.height,
         bytes=int(table["bytes"].gather(left_out["row"]).sum()),
         conflicts=found.filter("conflict", pl.col("copy_of").is_not_null()).height,
-        rejects=[*lost(findings), *(Reject(path, why) for path, why in bad.iter_rows())],
+        rejects=[*lost(findings), *rejects_in(table)],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         notes=notes,
         seconds=0.0,

@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep import keywords as of
 from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
 from dsprep.commands.inspect_page import write_page
-from dsprep.commands.inspect_report import InspectReport, notes_on, sets_of
+from dsprep.commands.inspect_report import InspectReport, notes_on, rejects_in, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.findings import SKIP_KINDS, Finding, lost, notes_of
 from dsprep.images.phash import can_hash
 from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
@@ -30,7 +29,9 @@ from dsprep.inspecting.measure import (
     read_measured,
     reading_pipeline,
 )
+from dsprep.inspecting.options import InspectOptions
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
+from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.stats import hash_unit
 from dsprep.pages.page import is_page, require_jinja
 from dsprep.pipeline import Pipeline
@@ -55,8 +56,8 @@ class LookedAt(NamedTuple):
     table: pl.DataFrame  # the measured samples, a row for each that was looked at
 
 
-@called_with(of.InspectOptions)
-def inspect(options: of.InspectOptions) -> InspectReport:
+@called_with(InspectOptions)
+def inspect(options: InspectOptions) -> InspectReport:
     """Tell what data sets look like: figures of their samples, and what is odd in them.
 
     ``sources`` is a data set that :func:`dsprep.pack` takes, or several, which are compared.
@@ -107,10 +108,10 @@ def _check_output(output: AnyPath, is_table: bool) -> None:
 
 
 def _look_at(
-    place: str, options: of.InspectOptions, hashes: bool, pool: Executor, progress: Progress
+    place: str, options: InspectOptions, hashes: bool, pool: Executor, progress: Progress
 ) -> LookedAt:
     """Measure samples of a data set."""
-    values = options.values_of(of.SourceOptions, of.ClassOptions)
+    values = options.values_of(SourceOptions, ClassOptions)
     catalog, findings = read_source(Source(place, choice=choice_of(options), **values), pool.map)
     pipeline = reading_pipeline(catalog, options.max_pixels)
     rows = pl.int_range(len(catalog), eager=True)
@@ -134,7 +135,7 @@ def _look_at(
 
 
 def _report_of(
-    sets: Sequence[LookedAt], options: of.InspectOptions, distance: int | None
+    sets: Sequence[LookedAt], options: InspectOptions, distance: int | None
 ) -> InspectReport:
     several = len(sets) > 1
     tables = []
@@ -152,12 +153,6 @@ def _report_of(
     notes = [*dict.fromkeys(notes_of(findings)), *notes_on(table)]
     if options.decode and distance is None:
         notes.append("dsprep did not look for images that look alike: pip install 'dsprep[near]'")
-    rejects = [
-        Reject(path, why)
-        for path, why in table.filter(pl.col("reason").is_not_null())
-        .select("path", "reason")
-        .iter_rows()
-    ]
     return InspectReport(
         data=[each.place for each in sets],
         output=None if options.output is None else str(options.output),
@@ -169,7 +164,7 @@ def _report_of(
         sides=[*_sides(sets, tables, edges)],
         alike=sets_of(copies.with_columns(table["data", "row"][copies["row"]])),
         suspects=[*suspects(table)],
-        rejects=[*(lost(findings) if options.key is None else ()), *rejects],
+        rejects=[*(lost(findings) if options.key is None else ()), *rejects_in(table)],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         shown=[sample for each in sets for sample in _samples(each, options)],
         notes=notes,
@@ -184,7 +179,7 @@ def _write_table(table: pl.DataFrame, final: Path) -> None:
     write_whole(final, out.getvalue(), final.parent)
 
 
-def _samples(found: LookedAt, options: of.InspectOptions) -> Iterator[SampleShown]:
+def _samples(found: LookedAt, options: InspectOptions) -> Iterator[SampleShown]:
     """Return the samples that are asked for: that of a key, or the first ones."""
     catalog, names = found.chosen, found.table["path"]
     if options.key is None:

@@ -14,8 +14,8 @@ from dsprep.catalog import Catalog
 from dsprep.commands.inspect_report import InspectReport, count_copies
 from dsprep.findings import count_skipped
 from dsprep.inspecting.figures import HEADS, MEASURES, SideFigures, format_measure, label_texts
+from dsprep.inspecting.options import InspectOptions
 from dsprep.inspecting.pictures import Picture, draw_pictures
-from dsprep.keywords import InspectOptions
 from dsprep.lists.stats import hash_unit
 from dsprep.pages.charts import Line, bar, histogram
 from dsprep.pages.page import drawing, render
@@ -239,7 +239,7 @@ def _copies(report: InspectReport) -> Iterator[tuple[str, list[str], list[_Tile]
 
 
 def _suspects(report: InspectReport) -> Iterator[tuple[str, list[_Tile]]]:
-    """Yield what is odd, and the samples of which that is true."""
+    """Yield each reason to look at images, and the images that it is true of."""
     by_reason: dict[str, list[tuple[str, str]]] = {}
     for suspect in report.suspects:
         by_reason.setdefault(suspect.why, []).append((suspect.side, suspect.path))

@@ -48,6 +48,12 @@ def notes_on(table: pl.DataFrame) -> list[str]:
     return [f"{format_count(without, 'sample')} without an image"] if without else []
 
 
+def rejects_in(table: pl.DataFrame) -> list[Reject]:
+    """Return the measured samples that cannot be read."""
+    bad = table.filter(table["reason"].is_not_null()).select("path", "reason")
+    return [Reject(path, why) for path, why in bad.iter_rows()]
+
+
 def count_copies(sets: Sequence[Alike]) -> str:
     """Return how many copies there are, and what is wrong with them, for people."""
     copies = sum(len(each.samples) - 1 for each in sets)

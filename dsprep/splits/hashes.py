@@ -13,8 +13,8 @@ from hashlib import blake2b, file_digest
 
 from dsprep.errors import BadImage, OptionError, SourceError
 from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
-from dsprep.images.phash import can_hash, perceptual_hash
-from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
+from dsprep.images.phash import can_hash, quick_hash
+from dsprep.images.transform import open_image, orientation_of, pillow
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, open_regular
 from dsprep.storage.location import is_s3
@@ -42,9 +42,7 @@ def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) ->
             with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
                 image = open_image(data, header, DEFAULT_MAX_PIXELS)
                 turn = 1 if header.kind == "tif" else orientation_of(image)
-                image.draft("L", (256, 256))  # decodes a JPEG faster, at 8 times what the hash sees
-                load(image)
-                hashes.append(perceptual_hash(converted(image, "gray", alpha=False), turn))
+                hashes.append(quick_hash(image, turn))
         except (BadImage, OSError):
             hashes.append(None)
     report(len(paths), 0)
