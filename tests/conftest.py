@@ -48,7 +48,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = (each.longrepr for each in terminalreporter.stats.get("skipped", []))
     reasons = Counter(str(each[2]).removeprefix("Skipped: ") for each in skipped)
     for reason, tests in reasons.items():
-        terminalreporter.write_line(f"left out: {tests} tests: {reason}", yellow=True)
+        count = "1 test" if tests == 1 else f"{tests} tests"
+        terminalreporter.write_line(f"left out: {count}: {reason}", yellow=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

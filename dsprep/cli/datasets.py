@@ -271,7 +271,8 @@ def status(dest: str, as_json: bool, quiet: bool) -> int:
     """Say what is there of the data set at DEST, and which commands finish it.
 
     While a run in parts (--part) is unfinished, the parts that have shards left are named, and the
-    exit code is 6.
+    exit code is 6. If files of a finished data set are missing, or have another size than they were
+    written with, these are named, and the exit code is 3.
 
     \b
     Examples:
@@ -282,4 +283,5 @@ def status(dest: str, as_json: bool, quiet: bool) -> int:
 
     report = dsprep.status(dest)
     show(report, status_lines, as_json, quiet)
-    return 0 if report.state == "complete" else RunStopped.exit_code
+    exit_codes = {"complete": 0, "damaged": REJECTS_EXIT_CODE, "unfinished": RunStopped.exit_code}
+    return exit_codes[report.state]

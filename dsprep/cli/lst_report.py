@@ -25,7 +25,7 @@ from dsprep.units import format_count, format_some, visible
 
 if TYPE_CHECKING:
     from dsprep.commands.edit_lists import CreateReport, EditReport
-    from dsprep.commands.inspect_lists import CheckReport, DiffReport, SampleReport
+    from dsprep.commands.inspect_lists import DiffReport, ListCheckReport, SampleReport
     from dsprep.lists.diff import ClassChange, Move
     from dsprep.lists.edit import Relabeled
     from dsprep.lists.merge import Merged
@@ -217,7 +217,7 @@ def _conflict_lines(report: Merged) -> Iterator[str]:
     yield from more_than(_SHOWN, report.conflicts, "conflicts")
 
 
-def _check_lines(report: CheckReport) -> Iterator[str]:
+def _check_lines(report: ListCheckReport) -> Iterator[str]:
     from dsprep.lists.check import READERS
 
     faults = report.faults

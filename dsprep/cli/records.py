@@ -17,7 +17,7 @@ _NAMES = {
     "Chosen": "filtered unknown unmatched",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "
     "proof notes fields objects",
-    "StatusReport": "destination state shards done samples missing commands",
+    "StatusReport": "destination state shards done samples bytes missing problems commands",
     "ServeReport": "place channels exit_code rejects notes seconds",
     "ChannelServed": "name format files epochs closed_early bytes",
     "SagemakerReport": "request job channels lists notes",
@@ -68,7 +68,7 @@ _NAMES = {
     "Relabeled": "lists unit moves classes dropped idle written already_done",
     "DiffReport": "a b rows counts classes relabelings other_names unread",
     "Merged": "path rows ours theirs order renumbered conflicts decided new_classes",
-    "CheckReport": "list rows classes root reader kinds faults",
+    "ListCheckReport": "list rows classes root reader kinds faults",
     "Statistics": "list rows kind widths distinct classes largest smallest imbalance unused "
     "objects objects_per_row",
     "SampleReport": "list output rows kept wanted classes short seed written already_done",

@@ -338,9 +338,14 @@ def status_lines(report: StatusReport) -> Iterator[str]:
     yield f"{report.destination}: {report.state}"
     of = "" if report.shards is None else f" of {report.shards:,}"
     parts = f"{len(report.missing):,} ({format_some(report.missing)})" if report.missing else ""
+    shards = f"{report.done:,}{of}" if report.shards != 0 else ""  # a folder has none
     yield from rows_of(
-        ("shards", f"{report.done:,}{of}"), ("samples", f"{report.samples:,}"), ("missing", parts)
+        ("shards", shards),
+        ("samples", f"{report.samples:,}"),
+        ("size", format_size(report.bytes)),
+        ("missing", parts),
     )
+    yield from _problem_lines(report.problems)
     if report.state == "unfinished":
         yield from ("", "to finish it:")
         yield from (f"  {each}" for each in report.commands or ["the command that began it, again"])

@@ -53,7 +53,7 @@ class DiffReport:
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class ListCheckReport:
     """What is wrong with a list."""
 
     list: str  # the list
@@ -163,7 +163,7 @@ def merge_lists(options: of.MergeOptions) -> Merged:
 
 
 @called_with(of.CheckOptions)
-def check_list(options: of.CheckOptions) -> CheckReport:
+def check_list(options: of.CheckOptions) -> ListCheckReport:
     """Find everything that is wrong with a list; ``path`` is the ``.lst``, or ``-`` for stdin."""
     root, reader = options.root, options.reader
     names = store.classes_of(options.path, options.classes)
@@ -179,7 +179,7 @@ def check_list(options: of.CheckOptions) -> CheckReport:
     first = {(fault.line, fault.kind): fault for fault in reversed(faults)}
     faults = sorted(first.values())
     kinds = dict(Counter(fault.kind for fault in faults).most_common())
-    return CheckReport(name, rows.height, names, root, reader, kinds, faults)
+    return ListCheckReport(name, rows.height, names, root, reader, kinds, faults)
 
 
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:

@@ -32,6 +32,7 @@ from dsprep.run.state import (
     RunState,
     begin_join,
     finished_manifest,
+    is_bare,
     publish_beside,
     publish_manifest,
     remove_leftovers,
@@ -168,10 +169,11 @@ def _require_distinct_keys(
 def _is_there(destination: Destination, whole: Manifest) -> bool:
     """Whether the destination holds this data set; refuse another one."""
     finished = finished_manifest(target := target_of(destination))
-    if finished is not None:
-        remove_leftovers(destination, finished)
-        require_same(target, finished, _identity_of(whole))
-    return finished is not None
+    if finished is None or is_bare(target, finished):
+        return False
+    remove_leftovers(destination, finished)
+    require_same(target, finished, _identity_of(whole))
+    return True
 
 
 def _identity_of(whole: Manifest) -> dict[str, Any]:

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dsprep import keywords as of
+from dsprep.dataset.manifest import Manifest
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.formats import format_of_file
 from dsprep.plan.destination import parse_destination
 from dsprep.plan.saved import plan_facts
 from dsprep.run.part import Part
-from dsprep.run.state import finished_manifest
-from dsprep.run.target import PLAN, target_of
+from dsprep.run.state import damages, finished_manifest
+from dsprep.run.target import PLAN, Target, target_of
+from dsprep.verifying.report import Problem
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,13 @@ class StatusReport:
     """What is there of a data set."""
 
     destination: str  # as it was given
-    state: str  # `complete` or `unfinished`
+    state: str  # `complete`, `damaged` or `unfinished`
     shards: int | None  # how many there will be; None if a run without parts does not say
-    done: int  # how many are there
+    done: int  # how many are there, and have the size that they were written with
     samples: int  # in those
+    bytes: int  # the size of those
     missing: Sequence[str]  # the parts that have shards left, as `3/8`
+    problems: Sequence[Problem]  # files that are missing, or have another size
     commands: Sequence[str]  # those that finish the data set
 
 
@@ -43,18 +47,18 @@ def status(options: of.StatusOptions) -> StatusReport:
         DestinationError: If nothing is there, or it cannot be read.
     """
     path = str(options.dest)
-    destination, _ = parse_destination(path, None if format_of_file(path) else "webdataset")
-    target = target_of(destination)
+    target = _target(path)
+    destination = target.destination
     if (manifest := finished_manifest(target, "remove it")) is not None:
-        count = len(manifest.shards)
-        return StatusReport(path, "complete", count, count, manifest.samples, (), ())
+        return _status_of_finished(path, target, manifest)
     done = dict(target.receipts())
     samples = sum(each.samples for each in done.values())
+    size = sum(each.files[-1].bytes for each in done.values())
     if (data := target.find(target.notes + PLAN)) is None:
         if (run := target.noted_run()) is None:
             raise DestinationError(f"{path}: holds no data set of dsprep, and no unfinished run")
         commands = _command_lines(run.get("command"))
-        return StatusReport(path, "unfinished", None, len(done), samples, (), commands)
+        return StatusReport(path, "unfinished", None, len(done), samples, size, (), (), commands)
     names, parts, words = plan_facts(data, destination.url(target.notes + PLAN))
     missing = [
         f"{number}/{parts}"
@@ -63,7 +67,36 @@ def status(options: of.StatusOptions) -> StatusReport:
     ]
     # Without missing parts, any of them finds that all shards are there, and writes the manifest.
     commands = _command_lines(words, missing or [f"0/{parts}"])
-    return StatusReport(path, "unfinished", len(names), len(done), samples, missing, commands)
+    return StatusReport(
+        path, "unfinished", len(names), len(done), samples, size, missing, (), commands
+    )
+
+
+def _target(path: str) -> Target:
+    """Return the target that a path names: a shard, a directory of shards, or a folder."""
+    destination, _ = parse_destination(path, None if format_of_file(path) else "webdataset")
+    target = target_of(destination)
+    if destination.single or destination.remote or target.stamps([target.manifest]):
+        return target
+    folder = target_of(parse_destination(path, "folder")[0])
+    is_folder = bool(folder.stamps([folder.manifest])) or folder.noted_run() is not None
+    return folder if is_folder else target
+
+
+def _status_of_finished(path: str, target: Target, manifest: Manifest) -> StatusReport:
+    """Compare the files of a finished data set with its manifest, by name and size."""
+    wrong = dict(damages(target, manifest))
+    whole = [shard for shard in manifest.shards if shard.name not in wrong]
+    state = "damaged" if wrong else "complete"
+    problems = [Problem(name, why) for name, why in wrong.items()]
+    if not manifest.shards:  # a folder: nothing tells the samples of some of its files
+        samples, size = (0, 0) if wrong else (manifest.samples, manifest.bytes)
+    else:
+        samples = sum(shard.samples for shard in whole)
+        size = sum(shard.bytes for shard in whole)
+    return StatusReport(
+        path, state, len(manifest.shards), len(whole), samples, size, (), problems, ()
+    )
 
 
 def _command_lines(words: object, parts: Sequence[str] = ()) -> Sequence[str]:

@@ -44,6 +44,7 @@ from dsprep.run.state import (
     commit,
     finished_manifest,
     identity_of,
+    is_bare,
     rejects_of,
     remove_leftovers,
     require_same,
@@ -270,7 +271,7 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
         require_distinct_keys(plan)
         identity = identity_of(plan)
         finished = None if options.overwrite else finished_manifest(target)
-        if finished is None:
+        if finished is None or is_bare(target, finished):
             report = carry_out(plan, identity, options, pool, overwrite=options.overwrite)
         else:
             report = _already(plan, target, finished, identity)
@@ -302,6 +303,8 @@ def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
         try:
             with target.alone("plan", progress.note):
                 finished = finished_manifest(target)
+                if finished is not None and is_bare(target, finished):
+                    finished = None
                 noted = None if finished else target.find(target.notes + PLAN)
                 if noted:
                     place = target.destination.url(target.notes + PLAN)

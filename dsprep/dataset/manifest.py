@@ -6,6 +6,7 @@ import json
 import os
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,6 +46,10 @@ _JSON |= {int: "a whole number", bool: "true or false"}
 
 T = TypeVar("T")
 
+_MOST = (1 << 63) - 1  # of what a manifest counts: more is in no file, nor in a column of 64 bits
+_LEAST = 8  # bytes that a sample takes in any format: the frame of a record of RecordIO
+_MOST_PER_BYTE = 1 << 16  # samples, of a compressed file: rows of Parquet may all be the same
+
 
 @dataclass(frozen=True)
 class FileReceipt:
@@ -73,11 +78,12 @@ class FileReceipt:
         if not _CRC32C.fullmatch(crc32c):
             raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
         name = _get(str, values, "name")
+        size = _get_count(values, "bytes")
         data = name.encode("utf-8", "replace")  # half characters become others
         leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
         if leads_out or data.decode() != name or len(data) > LONGEST_NAME:
             raise ValueError(f"{name!r:.100} names no file in its directory")
-        return FileReceipt(name, _get(int, values, "bytes"), int(crc32c, 16))
+        return FileReceipt(name, size, int(crc32c, 16))
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,8 @@ class ShardReceipt(FileReceipt):
     def from_json(cls, values: Any) -> ShardReceipt:
         file = FileReceipt.from_json(values)
         sidecars = tuple(map(FileReceipt.from_json, _get(list, values, "sidecars")))
-        return cls(file.name, file.bytes, file.crc32c, _get(int, values, "samples"), sidecars)
+        samples = _get_count(values, "samples")
+        return cls(file.name, file.bytes, file.crc32c, samples, sidecars)
 
 
 @dataclass(frozen=True)
@@ -194,13 +201,13 @@ class Manifest:
         """Read the values of a manifest; raises ValueError if they are not those of one."""
         classes = None if values.get("classes", ...) is None else _get(list, values, "classes")
         objects = values.get("objects")
-        return cls(
+        manifest = cls(
             format=_get(str, values, "format"),
             name=_get(str, values, "name"),
             classes=None if classes is None else tuple(_is(str, x, "a class") for x in classes),
-            samples=_get(int, values, "samples"),
-            rejected=_get(int, values, "rejected"),
-            bytes=_get(int, values, "bytes"),
+            samples=_get_count(values, "samples"),
+            rejected=_get_count(values, "rejected"),
+            bytes=_get_count(values, "bytes"),
             source=_get(str, values, "source"),
             options=_get(dict, values, "options"),
             shards=[ShardReceipt.from_json(each) for each in _get(list, values, "shards")],
@@ -209,8 +216,13 @@ class Manifest:
             enforced=_get(bool, values, "enforced"),
             objects=None
             if objects is None
-            else (_get(int, objects, "objects"), _get(int, objects, "samples")),
+            else (_get_count(objects, "objects"), _get_count(objects, "samples")),
         )
+        counts = Counter(file.name for file in manifest.every_file())
+        for name, count in counts.most_common(1):
+            if count > 1:
+                raise ValueError(f"it names the file {name!r:.100} {count} times")
+        return manifest
 
 
 def manifest_names(names: Collection[str], file: str | None = None) -> list[str]:
@@ -346,6 +358,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
         )
         # What was converted to the right type, or left out, is not what was recorded.
         told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))
+        _require_possible(manifest, made.layout)
         if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
             return replace(made, layout=replace(made.layout, schema=manifest.schema))
     except SourceError as error:
@@ -355,10 +368,30 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
     raise SourceError(f"{path}: its options are not those of this version of dsprep")
 
 
+def _require_possible(manifest: Manifest, layout: Format) -> None:
+    """Refuse shards with more samples than their bytes can hold."""
+    # Whoever believes such a number reports each sample that is missing.
+    is_plain = layout.concatenative and not layout.compressed
+    for shard in manifest.shards:
+        most = shard.bytes // _LEAST if is_plain else shard.bytes * _MOST_PER_BYTE
+        if shard.samples > most:
+            raise SourceError(
+                f"is not a manifest that dsprep wrote: {shard.name!r:.100} has {shard.bytes:,} "
+                f"bytes, which do not hold {shard.samples:,} samples"
+            )
+
+
 def _get(kind: type[T], values: Any, name: str) -> T:
     if name not in _is(dict, values, "an entry"):
         raise ValueError(f"it lacks {name}")
     return _is(kind, values[name], name)
+
+
+def _get_count(values: Any, name: str) -> int:
+    count = _get(int, values, name)
+    if not 0 <= count <= _MOST:
+        raise ValueError(f"{name} is not a number from 0 to {_MOST:,}")
+    return count
 
 
 def _is(kind: type[T], value: Any, what: str) -> T:

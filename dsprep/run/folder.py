@@ -121,6 +121,23 @@ def finish_folder(plan: Plan, state: RunState, counts: Counter[str]) -> int:
     return sum(file.bytes for file in _files(listing))
 
 
+def sizes_in_folder(destination: Destination) -> Iterator[tuple[str, int, int | None]]:
+    """Yield the path of each file of a folder, its size by the listing, and its size there.
+
+    Sizes are in bytes; that of a file that is not there is None.
+
+    Raises:
+        OSError: The listing cannot be read.
+        ValueError: The listing is damaged.
+    """
+    folder = folder_of(destination)
+    for path, size, _ in _files(destination.companion(LISTING)):
+        try:
+            yield path, size, os.lstat(folder / path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            yield path, size, None
+
+
 def _write_metadata(lines: Iterable[tuple[str, str]], tree: Path) -> list[File]:
     """Write the files ``metadata.jsonl`` into a tree that needs them."""
     found: dict[str, tuple[int, int]] = {}

@@ -26,7 +26,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import AUGMENT_FILE
+from dsprep.formats import AUGMENT_FILE, FORMATS
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.images import bilinear
@@ -36,9 +36,11 @@ from dsprep.progress import Progress
 from dsprep.run.folder import (
     companions_of,
     finish_folder,
+    folder_of,
     remove_folder,
     require_free,
     require_own_files,
+    sizes_in_folder,
     whole_units,
 )
 from dsprep.run.target import (
@@ -55,6 +57,7 @@ from dsprep.run.target import (
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
 from dsprep.storage.store import crc32c
+from dsprep.units import format_count
 
 T = TypeVar("T")
 
@@ -177,8 +180,19 @@ def _read(target: Target, name: str, parse: Callable[[bytes, str], T], advice: s
         raise DestinationError(f"{error}; {advice}") from None
 
 
+def is_bare(target: Target, finished: Manifest) -> bool:
+    """Return whether only the record of a data set is there: all shards, or the folder, are gone.
+
+    A command then writes the data set as if for the first time.
+    """
+    if holds_folder(finished):
+        folder = folder_of(target.destination)
+        return not folder.is_dir() or not any(folder.iterdir())
+    return bool(finished.shards) and not target.stamps([each.name for each in finished.shards])
+
+
 def require_same(target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
-    """Accept a destination that holds what this command would write."""
+    """Accept a destination that holds what this command would write, with all of its files."""
     destination = target.destination
     _require_own(destination, finished)
     if other := unlike(finished, identity):
@@ -186,12 +200,49 @@ def require_same(target: Target, finished: Manifest, identity: dict[str, Any]) -
             f"{destination}: holds a data set that another command wrote ({other}); "
             f"{target.remedy}, or choose another destination"
         )
-    names = finished.names()
-    if missing := names.difference(target.stamps(names)):
-        raise DestinationError(
-            f"{destination.url(min(missing))}: is in the manifest but not there, as "
-            f"{len(missing):,} files are; give --overwrite to pack again"
-        )
+    if wrong := damages(target, finished):
+        name, why = wrong[0]
+        others = f", and {format_count(len(wrong) - 1, 'other file')} too" if wrong[1:] else ""
+        raise DestinationError(f"{destination.url(name)}: {why}{others}; {target.remedy_of_damage}")
+
+
+def damages(target: Target, finished: Manifest) -> list[tuple[str, str]]:
+    """Compare the names and sizes of all files of a data set with its record.
+
+    Returns:
+        The name of each file that is missing or has another size, and what is wrong with it.
+    """
+    sizes = {file.name: file.bytes for file in finished.every_file()}
+    there = target.stamps(sizes)
+    found = [
+        (name, wrong)
+        for name, size in sizes.items()
+        if (wrong := _damage(size, there[name][0] if name in there else None))
+    ]
+    if found or not holds_folder(finished):
+        return found
+    folder = folder_of(target.destination)
+    try:
+        return [
+            (f"{folder.name}/{path}", wrong)
+            for path, size, own in sizes_in_folder(target.destination)
+            if (wrong := _damage(size, own))
+        ]
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        return [(target.destination.companion(LISTING).name, f"cannot be read ({why})")]
+
+
+def holds_folder(finished: Manifest) -> bool:
+    """Return whether a data set is a folder of files rather than shards."""
+    return finished.format in FORMATS and FORMATS[finished.format].is_tree
+
+
+def _damage(size: int, found: int | None) -> str:
+    """Say what is wrong with a file that should have a size in bytes; empty if nothing is."""
+    if found is None:
+        return "was written, and is not there any more"
+    return "" if found == size else f"has {found:,} bytes, and {size:,} were written"
 
 
 def begin(
@@ -200,6 +251,7 @@ def begin(
     """Begin a run, or go on with it: refuse what would end badly before the first byte."""
     # `base` is the data set to which shards are added.
     destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
+    overwrite = overwrite or (base is None and _has_bare_record(target))
     is_finished = require_vacant(state, overwrite=overwrite, adding=base is not None)
     replaced = None
     if overwrite:
@@ -230,11 +282,17 @@ def begin_join(
     state: RunState, names: Sequence[str], words: Sequence[str], *, overwrite: bool
 ) -> None:
     """Begin to write these files, which are in other data sets already, or go on with it."""
+    overwrite = overwrite or _has_bare_record(state.target)
     make_way(state, overwrite, require_vacant(state, overwrite=overwrite))
     there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
     for name in there[:1]:
         raise _file_of_others(state.target, name)
     state.begin(names, words)
+
+
+def _has_bare_record(target: Target) -> bool:
+    finished = finished_manifest(target)
+    return finished is not None and is_bare(target, finished)
 
 
 def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) -> bool:

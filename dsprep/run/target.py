@@ -183,6 +183,13 @@ class Target:
         return "remove it" if self.part else "give --overwrite to replace it"
 
     @property
+    def remedy_of_damage(self) -> str:
+        """What to do about a data set that lacks some of its files."""
+        if self.part is None:
+            return "give --overwrite to make it again"
+        return "remove the whole data set, and give the commands of all parts again"
+
+    @property
     def notes(self) -> str:
         """What the names of notes begin with."""
         return f"{self.destination.scratch.name}/"

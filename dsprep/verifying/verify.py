@@ -136,7 +136,7 @@ def _verify(
         inspected = pool.map(inspect, shared, progress.advance)
     starts = range(0, len(inspected), shares)
     found = [merged(inspected[start : start + shares]) for start in starts]
-    problems += _compare_shards(shards, tasks, found, notes)
+    problems += _compare_shards(shards, tasks, found)
     misfits = sum(one.misfits for one in found)
     if misfits and not understood.enforced:
         _, first = next(one.misfit for one in found if one.misfits)
@@ -291,21 +291,24 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
 
 
 def _compare_shards(
-    shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected], notes: list[str]
+    shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected]
 ) -> Iterator[Problem]:
     receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)
+        receipt = receipts.get(name)
         yield from (*found.problems, *found.others)
         if found.crc32c is None:
             continue
-        if receipt := receipts.get(name):
+        if receipt is not None:
             if wrong := difference(receipt, found.bytes, found.crc32c):
                 yield Problem(name, wrong)
             if found.samples != receipt.samples:
                 yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
-        if not (found.samples or found.problems or found.others):
-            notes.append(f"{name}: holds no samples")
+        # A shard of which all samples were rejected is as it was written.
+        is_told = receipt is not None and receipt.samples == 0
+        if not (found.samples or found.problems or found.others or is_told):
+            yield Problem(name, "holds no samples")
 
 
 def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsprep.commands.inspect_lists import CheckReport, check_list
+from dsprep.commands.inspect_lists import ListCheckReport, check_list
 from dsprep.errors import SourceError
 from dsprep.lists import files
 from dsprep.lists.check import READERS, check_rows, read_leniently
@@ -28,7 +28,7 @@ STRICT = {"encoding", "unreadable", "duplicate-id", "outside", "width", "detecti
 """The faults for which a list is not read at all."""
 
 
-def check(directory: Path, data: str | bytes, **options: Any) -> CheckReport:
+def check(directory: Path, data: str | bytes, **options: Any) -> ListCheckReport:
     path = directory / "train.lst"
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return check_list(str(path), **options)

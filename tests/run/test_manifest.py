@@ -89,6 +89,13 @@ def test_another_version_is_named(tmp_path: Path) -> None:
         ({"shards": [{}]}, "it lacks crc32c"),
         ({"files": [{"name": "a", "bytes": 1, "crc32c": "xyz"}]}, "'xyz' is not 8 hexadecimal"),
         ({"files": [{"name": "\ud800", "bytes": 1, "crc32c": "0" * 8}]}, "names no file"),
+        ({"samples": 10**30}, "samples is not a number from 0 to 9,223,372,036,854,775,807"),
+        ({"bytes": -1}, "bytes is not a number from 0 to"),
+        ({"files": [{"name": "a", "bytes": 10**30, "crc32c": "0" * 8}]}, "bytes is not a number"),
+        (
+            {"files": [{"name": "a", "bytes": 1, "crc32c": "0" * 8}] * 2},
+            "names the file 'a' 2 times",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_words(

@@ -110,14 +110,12 @@ def test_later_samples_that_do_not_fit_are_counted(run_here: Run, tmp_path: Path
     assert fields(run_here, shard, "--look", "all")["text"] == ("text", "", 1)
 
 
-@pytest.mark.parametrize("name", ["a.rec", "a.tfrecord"])
-def test_a_shard_without_samples_is_said_to_have_none(
-    run_here: Run, tmp_path: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["a.rec", "a.tfrecord", "a.pb"])
+def test_a_shard_without_samples_is_a_problem(run_here: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     done = run_here("verify", tmp_path / name, "-j", 1)
-    assert done.code == 0, done.err
-    assert f"note      {name}: holds no samples" in done.out
+    assert done.code == 3, done.err
+    assert f"  {name}: holds no samples" in done.out
 
 
 def test_a_manifest_of_another_version_is_taken_for_absent(
