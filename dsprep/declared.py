@@ -10,6 +10,8 @@ Importing this must stay cheap: ``dsprep pack --help`` does.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Parameter, Signature
@@ -155,6 +157,7 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             hints, name_of_call = _types_of(kind, function), function.__name__
+            _Process.begin(name_of_call)
             try:
                 values = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
@@ -184,6 +187,33 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         return call
 
     return decorate
+
+
+class _Process:
+    """What this process knows of polars, whose threads do not survive a fork.
+
+    In a forked child, polars waits for ever for threads that only the parent has.
+    """
+
+    was_called = False  # whether a public function has run in this process
+    is_stuck = False  # whether this process was forked from one where polars had threads
+
+    @classmethod
+    def begin(cls, name: str) -> None:
+        """Note that a public function is called; refuse a process in which it would hang."""
+        if cls.is_stuck:
+            raise OptionError(
+                f"{name}(): this process was forked from one that had called dsprep, and polars "
+                'does not work after a fork; start it with multiprocessing.get_context("spawn")'
+            )
+        cls.was_called = True
+
+    @classmethod
+    def after_fork(cls) -> None:
+        cls.is_stuck = cls.is_stuck or (cls.was_called and "polars" in sys.modules)
+
+
+os.register_at_fork(after_in_child=_Process.after_fork)
 
 
 @cache

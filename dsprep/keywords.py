@@ -316,8 +316,8 @@ class TransformOptions(Options):
         rare=True,
     )
     filter: str | None = _images(
-        "Resampling filter of --resize, from sharp to fast; dsprep[fast] speeds bilinear up.  "
-        "[default: bicubic]",
+        "Resampling filter of --resize, from sharp to fast; simplejpeg and "
+        "opencv-python-headless speed bilinear up.  [default: bicubic]",
         choices=("lanczos", "bicubic", "hamming", "bilinear"),
     )
     encode: str = _images(
@@ -717,7 +717,7 @@ _leaks = partial(option, "Copies")
 class NearOptions(Options):
     """Which images are copies."""
 
-    near: bool = _leaks("Also find images that look alike; needs dsprep[near].", default=False)
+    near: bool = _leaks("Also find images that look alike; needs numpy.", default=False)
     near_distance: int | None = _leaks(
         "Bits of 64-bit perceptual hashes that may differ, at most 16.  [default: 4]", least=0
     )

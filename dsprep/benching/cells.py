@@ -13,6 +13,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from dsprep.errors import OptionError, SourceError, source_errors
+from dsprep.extras import pip_install
 from dsprep.sources.reading import holds_images
 from dsprep.sources.scan import scan_below
 from dsprep.sources.shardset import find_shards
@@ -24,10 +25,6 @@ from dsprep.units import format_count, quoted
 IN_PLACE = ("file", "fifo", "cmd")  # how local data is read
 REMOTE = ("boto3", "s3fs", "s3torchconnector", "download", "fifo", "cmd")  # how S3 is, best first
 _PACKAGES = {"boto3", "s3fs", "s3torchconnector"}  # ways that are packages
-_INSTALLED_AS = {  # what to give to pip, if it is not the name alone
-    **{name: f"'dsprep[{name}]'" for name in ("webdataset", "tensorflow", "mxnet")},
-    "s3fs": "s3fs boto3",  # it needs a botocore that is older than the newest boto3's
-}
 
 
 class Reader(NamedTuple):
@@ -191,11 +188,8 @@ def cells_of(
                     cells.append(cell)
     refused = list(dict.fromkeys(refused))
     if lacking:
-        packages = [_INSTALLED_AS.get(name, name) for name in lacking]
         refused.insert(
-            0,
-            f"{', '.join(names)}: not installed: {', '.join(lacking)}; "
-            f"pip install {' '.join(packages)}",
+            0, f"{', '.join(names)}: not installed: {', '.join(lacking)}; {pip_install(*lacking)}"
         )
     used = {cell.reader for cell in cells} | {cell.access for cell in cells}
     if not cells or not {*readers, *access} <= used:

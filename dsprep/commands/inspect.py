@@ -18,6 +18,7 @@ from dsprep.commands.inspect_page import write_page
 from dsprep.commands.inspect_report import InspectReport, notes_on, rejects_in, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
+from dsprep.extras import pip_install
 from dsprep.findings import SKIP_KINDS, Finding, lost, notes_of
 from dsprep.images.phash import can_hash
 from dsprep.inspecting.copies import find_copies, order_to_keep
@@ -152,7 +153,8 @@ def _report_of(
     findings = [finding for each in sets for finding in each.findings]
     notes = [*dict.fromkeys(notes_of(findings)), *notes_on(table)]
     if options.decode and distance is None:
-        notes.append("dsprep did not look for images that look alike: pip install 'dsprep[near]'")
+        advice = pip_install("numpy")
+        notes.append(f"dsprep did not look for images that look alike: {advice}")
     return InspectReport(
         data=[each.place for each in sets],
         output=None if options.output is None else str(options.output),

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dsprep.annotations import hugging_face
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.extras import pip_install
 from dsprep.sample import Sample
 from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
 from dsprep.storage.files import facts, read_bytes
@@ -58,7 +59,7 @@ def arrow() -> Any:
         import pyarrow.types  # noqa: F401
     except ModuleNotFoundError as error:
         raise OptionError(
-            f"Parquet is read and written by pyarrow ({error}): pip install 'dsprep[parquet]'"
+            f"Parquet is read and written by pyarrow ({error}): {pip_install('pyarrow')}"
         ) from None
     except ImportError as error:
         raise OptionError(

@@ -490,12 +490,13 @@ def _own_feature(column: Field) -> str:
 
 
 def _entries(makers: list[_Maker], sample: Sample) -> bytes:
-    found, fields = b"", sample.fields
-    for name, make in makers:
-        value = sample if name is None else fields.get(name)
-        if value is not None:
-            found += make(value)
-    return found
+    # Joined at the end: to add to bytes copies them, once for each of many fields.
+    fields = sample.fields
+    return b"".join(
+        make(value)
+        for name, make in makers
+        if (value := sample if name is None else fields.get(name)) is not None
+    )
 
 
 def _png_entry(mask: bytes) -> bytes:

@@ -58,7 +58,7 @@ class InspectOptions(EngineOptions, FieldOptions, ClassOptions, SourceOptions):
     )
     output: AnyPath | None = option(
         "Output",
-        "Write a page with charts and pictures, report.html, which needs dsprep[bench]; or what "
+        "Write a page with charts and pictures, report.html, which needs jinja2; or what "
         "was measured of each sample, as a table: looks.parquet.",
         metavar="FILE",
     )

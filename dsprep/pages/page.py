@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dsprep.errors import OptionError
+from dsprep.extras import pip_install
 from dsprep.storage.local import read_whole
 from dsprep.units import visible
 
@@ -20,7 +21,7 @@ _LONGEST = 2000  # characters of a value
 def require_jinja() -> None:
     """Refuse to go on without the library that fills templates."""
     if find_spec("jinja2") is None:
-        raise OptionError("jinja2 is not installed, and pages need it; pip install 'dsprep[bench]'")
+        raise OptionError(f"jinja2 is not installed, and pages need it; {pip_install('jinja2')}")
 
 
 def is_page(data: bytes) -> bool:

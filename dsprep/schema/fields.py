@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -393,8 +394,8 @@ class Schema:
             raise ValueError("it has no list of fields")
         fields = tuple(map(_field, values["fields"]))
         names = [each.name for each in fields]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(names).most_common(1):
+            if count > 1:
                 raise ValueError(f"two fields are called {name!r}")
         for role in (IMAGE, LABEL):
             if values.get(role) not in (None, *names):

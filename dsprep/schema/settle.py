@@ -555,7 +555,7 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     )
     image, label = still.get(schema.image), still.get(schema.label)
     chosen = replace(schema, fields=fields, image=image, label=label)
-    gone = {place[0] for each in schema.fields if each not in kept for place in each.places}
+    gone = {place[0] for each in schema.fields if each.name not in still for place in each.places}
     counts = {still[name]: count for name, count in settled.counts.items() if name in still}
     # What the look has not seen may be left out as well: it may come later.
     ignored = settled.ignored | gone | {name for name in choice.drop if not schema.named(name)}

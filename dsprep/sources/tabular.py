@@ -6,6 +6,7 @@ import csv
 import os
 import struct
 from array import array
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
@@ -52,6 +53,7 @@ from dsprep.units import format_count, format_some, quoted, quoted_names
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
+_MOST_COLUMNS = 100_000  # of a table: each is a field, with a type of its own
 _BLOCK = 1 << 22  # bytes of CSV that a worker indexes at once: its cells take about ten times that
 _HEAD = 1 << 20
 _LOOKED_AT = 20  # rows that show whether a column names images
@@ -151,14 +153,18 @@ def _read_header(path: str, may_list: bool) -> _Header:
             raise SourceError(f"{path}:{reader.line_num}: {error}") from None
     if not cells:
         raise SourceError(f"{path}: is empty")
+    if len(cells) > _MOST_COLUMNS:
+        raise SourceError(
+            f"{path}: has {len(cells):,} columns, and dsprep reads up to {_MOST_COLUMNS:,}; if "
+            "they are the numbers of one vector, give an array instead (.npy, .npz)"
+        )
     numbered = _are_numbered(cells)
     is_told = numbered or not any(Cells.of([cell], [0]).kind in NUMBERS for cell in cells)
     above = above if is_told else 0
     names = [(is_told and name) or f"column_{at}" for at, name in enumerate(cells)]
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise SourceError(
-            f"{path}: two columns are called {quoted(repeated[0])}: rename one of them"
-        )
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise SourceError(f"{path}: two columns are called {quoted(name)}: rename one of them")
     for name, column in zip(names, zip(*rows, strict=False), strict=False):
         if may_list and sum(map(bool, map(image_kind_of, column))) > len(column) // 2:
             raise SourceError(

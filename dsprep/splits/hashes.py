@@ -12,6 +12,7 @@ from functools import partial
 from hashlib import blake2b, file_digest
 
 from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.extras import pip_install
 from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
 from dsprep.images.phash import can_hash, quick_hash
 from dsprep.images.transform import open_image, orientation_of, pillow
@@ -27,7 +28,7 @@ _HASH = partial(blake2b, digest_size=16)
 def require_numpy() -> None:
     """Refuse to go on without the library that hashes images."""
     if not can_hash():
-        raise OptionError("--near: numpy is not installed; pip install 'dsprep[near]'")
+        raise OptionError(f"--near: numpy is not installed; {pip_install('numpy')}")
 
 
 def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) -> list[int | None]:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dsprep.errors import OptionError
+from dsprep.extras import pip_install
 from dsprep.formats.stream import compression_of_shard
 from dsprep.storage.local import open_regular
 
@@ -101,7 +102,7 @@ def require_loader(name: str, format_name: str) -> None:
             raise OptionError(
                 "--loader mxnet: MXNet has no release for Python 3.12 and later; use Python 3.11"
             )
-        raise OptionError(f"--loader {name}: is not installed; pip install 'dsprep[{name}]'")
+        raise OptionError(f"--loader {name}: is not installed; {pip_install(name)}")
 
 
 def count_samples(task: tuple[str, str]) -> int | str:

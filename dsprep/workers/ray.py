@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from dsprep.errors import OptionError, RunStopped
+from dsprep.extras import pip_install
 from dsprep.progress import WAITS
 from dsprep.units import format_count
 from dsprep.workers.cluster import Answer, Call, Cluster, Sign, answer
@@ -71,7 +72,7 @@ class RayMachines:
             import ray
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
         except ImportError:
-            raise OptionError("--engine ray needs Ray: pip install 'dsprep[ray]'") from None
+            raise OptionError(f"--engine ray needs Ray: {pip_install('ray')}") from None
         if ray.is_initialized():
             raise OptionError(
                 "--engine ray: this process is connected to Ray already; call ray.shutdown() first"

@@ -117,7 +117,7 @@ def test_what_is_not_installed_is_named_once_with_the_command(installed: set[str
     with pytest.raises(OptionError) as refused:
         cells_of([TF], [], [], [0, 2, 4])
     assert str(refused.value) == (
-        "tf x file: not installed: tensorflow; pip install 'dsprep[tensorflow]'"
+        "tf x file: not installed: tensorflow; pip install tensorflow-cpu"
     )
     done, notes = cells_of([WDS], [], ["file", "fifo"], [0, 2, 4])
     assert [(cell.access, cell.workers) for cell in done] == [("file", 0), ("fifo", 0)]
@@ -130,13 +130,11 @@ def test_what_is_not_installed_is_named_once_with_the_command(installed: set[str
         cells_of([WDS, TF, S3_PHOTOS], ["webdataset", "tf", "torch"], [], [0, 2])
     assert str(refused.value).startswith(
         "webdataset x file, tf x file, torch x boto3: not installed: webdataset, torch, "
-        "tensorflow; pip install 'dsprep[webdataset]' torch 'dsprep[tensorflow]'; "
+        "tensorflow; pip install webdataset torch tensorflow-cpu; "
     )
     done, notes = cells_of([WDS], [], [], [0])  # another reader takes its place
     assert [cell.reader for cell in done] == ["raw"]
-    assert notes == [
-        "webdataset x file: not installed: webdataset; pip install 'dsprep[webdataset]'"
-    ]
+    assert notes == ["webdataset x file: not installed: webdataset; pip install webdataset"]
 
 
 def test_ways_are_named_one_by_one_or_together() -> None:

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # A room is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
     "errors",
-    "units",
+    "extras units",
     "arguments findings options progress sample",
     "annotations images storage workers",
     "schema",
@@ -65,6 +65,7 @@ WORKER = [
     *(
         "arguments",
         "errors",
+        "extras",
         "findings",
         "options",
         "rows",

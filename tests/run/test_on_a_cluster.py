@@ -357,7 +357,7 @@ class TestRefusals:
         done = pack(run_here, twelve, tmp_path / "out", "--engine", "ray")
         assert (done.code, done.err.strip()) == (
             2,
-            "dsprep: --engine ray needs Ray: pip install 'dsprep[ray]'",
+            "dsprep: --engine ray needs Ray: pip install ray",
         )
 
     @pytest.mark.parametrize(

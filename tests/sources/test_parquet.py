@@ -541,7 +541,7 @@ def test_what_polars_and_pandas_write(tmp_path: Path) -> None:
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = three(tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(OptionError, match=r"pip install 'dsprep\[parquet\]'"):
+    with pytest.raises(OptionError, match="pip install pyarrow"):
         arrow.arrow()
     with pytest.raises(OptionError):
         read_parquet([path], None)
