@@ -1,8 +1,10 @@
 """A headless Chromium that opens pages: what they show, say, and load. The fixture is ``browser``.
 
-It is driven through a pipe by Chromium's DevTools protocol. All traffic of pages, also to loopback,
-goes to a server that notes the first line of each connection and answers none. What Chromium asks
-for itself is none of a page's: it goes to a port where nobody listens.
+It is driven through a pipe by Chromium's DevTools protocol. All traffic of pages, also to
+loopback, goes to a server that notes the first line of each connection and answers none. What
+Chromium asks for itself goes to a port where nobody listens. Some of it takes the way of a page all
+the same, such as a connection to the search engine in advance. So only hosts count that the tab
+has asked for, or that the page names.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import signal
 import socketserver
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -34,6 +37,13 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--disable-default-apps", "--disable-extensions", "--no-pings", "--hide-scrollbars"),
+    *("--disable-domain-reliability", "--disable-client-side-phishing-detection"),
+    *("--disable-field-trial-config", "--no-default-browser-check", "--no-service-autorun"),
+    *("--disable-search-engine-choice-screen", "--safebrowsing-disable-auto-update"),
+    "--disable-features="
+    "PreconnectToSearch,NavigationPredictor,OptimizationHints,OptimizationGuideModelDownloading,"
+    "MediaRouter,Translate,AutofillServerCommunication,InterestFeedContentSuggestions,"
+    "CertificateTransparencyComponentUpdater,SearchEnginePreconnector2,SpeculationRulesPrefetchProxy",
     "--proxy-server=http://127.0.0.1:9",
 )
 
@@ -58,6 +68,7 @@ class Browser:
 
     def __init__(self, commands: int, events: int, proxy: str, requests: list[str]) -> None:
         self._commands, self._events, self._requests = commands, events, requests
+        self.proxy = proxy  # the address that all requests of its pages go to
         self._numbers = itertools.count(1)
         self._rest = b""
         self._heard: list[dict[str, Any]] = []
@@ -93,13 +104,14 @@ class Browser:
         shot = self._call(
             "Page.captureScreenshot", captureBeyondViewport=True, clip={**size, "scale": 1}
         )
+        loaded = [url for each in self._heard if (url := _asked_for(each)) and url != address]
         return View(
             overflow,
             dom,
             base64.b64decode(shot["data"]),
             [text for each in self._heard if (text := _said(each))],
-            [url for each in self._heard if (url := _asked_for(each)) and url != address],
-            [*self._requests],
+            loaded,
+            requests_of(self._requests, "\n".join((*loaded, dom, page.read_text("utf-8")))),
             answers,
         )
 
@@ -156,6 +168,22 @@ def _asked_for(event: dict[str, Any]) -> str:
         return ""
     url: str = event["params"]["request"]["url"]
     return "" if url.startswith("data:") else url
+
+
+def requests_of(lines: Sequence[str], text: str) -> list[str]:
+    """Return the requests to hosts that a text names: what a tab has asked for, and its page.
+
+    Args:
+        lines: The first lines of requests to a proxy: `CONNECT HOST:PORT …`, `GET http://HOST/ …`.
+        text: The addresses that the tab has asked for, and the source of its page.
+    """
+    return [line for line in lines if _host_of(line) in text]
+
+
+def _host_of(line: str) -> str:
+    _, _, rest = line.partition(" ")
+    target = rest.partition(" ")[0]
+    return urlsplit(target if "://" in target else f"//{target}").hostname or ""
 
 
 @contextmanager
