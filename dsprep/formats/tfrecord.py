@@ -43,6 +43,7 @@ from dsprep.formats.tfrecord_objects import (
     label_map,
     object_makers,
     objects_in,
+    require_paintable,
     source_id,
 )
 from dsprep.formats.values import as_floats
@@ -252,6 +253,7 @@ class TFRecord(Format):
         if self.schema is None:
             return _encode_raw(sample, self.names.first_class)
         if self.object_masks and (column := self.written.objects):
+            require_paintable(sample, column)
             count_without_shape(sample, column)
         feature, name, before, after = self._makers
         head, tail = _entries(before, sample), _entries(after, sample)

@@ -17,6 +17,8 @@ from dsprep.images.transform import decoded
 from dsprep.sample import Sample, Value
 from dsprep.schema import Field
 
+_MOST_PAINTED = 1 << 32  # pixels of the masks of a sample: half a minute of work
+
 
 def objects_in(fields: Mapping[str, Value]) -> Objects | None:
     """Return the objects that the features of a record are; None if they are none."""
@@ -56,6 +58,21 @@ def object_makers(column: Field, masks: bool) -> dict[str, tuple[str, Callable[[
         del lists[tensorflow.TEXT]
     features = {tensorflow.PREFIX + name: each for name, each in lists.items()}
     return {name: (column.name, maker(name, each)) for name, each in features.items()}
+
+
+def require_paintable(sample: Sample, column: Field) -> None:
+    """Refuse a sample whose masks together have more pixels than a worker paints in a minute.
+
+    Raises:
+        BadSample: The pixels of the image times the number of its objects are more than 2^32.
+    """
+    objects: Objects = sample.fields.get(column.name) or Objects()
+    width, height = objects.extent or (0, 0)
+    if width * height * len(objects.items) > _MOST_PAINTED:
+        raise BadSample(
+            f"the masks of its {len(objects.items):,} objects, of {width}x{height} pixels each, "
+            f"have more than {_MOST_PAINTED:,} pixels: give --resize, or leave out --object-masks"
+        )
 
 
 def count_without_shape(sample: Sample, column: Field) -> None:

@@ -31,7 +31,7 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.sample import Sample
 from dsprep.schema import Field, Reading, Schema
 from tests.conftest import Finished
-from tests.images import png
+from tests.images import jpeg, png
 from tests.parquet_files import IMAGE, images, write_table
 
 NAMES, IDS = ("cat", 'dog, "big"', "ねこ"), (3, 18, 44)
@@ -666,3 +666,40 @@ def test_columns_of_objects() -> None:
     layout, _ = FORMATS["parquet"]().arranged(schema_of(True))
     names = [each.name for each in arrow_schema(layout.written).field("objects").type]
     assert names == list(hugging_face.write(Objects()))
+
+
+def test_more_masks_than_can_be_painted_are_a_reject(
+    run_here: Callable[..., Finished], tmp_path: Path
+) -> None:
+    (tmp_path / "images").mkdir()
+    for name, side in (("large", 2000), ("small", 64)):
+        (tmp_path / f"images/{name}.jpg").write_bytes(jpeg(1, size=(side, side)))
+    annotations = [
+        {
+            "id": number,
+            "image_id": 1 + (number == 0),
+            "category_id": 1,
+            "bbox": [0, 0, 64, 64],
+            "area": 4096,
+            "iscrowd": 0,
+            "segmentation": [[0, 0, 64, 0, 64, 64, 0, 64]],
+        }
+        for number in range(1100)
+    ]
+    images = [
+        {"id": 1, "file_name": "large.jpg", "width": 2000, "height": 2000},
+        {"id": 2, "file_name": "small.jpg", "width": 64, "height": 64},
+    ]
+    boxes = tmp_path / "boxes.json"
+    categories = [{"id": 1, "name": "cat"}]
+    boxes.write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": categories})
+    )
+    command = ("pack", tmp_path / "images", tmp_path / "out", "--annotations", boxes)
+    done = run_here(*command, "--to", "tfrecord", "--object-masks", "--json")
+    assert done.code == 3, done.err
+    (reject,) = json.loads(done.out)["rejects"]
+    assert reject["path"] == "large.jpg"
+    assert "1,099 objects, of 2000x2000 pixels each" in reject["reason"]
+    again = run_here(*command, "--to", "tfrecord", "--object-masks", "--resize", 64, "--overwrite")
+    assert again.code == 0, again.err
