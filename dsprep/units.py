@@ -11,6 +11,7 @@ _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
 _POWER: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 _DURATION = r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)\s*"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -107,6 +108,11 @@ def quoted_names(names: Sequence[str], limit: int = 20) -> str:
     """Quote names: ``'id', 'label'``; of many, the first and how many more there are."""
     rest = len(names) - limit
     return ", ".join(map(quoted, names[:limit])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is text that UTF-8 has bytes for; JSON also has half characters."""
+    return isinstance(value, str) and not _SURROGATE.search(value)
 
 
 def visible(text: str) -> str:

@@ -14,6 +14,7 @@ _OVAL, _POINT, _PIXELS = "ellipses", "keypoints", "brush strokes or bitmasks"
 _ROTATED, _TURNED = "rotated boxes", "regions in an image that was turned by hand"
 _SEVERAL, _PAGES = "regions with several labels", "regions of a second image of a task"
 _OTHER = "regions of videos or vectors"
+_DRAWN = ("rectanglelabels", "rectangle", "polygonlabels", "polygon")
 REFUSED: Mapping[str, str] = {
     _ROTATED: "draw a polygon instead",
     _OVAL: "draw a polygon instead",
@@ -73,6 +74,8 @@ def drawn(annotation: Mapping[str, Any]) -> Drawn:
             continue
         is_box = {"x", "y", "width", "height"} <= value.keys()
         if not is_box and "points" not in value:
+            if kind in _DRAWN:
+                raise ValueError(f"a region of the type {kind!r} has no sides and no points")
             found.left_out[f"result of the type {kind!r:.40}"] += 1
             continue
         labels = next((value[name] for name in _LABELS if value.get(name)), None)

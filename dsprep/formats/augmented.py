@@ -20,6 +20,7 @@ from dsprep.annotations.mxnet import in_shares, is_detection_label, is_sized_hea
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.values import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.units import is_text, quoted_names
 
 SOURCE = "source-ref"
 METADATA = "-metadata"
@@ -27,7 +28,6 @@ REFERENCE = "-ref"  # ends the names of attributes that refer to another file of
 MANIFESTS = (".manifest", ".jsonl")  # how the names of manifests end
 MULTILABEL = "groundtruth/image-classification-multilabel"  # a list of the numbers of classes
 _LARGEST = 2**53
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
 _LONGEST = 1 << 26  # characters of a line
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
@@ -80,7 +80,7 @@ def _find_attribute(values: dict[str, Any]) -> str | None:
     if described:
         return described[0]
     if len(names) > 1:
-        raise _Wrong(f"say which attribute is the label: {', '.join(map(repr, names))}")
+        raise _Wrong(f"say which attribute is the label: {quoted_names(names)}")
     return names[0] if names else None
 
 
@@ -100,14 +100,9 @@ def _parse(line: str) -> dict[str, Any]:
         raise _Wrong("is no JSON: a manifest has an object on each line") from None
     if not isinstance(values, dict):
         raise _Wrong("is no JSON object")
-    if not _is_text(values.get(SOURCE)):
+    if not values.get(SOURCE) or not is_text(values[SOURCE]):
         raise _Wrong(f"has no {SOURCE!r}, which tells where the image is")
     return values
-
-
-def _is_text(value: Any) -> bool:
-    """Whether a value is text that UTF-8 has bytes for; JSON has half surrogate pairs, too."""
-    return isinstance(value, str) and value != "" and not _SURROGATE.search(value)
 
 
 def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Annotated:
@@ -126,7 +121,7 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
     names = {
         int(key): name
         for key, name in (class_map.items() if isinstance(class_map, dict) else ())
-        if _is_text(name) and key.isascii() and key.isdecimal() and len(key) < 16
+        if name and is_text(name) and key.isascii() and key.isdecimal() and len(key) < 16
     }
     if isinstance(value, dict):
         return Annotated(number, ref, _boxes(value), "boxes", names, others, has_masks)
@@ -143,7 +138,7 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
         return Annotated(number, ref, numbers, "list", names, others, has_masks, lists_classes)
     label = _number(value)
     name: Any = metadata.get("class-name")
-    if _is_text(name) and label.is_integer() and label >= 0:
+    if name and is_text(name) and label.is_integer() and label >= 0:
         names[int(label)] = name
     return Annotated(number, ref, (label,), "number", names, others, has_masks)
 

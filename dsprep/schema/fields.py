@@ -18,7 +18,7 @@ from dsprep.annotations import hugging_face, mxnet
 from dsprep.annotations.objects import Objects, to_objects
 from dsprep.images.pixels import RAW, RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Value
-from dsprep.units import quoted
+from dsprep.units import is_text, quoted
 
 
 class Type(NamedTuple):
@@ -396,7 +396,7 @@ class Schema:
         names = [each.name for each in fields]
         for name, count in Counter(names).most_common(1):
             if count > 1:
-                raise ValueError(f"two fields are called {name!r}")
+                raise ValueError(f"two fields are called {quoted(name)}")
         for role in (IMAGE, LABEL):
             if values.get(role) not in (None, *names):
                 raise ValueError(f"its {role} {values[role]!r} is none of its fields")
@@ -410,14 +410,15 @@ class Schema:
 def _field(values: Any) -> Field:
     try:
         name, kind = values["name"], values["type"]
-        names, places = values.get("names", []), values.get("places", [])
-        ids = tuple(values.get("ids", ()))
-        texts = [name, *names, *(part for place in places for part in place)]
-    except (TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError):
         raise ValueError("a field needs a name and a type") from None
-    if kind not in TYPES:
+    names, places, ids = (values.get(key, []) for key in ("names", "places", "ids"))
+    if not all(isinstance(each, list) for each in (names, places, ids, *places)):
+        raise ValueError(f"the field {quoted(name)}: names, places and ids are lists")
+    texts = [name, *names, *(part for place in places for part in place)]
+    if not isinstance(kind, str) or kind not in TYPES:
         raise ValueError(f"the type {quoted(kind)} is unknown; types are {', '.join(TYPES)}")
-    if not name or not all(isinstance(text, str) for text in texts) or not all(places):
+    if not name or not all(map(is_text, texts)) or not all(places):
         raise ValueError(f"the field {quoted(name)} has a name or a place that is no text")
     if len(set(filter(None, names))) < len(list(filter(None, names))):
         raise ValueError(f"two classes of the field {quoted(name)} have one name")
@@ -427,4 +428,5 @@ def _field(values: Any) -> Field:
     if ids and (len(ids) != len(names) or {*map(type, ids)} != {int} or len({*ids}) < len(ids)):
         raise ValueError(f"the field {quoted(name)} needs an id of its own for each class")
     flags = values.get("flags") is True
-    return Field(name, kind, missing, tuple(names), tuple(map(tuple, places)), ids=ids, flags=flags)
+    places, ids = tuple(map(tuple, places)), tuple(ids)
+    return Field(name, kind, missing, tuple(names), places, ids=ids, flags=flags)

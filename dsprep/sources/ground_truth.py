@@ -133,9 +133,11 @@ def _masks(
     root = str(source.masks or source.root)
     known_files = files_below(root, run_all)
     names, found, missing = Names(known_files), list[str](), list[str]()
-    for _, line in lines:
+    for number, line in lines:
         ref = line.get(attribute)
-        name = plain_name(ref) if isinstance(ref, str) else ""
+        if not isinstance(ref, str | None):
+            raise SourceError(f"{path}:{number}: {attribute!r:.60} is {ref!r:.60}, not a path")
+        name = plain_name(ref) if ref else ""
         own_files: Sequence[str] = [name] if name in known_files else names.find(name)
         missing += [repr(ref)[:80]] if name and len(own_files) != 1 else []
         found.append(own_files[0] if len(own_files) == 1 else "")
