@@ -281,7 +281,7 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
         ),
         ("objects", objects_text(report.objects)),
         ("note", "" if report.manifest else "there is no manifest to compare with"),
-        *(("note", note) for note in report.notes),
+        *(("note", note) for note in some_of(report.notes, _PROBLEMS_SHOWN)),
         ("time", format_duration(report.seconds)),
     )
     if report.fields and not report.manifest:

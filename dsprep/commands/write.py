@@ -48,6 +48,7 @@ from dsprep.run.state import (
     rejects_of,
     remove_leftovers,
     require_same,
+    require_whole,
 )
 from dsprep.run.target import PLAN, Target, Written, target_of
 from dsprep.sources.archive import require_file
@@ -473,6 +474,9 @@ def append(options: of.AppendOptions) -> WriteReport:
     require_effect("shard append", options.given, made=made.transform is not None)
     if not options.dry_run:
         remove_leftovers(destination, base)
+    target = target_of(destination)
+    if target.noted_run() is None:  # an unfinished append may have replaced files beside the shards
+        require_whole(target, base, "restore it, or pack all samples again")
     job = _job_of_append(options, source, destination, base, made)
     is_merged = job.layout.distinct == "key"
     with _pool(options) as pool:

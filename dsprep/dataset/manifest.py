@@ -100,7 +100,7 @@ class ShardReceipt(FileReceipt):
     @classmethod
     def from_json(cls, values: Any) -> ShardReceipt:
         file = FileReceipt.from_json(values)
-        sidecars = tuple(map(FileReceipt.from_json, _get(list, values, "sidecars")))
+        sidecars = tuple(_each(FileReceipt.from_json, values, "sidecars"))
         samples = _get_count(values, "samples")
         return cls(file.name, file.bytes, file.crc32c, samples, sidecars)
 
@@ -210,8 +210,8 @@ class Manifest:
             bytes=_get_count(values, "bytes"),
             source=_get(str, values, "source"),
             options=_get(dict, values, "options"),
-            shards=[ShardReceipt.from_json(each) for each in _get(list, values, "shards")],
-            files=[FileReceipt.from_json(each) for each in _get(list, values, "files")],
+            shards=_each(ShardReceipt.from_json, values, "shards"),
+            files=_each(FileReceipt.from_json, values, "files"),
             schema=None if values.get("schema") is None else Schema.from_json(values["schema"]),
             enforced=_get(bool, values, "enforced"),
             objects=None
@@ -385,6 +385,17 @@ def _get(kind: type[T], values: Any, name: str) -> T:
     if name not in _is(dict, values, "an entry"):
         raise ValueError(f"it lacks {name}")
     return _is(kind, values[name], name)
+
+
+def _each(read: Callable[[Any], T], values: Any, name: str) -> list[T]:
+    """Read each entry of a list, and say which one is wrong."""
+    found = []
+    for at, value in enumerate(_get(list, values, name)):
+        try:
+            found.append(read(value))
+        except ValueError as error:
+            raise ValueError(f"{name}[{at}]: {error}") from None
+    return found
 
 
 def _get_count(values: Any, name: str) -> int:

@@ -51,8 +51,16 @@ def require_free(destination: Destination) -> None:
 def require_own_files(destination: Destination) -> None:
     """Refuse to replace a folder that holds files which dsprep did not write."""
     folder, listing = folder_of(destination), destination.companion(LISTING)
-    own = {file.path for file in _files(listing)} if listing.exists() else set()
-    for path, _ in _walk(folder) if listing.exists() else ():
+    try:
+        own = {file.path for file in _files(listing)}
+    except (OSError, ValueError):
+        own = set()
+        if any(files_below(folder)):
+            raise DestinationError(
+                f"{listing}: is missing or damaged, so the files that dsprep wrote to {folder} are "
+                "not known; choose another destination, or remove the folder if dsprep wrote it all"
+            ) from None
+    for path, _ in files_below(folder):
         if path not in own:
             raise DestinationError(
                 f"{folder / path}: dsprep did not write this file, and it lies in the folder to "
@@ -67,7 +75,7 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     units = [name for name in found if name.startswith("units/")]
     is_published = not pieces.tree.is_dir()
     tree = folder_of(destination) if is_published else pieces.tree
-    sizes = dict(_walk(tree)) if tree.is_dir() and (units or not is_published) else {}
+    sizes = dict(files_below(tree)) if tree.is_dir() and (units or not is_published) else {}
     for name in units:
         listing = pieces.path(name)
         is_whole = FileReceipt.of(listing) == found[name].files[-1]
@@ -230,8 +238,8 @@ def _files(listing: Path) -> Iterator[File]:
     return chain.from_iterable(sample.files for sample in read_listing(listing))
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, int]]:
-    """Return the files below a folder, links not followed, with their sizes."""
+def files_below(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yield the files below a folder, links not followed, with their sizes."""
     for directory, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(directory, name)

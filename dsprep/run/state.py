@@ -35,6 +35,7 @@ from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
 from dsprep.run.folder import (
     companions_of,
+    files_below,
     finish_folder,
     folder_of,
     remove_folder,
@@ -181,13 +182,15 @@ def _read(target: Target, name: str, parse: Callable[[bytes, str], T], advice: s
 
 
 def is_bare(target: Target, finished: Manifest) -> bool:
-    """Return whether only the record of a data set is there: all shards, or the folder, are gone.
+    """Return whether only the record of a data set is there: no shard, and no file of a folder.
 
     A command then writes the data set as if for the first time.
     """
     if holds_folder(finished):
-        folder = folder_of(target.destination)
-        return not folder.is_dir() or not any(folder.iterdir())
+        try:
+            return all(found is None for _, _, found in sizes_in_folder(target.destination))
+        except (OSError, ValueError):  # nothing tells which files are of the folder
+            return not any(files_below(folder_of(target.destination)))
     return bool(finished.shards) and not target.stamps([each.name for each in finished.shards])
 
 
@@ -200,10 +203,15 @@ def require_same(target: Target, finished: Manifest, identity: dict[str, Any]) -
             f"{destination}: holds a data set that another command wrote ({other}); "
             f"{target.remedy}, or choose another destination"
         )
+    require_whole(target, finished, target.remedy_of_damage)
+
+
+def require_whole(target: Target, finished: Manifest, advice: str) -> None:
+    """Refuse a finished data set of which a file is missing or has another size."""
     if wrong := damages(target, finished):
         name, why = wrong[0]
         others = f", and {format_count(len(wrong) - 1, 'other file')} too" if wrong[1:] else ""
-        raise DestinationError(f"{destination.url(name)}: {why}{others}; {target.remedy_of_damage}")
+        raise DestinationError(f"{target.destination.url(name)}: {why}{others}; {advice}")
 
 
 def damages(target: Target, finished: Manifest) -> list[tuple[str, str]]:
@@ -251,10 +259,9 @@ def begin(
     """Begin a run, or go on with it: refuse what would end badly before the first byte."""
     # `base` is the data set to which shards are added.
     destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
-    overwrite = overwrite or (base is None and _has_bare_record(target))
     is_finished = require_vacant(state, overwrite=overwrite, adding=base is not None)
     replaced = None
-    if overwrite:
+    if overwrite or is_finished:
         with suppress(DestinationError):  # a manifest that dsprep did not write names no files
             replaced = finished_manifest(target)
     if base is None:
@@ -262,12 +269,12 @@ def begin(
     if not plan.estimated:
         shards = target.part.share(plan.shards) if target.part and state.resumed else plan.shards
         sizes = [shard.bytes for shard in shards if shard.name not in state.done]
-        freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
+        freed = sum(file.bytes for file in replaced.every_file()) if overwrite and replaced else 0
         target.require_room(sizes, freed)
     if base is None:
         if overwrite and is_tree:
             require_own_files(destination)
-        make_way(state, overwrite, is_finished)
+        make_way(state, plan.files(), overwrite, is_finished)
     names = list(plan.files())
     there = [] if state.resumed else sorted(target.stamps(names))
     if not overwrite:
@@ -282,8 +289,7 @@ def begin_join(
     state: RunState, names: Sequence[str], words: Sequence[str], *, overwrite: bool
 ) -> None:
     """Begin to write these files, which are in other data sets already, or go on with it."""
-    overwrite = overwrite or _has_bare_record(state.target)
-    make_way(state, overwrite, require_vacant(state, overwrite=overwrite))
+    make_way(state, names, overwrite, require_vacant(state, overwrite=overwrite))
     there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
     for name in there[:1]:
         raise _file_of_others(state.target, name)
@@ -296,7 +302,7 @@ def _has_bare_record(target: Target) -> bool:
 
 
 def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) -> bool:
-    """Refuse a target where another command has begun; return whether it holds a data set."""
+    """Refuse a target where another command has begun; return whether a manifest makes way."""
     destination, target = state.target.destination, state.target
     if state.other and not overwrite:
         advice = "" if adding or target.part else ", or --overwrite to start over"
@@ -305,7 +311,7 @@ def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) ->
             f"give that command again to finish it{advice}"
         )
     is_finished = not adding and bool(target.stamps([target.manifest]))
-    if is_finished and not overwrite:
+    if is_finished and not overwrite and not _has_bare_record(target):
         raise DestinationError(
             f"{destination}: another run has just finished a data set there; give the same command "
             "again to compare it with that"
@@ -313,9 +319,14 @@ def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) ->
     return is_finished
 
 
-def make_way(state: RunState, overwrite: bool, is_finished: bool) -> None:
-    """Let a finished data set make way, its manifest first; or end what a killed run began."""
+def make_way(state: RunState, names: Iterable[str], overwrite: bool, is_finished: bool) -> None:
+    """Let a finished data set make way, its manifest first; or end what a killed run began.
+
+    ``names`` are the files that the run may write.
+    """
     target = state.target
+    if is_finished and not overwrite:
+        _remove_bare_record(target, names)
     if overwrite and target.stamps([target.manifest]):
         if data := _find(target, target.manifest):
             target.write(target.notes + REPLACED, data)
@@ -329,6 +340,20 @@ def make_way(state: RunState, overwrite: bool, is_finished: bool) -> None:
         remove_replaced(target, None)
     if overwrite and (state.other or is_finished):
         state.forget()
+
+
+def _remove_bare_record(target: Target, names: Iterable[str]) -> None:
+    """Remove the manifest of data that is gone, and those of these files that it names."""
+    if (finished := finished_manifest(target)) is None:
+        return
+    sizes = {file.name: file.bytes for file in finished.every_file()}
+    stamps = target.stamps(sizes.keys() & set(names))
+    # A file that has changed since is not dsprep's any more. The manifest goes last: a run that is
+    # killed here does the same again.
+    same = [name for name, (size, _) in stamps.items() if size == sizes[name]]
+    remove_folder(target.destination, same)  # nothing is left in it but empty directories
+    target.delete(same)
+    target.delete([target.manifest])
 
 
 def _refuse_files_of_others(

@@ -32,7 +32,7 @@ from dsprep.run.target import Written
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.foreign.sets import SETS
-from tests.images import jpeg
+from tests.images import image_folder, jpeg
 from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -841,3 +841,14 @@ class TestNumbers:
             if name.startswith(("SLURM_", "AWS_BATCH_", "JOB_COMPLETION")):
                 monkeypatch.delenv(name)
         monkeypatch.setattr(part_module, "_SAGEMAKER", ())
+
+
+def test_verify_of_an_unfinished_part_is_short(run_here: RunHere, tmp_path: Path) -> None:
+    image_folder(tmp_path / "photos", ("a",), 60)
+    command = ("pack", tmp_path / "photos", tmp_path / "o", "--to", "tfrecord", "--part", "0/2")
+    assert run_here(*command, "--samples-per-shard", 1).code == 0
+    for path in (tmp_path / "o").glob("*.tfrecord"):
+        path.write_bytes(path.read_bytes()[:100])
+    done = run_here("verify", tmp_path / "o")
+    assert (done.code, len(done.out.splitlines()) < 50) == (3, True), done.out
+    assert "and 11 more" in done.out
