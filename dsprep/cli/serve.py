@@ -66,7 +66,10 @@ def serve(
     attributes of an augmented manifest, are records of RecordIO each.
 
     What follows -- is run with the environment of a training job (SM_CHANNEL_TRAIN and so on), and
-    both stop together. The exit code is that of the program.
+    both stop together. The exit code is that of the program. A stream that breaks never looks like
+    the end of an epoch: the program is killed first, with all that it has started. With --fifo
+    alone it does look so. Pipes that a killed run has left stay until the next start, and who opens
+    one waits for that.
 
     \b
     Examples:

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import select
-import subprocess
+import shutil
 import sys
 import tempfile
 import termios
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from dsprep import keywords as of
 from dsprep.commands.channels import Channel, Told, channels_of
+from dsprep.commands.guard import GuardedProgram
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
@@ -31,22 +32,11 @@ from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_duration, format_some, quoted_names
 
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run
-_GRACE = 10.0  # seconds that a program has to end by itself when it is stopped
+_GRACE = 10.0  # seconds that a channel has to end when serving stops
 _LOOK = 0.02  # seconds between two looks for a reader, or for the end of a program
+_PREFIX = "dsprep-serve-"  # of the names of temporary directories
+_LOCK = ".dsprep-serve"  # held while a run serves, in `input/config`
 _PIPE = 1 << 20  # bytes that a pipe holds, if the system allows it
-
-# The program dies with this process, which may be killed: else it would take the end of its pipes
-# for the end of an epoch. The number is that of PR_SET_PDEATHSIG.
-_LAUNCH = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit(1)
-try:
-    os.execvp(sys.argv[2], sys.argv[2:])
-except OSError as error:
-    sys.exit(f"dsprep: {sys.argv[2]}: cannot be run: {error.strerror}")
-"""
 
 
 class ChannelServed(NamedTuple):
@@ -110,7 +100,8 @@ def serve(options: of.ServeOptions) -> ServeReport:
         require_disk(str(place))
         code = _serve(Path(place).absolute(), channels, options, served)
     elif options.program:
-        with tempfile.TemporaryDirectory(prefix="dsprep-") as directory:
+        _remove_leftovers()
+        with tempfile.TemporaryDirectory(prefix=_PREFIX) as directory:
             code = _serve(Path(directory).absolute(), channels, options, served)
     else:
         raise OptionError("give --fifo DIR for the pipes, --stdout, or a program: -- python x.py")
@@ -197,20 +188,18 @@ def _serve(
         if options.progress is not None and not program:
             pipes = format_some([str(_pipe(place, each, 0)) for each in channels])
             options.progress.note(f"waiting until a program reads {pipes}")
-        threads = [
-            threading.Thread(target=_send, args=(each, place, epochs, served), daemon=True)
-            for each in channels
-        ]
-        process: subprocess.Popen[bytes] | None = None
+        guarded: GuardedProgram | None = None
+        threads: list[threading.Thread] = []
+        code = None
         try:
-            for thread in threads:
-                thread.start()
             if program:
-                line = (sys.executable, "-c", _LAUNCH, str(os.getpid()), *program)
-                environment = os.environ | _environment(place, channels)
-                process = subprocess.Popen(line, env=environment)
+                guarded = GuardedProgram(program, os.environ | _environment(place, channels))
+            for each in channels:
+                arguments = (each, place, epochs, served, guarded)
+                threads.append(threading.Thread(target=_send, args=arguments, daemon=True))
+                threads[-1].start()
             while not served.errors and (
-                process.poll() is None if process else any(map(threading.Thread.is_alive, threads))
+                guarded.poll() is None if guarded else any(map(threading.Thread.is_alive, threads))
             ):
                 idle = time.monotonic() - served.touched
                 if timeout and served.waiting and idle > timeout:
@@ -219,20 +208,14 @@ def _serve(
                 time.sleep(_LOOK)
         finally:
             # The program first: it must not take the end of a pipe for that of an epoch.
-            if process:
-                process.terminate()  # nothing, if it has ended
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_GRACE)
-                process.kill()
-                process.wait()
+            if guarded:
+                code = guarded.stop()
             served.stop.set()
             for thread in threads:
-                if thread.ident is not None:
-                    thread.join(_GRACE)  # one that waits for S3 ends with this process
+                thread.join(_GRACE)  # one that waits for S3 ends with this process
     if served.errors:
         with source_errors(place):
             raise served.errors[0]
-    code = process.returncode if process else None
     return 128 - code if code and code < 0 else code
 
 
@@ -243,7 +226,7 @@ def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
     with destination_errors(place):
         for directory in (data, config, place / "model", place / "output/data"):
             directory.mkdir(parents=True, exist_ok=True)
-        lock = Lock(locked := config / ".dsprep-serve", place)
+        lock = Lock(locked := config / _LOCK, place)
         try:
             _remove_pipes(data, channels)
             for channel in channels:
@@ -255,6 +238,16 @@ def _laid_out(place: Path, channels: Sequence[Channel]) -> Iterator[None]:
             _remove_pipes(data, channels)
             locked.unlink(missing_ok=True)
             lock.release()
+
+
+def _remove_leftovers() -> None:
+    """Remove the temporary directories of runs that were killed."""
+    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        locked = place / "input/config" / _LOCK
+        with suppress(DestinationError, OSError):
+            if place.lstat().st_uid == os.getuid() and not place.is_symlink() and locked.is_file():
+                Lock(locked, place).release()  # it fails while a run serves there
+                shutil.rmtree(place)
 
 
 def _pipe(place: Path, channel: Channel, epoch: int) -> Path:
@@ -306,14 +299,20 @@ def _environment(place: Path, channels: Sequence[Channel]) -> dict[str, str]:
     return {f"SM_{name}": str(value) for name, value in values.items()}
 
 
-def _send(channel: Channel, place: Path, epochs: int | None, served: _Served) -> None:
+def _send(
+    channel: Channel,
+    place: Path,
+    epochs: int | None,
+    served: _Served,
+    guarded: GuardedProgram | None,
+) -> None:
     """Send the epochs of a channel, in a thread of its own."""
     pipe = None
     try:
         for epoch in range(epochs or sys.maxsize):
             path = _pipe(place, channel, epoch)
             served.waiting[channel.name] = path
-            pipe = _open(path, served)
+            pipe = _open(path, served, guarded)
             if epoch + 1 != epochs:
                 _make_pipe(_pipe(place, channel, epoch + 1))
             try:
@@ -324,6 +323,8 @@ def _send(channel: Channel, place: Path, epochs: int | None, served: _Served) ->
             except BrokenPipeError:
                 served.count(channel, 1)
             path.unlink(missing_ok=True)  # first, so that nobody opens it after its end
+            if guarded:
+                guarded.close(str(path))
             os.close(pipe)
             pipe = None
     except _Stopped:
@@ -337,12 +338,17 @@ def _send(channel: Channel, place: Path, epochs: int | None, served: _Served) ->
             os.close(pipe)
 
 
-def _open(path: Path, served: _Served) -> int:
+def _open(path: Path, served: _Served, guarded: GuardedProgram | None) -> int:
     """Open a pipe for writing when somebody has opened it for reading."""
     while True:
         try:
-            pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            if guarded:
+                pipe = guarded.open(str(path))
+            else:
+                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             break
+        except BrokenPipeError:  # the program has ended, and serving does
+            raise _Stopped from None
         except OSError as error:
             if error.errno == errno.ENOENT:
                 raise DestinationError(f"{path}: the pipe was removed") from None

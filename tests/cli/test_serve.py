@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -215,7 +217,7 @@ def test_a_killed_program_ends_serving(made: Path, start_cli: Start) -> None:
     running = start_cli("serve", made / "webdataset", "--", sys.executable, "-c", PROGRAM, "99")
     assert running.process.stdout is not None
     running.process.stdout.readline()
-    (program,) = running.workers()
+    _, program = sorted(running.workers())  # the first is the guard
     os.kill(program, signal.SIGKILL)
     done = running.end()
     assert done.code == 128 + signal.SIGKILL
@@ -261,6 +263,85 @@ def test_a_program_never_sees_the_end_of_a_damaged_shard(
     done = run_cli("serve", tmp_path / "cut.rec", "--", sys.executable, "-c", code)
     assert (done.code, done.out) == (3, "")
     assert "cut.rec: at byte" in done.err
+
+
+READER = """
+import os, sys, time
+pipe = open(os.environ["SM_CHANNEL_TRAIN"] + "_0", "rb")
+pipe.read(9)
+print("begun", flush=True)
+time.sleep(float(sys.argv[2]))
+pipe.read()
+open(sys.argv[1], "w").close()
+"""
+# How people start training: by a shell, by another program, in the background.
+LAUNCHERS = {
+    "directly": "{0}",
+    "a shell": "bash -c '{0}; true'",
+    "a shell in a shell": "bash -c 'bash -c \"{0}; true\"; true'",
+    "in the background": "bash -c '{0} & wait; true'",
+    "a new session": "bash -c 'setsid {0}; true'",
+}
+
+
+def launched(tmp_path: Path, how: str, seconds: float) -> tuple[list[str], Path]:
+    """Return the command of a reader, and the file that it makes when it sees the end."""
+    (tmp_path / "reader.py").write_text(READER)
+    ended = tmp_path / "ended"
+    words = f"{sys.executable} {tmp_path}/reader.py {ended} {seconds}"
+    return shlex.split(LAUNCHERS[how].format(words)), ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", LAUNCHERS)
+def test_no_descendant_sees_a_false_end_if_serving_is_killed(
+    made: Path, tmp_path: Path, start_cli: Start, how: str, number: int
+) -> None:
+    program, ended = launched(tmp_path, how, 0.2)
+    running = start_cli("serve", made / "webdataset", "--", *program)
+    assert running.process.stdout is not None
+    assert running.process.stdout.readline() == "begun\n"
+    os.kill(running.process.pid, number)
+    running.end(30)
+    while running.family():
+        time.sleep(0.01)
+    assert not ended.exists()
+
+
+@pytest.mark.parametrize("to", [(), ("--to", "tfrecord")])
+@pytest.mark.parametrize("how", LAUNCHERS)
+def test_no_descendant_sees_the_end_of_a_damaged_shard(
+    made: Path, tmp_path: Path, run_cli: Callable[..., Finished], how: str, to: tuple[str, ...]
+) -> None:
+    data = (made / "recordio/train-00000.rec").read_bytes()
+    (tmp_path / "cut.rec").write_bytes(data[:-100])
+    program, ended = launched(tmp_path, how, 0)
+    done = run_cli("serve", tmp_path / "cut.rec", *to, "--", *program)
+    assert (done.code, ended.exists()) == (3, False), done.err
+
+
+@pytest.mark.parametrize("how", LAUNCHERS)
+def test_every_launcher_sees_the_true_end(
+    made: Path, tmp_path: Path, run_cli: Callable[..., Finished], how: str
+) -> None:
+    program, ended = launched(tmp_path, how, 0)
+    done = run_cli("serve", made / "webdataset", "--", *program)
+    assert (done.code, ended.exists()) == (0, True), done.err
+
+
+def test_what_a_killed_run_has_left_is_removed(
+    made: Path, tmp_path: Path, start_cli: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        running = start_cli("serve", made / "webdataset", "--", sys.executable, "-c", PROGRAM, "99")
+        assert running.process.stdout is not None
+        assert running.process.stdout.readline() == "begun\n"
+        assert len(list(tmp_path.glob("dsprep-serve-*"))) == 1
+        os.kill(running.process.pid, number)
+        running.end()
+    assert not list(tmp_path.glob("dsprep-serve-*"))
 
 
 def test_a_shard_cut_between_samples_is_damaged(made: Path, tmp_path: Path) -> None:
