@@ -189,6 +189,10 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
     return decorate
 
 
+# Functions that work in a forked child, because they hardly need polars or not at all.
+_WITHOUT_POLARS = frozenset(("join", "status", "sync", "serve", "sagemaker", "cost"))
+
+
 class _Process:
     """What this process knows of polars, whose threads do not survive a fork.
 
@@ -201,7 +205,7 @@ class _Process:
     @classmethod
     def begin(cls, name: str) -> None:
         """Note that a public function is called; refuse a process in which it would hang."""
-        if cls.is_stuck:
+        if cls.is_stuck and name not in _WITHOUT_POLARS:
             raise OptionError(
                 f"{name}(): this process was forked from one that had called dsprep, and polars "
                 'does not work after a fork; start it with multiprocessing.get_context("spawn")'

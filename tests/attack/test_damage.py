@@ -340,9 +340,10 @@ class TestShardsOfOthers:
         """What reading this gives is an I/O error, as of a failing disk."""
         (tmp_path / "a.tar").symlink_to("/proc/self/mem")
         (tmp_path / "b.tar").write_bytes(bytes(10240))
-        (problem,) = report(run_here("verify", tmp_path, "--json", "-j1"))
+        problem, empty = report(run_here("verify", tmp_path, "--json", "-j1"))
         assert problem["file"] == "a.tar"
         assert "cannot be read" in problem["message"]
+        assert (empty["file"], empty["message"]) == ("b.tar", "holds no samples")
 
     def test_of_which_there_are_none(self, run_here: RunCli, tmp_path: Path) -> None:
         (tmp_path / "file.txt").touch()
