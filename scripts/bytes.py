@@ -4,7 +4,7 @@ python -m scripts.bytes OUT.json             runs the commands and records the r
 python -m scripts.bytes --against OUT.json   runs them and compares the results with a record
 
 The record has the exit code, the output files, the objects on S3 and the output of each command,
-without times. Messages on stderr are recorded, but not compared.
+and its messages, without times.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep.cli.main import cli
+from scripts.bytes_data import annotated_sources, table_sources
 from scripts.reference import contexts
 from tests import images, pixels
 from tests.servers.bucket import Bucket
@@ -41,6 +42,7 @@ from tests.servers.start import start_localstack, stop
 REPOSITORY = Path(__file__).parents[1]
 DSPREP = Path(sys.executable).with_name("dsprep")
 BUCKET = "bytes"
+TIME = 1_700_000_000  # when all sources were changed: what a run notes of them is the same
 
 # `NAME (PATH): ARGUMENTS`, with shell quotes, < and >. PATH is copied to OUT before the command
 # runs. OUT stands for out/NAME and S3 for s3://BUCKET/NAME. Commands below a blank line use the
@@ -118,6 +120,57 @@ split-copy: split data/small -o OUT --materialize copy --stable
 split-symlink: split data/small -o OUT --materialize symlink
 sync-up: sync data/small S3/ --tag team=vision --metadata made=here
 pack-s3: pack data/photos S3/ --format webdataset --target-size 200KB
+pack-coco: pack data/coco OUT --to webdataset
+pack-coco-named: pack data/coco/images OUT --to recordio \
+    --annotations data/coco/annotations/instances.json --crowd drop
+pack-coco-resize: pack data/coco OUT --to parquet --resize 16 --crop 12
+pack-yolo: pack data/yolo OUT --to tfrecord
+pack-yolo-wrong: pack data/wrong OUT --to tfrecord
+pack-voc: pack data/voc OUT --to recordio --empty mark
+pack-boxes-csv: pack data/drawn/images OUT --to webdataset --annotations data/drawn/boxes.csv
+pack-label-studio: pack data/drawn/images OUT --to webdataset \
+    --annotations data/drawn/studio.json
+pack-ground-truth: pack data/drawn/images OUT --to webdataset \
+    --annotations data/drawn/output.manifest
+pack-mxnet-boxes: pack data/drawn/images OUT --to recordio --annotations data/drawn/boxes.lst
+pack-masks: pack data/masks/images OUT --to webdataset --masks data/masks/masks
+pack-masks-resize: pack data/masks/images OUT --to parquet --masks data/masks/masks --resize 16
+pack-images-over-boxes: pack data/coco OUT --to webdataset --from images
+pack-csv: pack data/tables/rows.csv OUT --to parquet --label-field target
+pack-csv-protobuf: pack data/tables/plain.csv OUT --to recordio-protobuf --from csv \
+    --label-field column_0
+pack-csv-pixels: pack data/tables/digits.csv OUT --to webdataset --pixel-columns 'pixel*'
+pack-npy: pack data/tables/x.npy OUT --labels data/tables/y.npy --to recordio-protobuf
+pack-npz: pack data/tables/both.npz OUT --to parquet --label-field y
+pack-ratings: pack data/tables/ratings.dat OUT --to tfrecord --from csv
+pack-augment: pack data/small OUT --to webdataset --augment rotate=20,hflip --per-image 1
+pack-filter-table: pack data/small OUT --to webdataset --filter-table data/tables/copies.csv
+pack-keep-classes: pack data/small OUT --to tfrecord --keep-classes data/kept.txt
+pack-node-0: pack data/small OUT --to webdataset --classes data/classes.txt --name node-0
+pack-node-1: pack data/more OUT --to webdataset --classes data/classes.txt --name node-1
+pack-sides: pack data/sides OUT --to tfrecord --shards 1
+pack-part: pack data/small OUT --to webdataset --shards 4 --part 1/2
+pack-annotations-missing: pack data/drawn/images OUT --to webdataset --annotations data/none.json
+augment: augment data/small OUT --to tfrecord --op rotate=20,shift=0.1,hflip --per-image 2
+augment-folder: augment data/small OUT --to folder --op hflip --per-class 8
+augment-boxes: augment data/coco OUT --to webdataset --op rotate=20,hflip --per-image 1
+augment-refused: augment data/small OUT --to webdataset --op nonsense --per-image 1
+inspect: inspect data/small
+inspect-boxes: inspect data/coco --head 2
+inspect-undecoded: inspect data/foreign/wds-cls --no-decode
+inspect-page: inspect data/small -o OUT.html
+dedup: dedup data/sides -o OUT.tsv
+dedup-near: dedup data/small --near
+split-near: split data/small -o OUT --near --leaks together
+cost: cost data/small
+cost-planned: cost --samples 1000000000 --size 100TB --shard-size 100MB
+sagemaker-planned: sagemaker train=efs://fs-1234/train --role ROLE --image URI
+sagemaker-processing: sagemaker s3://bucket/photos --output s3://bucket/shards --instances 4 \
+    -- pack --to webdataset
+bench-code: bench data/foreign/wds-cls --reader raw --show-code > OUT.py
+status-nothing: status data/small
+verify-gzip: verify data/foreign/gzip
+join-nothing: join data/small data/more OUT
 
 repeat (out/pack-webdataset): pack data/photos OUT --format webdataset --target-size 200KB
 other-options (out/pack-webdataset): pack data/photos OUT --format webdataset --shards 2
@@ -137,6 +190,29 @@ shard-merge: shard out/pack-tfrecord-plain OUT/train.tfrecord
 shard-multiple: shard out/pack-recordio OUT --target-size 200KB --multiple-of 4
 shard-filter: shard out/pack-webdataset OUT --filter "class LIKE '%gon%' AND size > 3000"
 shard-to-parquet: shard out/pack-resize OUT --to parquet --samples-per-shard 4
+convert-coco: convert out/pack-coco OUT --to coco
+convert-voc: convert out/pack-coco OUT --to voc
+convert-yolo: convert out/pack-coco OUT --to yolo
+convert-coco-recordio: convert out/pack-coco OUT --to recordio
+convert-masks: convert out/pack-masks OUT --to folder
+convert-tabular: convert out/pack-csv OUT --to recordio-protobuf --drop text --no-image
+convert-object-masks: convert out/pack-coco OUT --to tfrecord --object-masks
+finish-part (out/pack-part): pack data/small OUT --to webdataset --shards 4 --part 0/2
+status-part: status out/pack-part
+status: status out/pack-tfrecord
+join: join out/pack-node-0 out/pack-node-1 OUT
+join-refused: join out/pack-webdataset out/pack-resize OUT
+pack-schema: pack data/photos OUT --to tfrecord --schema out/pack-dry-run.json
+shard-boxes: shard out/pack-coco OUT --shards 2 --shuffle
+serve-stdout: serve out/pack-recordio --stdout --epochs 2 > OUT/stream.rec
+serve-convert: serve out/pack-webdataset --stdout --to tfrecord > OUT/stream.tfrecord
+serve-program: serve out/pack-webdataset --epochs 1 -- true
+sagemaker: sagemaker train=out/pack-recordio --prefix s3://bucket/birds/ --mode Pipe
+sagemaker-boxes: sagemaker train=out/pack-coco --prefix s3://bucket/birds/ --instances 2 --sharded
+cost-shards: cost out/pack-webdataset
+inspect-shards: inspect out/pack-tfrecord out/pack-webdataset --head 2
+verify-boxes: verify out/pack-coco --decode --against data/coco
+verify-augmented: verify out/augment --against data/small
 shard-append (out/pack-resize): shard append data/more OUT --shards 2
 shard-index (data/foreign/im2rec-multi): shard index OUT
 shard-index-dali (out/pack-tfrecord-plain): shard index OUT --kind dali
@@ -251,6 +327,9 @@ def write_data(root: Path) -> None:
     write_files(root / "parts", parts)
     write_files(root / "pairs", pairs)
 
+    write_files(root, annotated_sources() | table_sources())
+    halves = {f"{('train', 'val')[at % 2]}/{path}": small[path] for at, path in enumerate(small)}
+    write_files(root / "sides", halves | {"val/cat/copy.jpg": small["cat/000.jpg"]})
     rows = [(i, i // 6, path) for i, path in enumerate(small)]
     write_lists(root, rows)
     tables = {
@@ -258,6 +337,7 @@ def write_data(root: Path) -> None:
         "tags.csv": ["id,tags", *(f"{path},{('sky', 'sky sea')[i % 2]}" for i, _, path in rows)],
         "map.tsv": ["cat\tpet", "dog\tpet", "owl\tbird"],
         "classes.txt": ["owl", "dog", "cat"],
+        "kept.txt": ["owl", "cat"],
         "augmented.manifest": [augmented(f"small/{path}", label) for _, label, path in rows],
     }
     for name, lines in tables.items():
@@ -322,6 +402,18 @@ def without_times(value: Any) -> Any:
     if isinstance(value, list):
         return [without_times(item) for item in value]
     return value
+
+
+def without_chance(messages: str) -> list[str]:
+    """Remove from messages what is different in each run: times, progress, and the order of events.
+
+    A killed run ends where it is, so what its second run has left to do is removed, too.
+    """
+    text = re.sub(r"[\d.]+ ?m?s\b", "TIME", messages)
+    text = re.sub(r"(continues; )[\d,]+( of .*?, )[\d,]+( samples left)", r"\1SOME\2SOME\3", text)
+    lines = [line for line in text.splitlines() if not re.search(r"/s, TIME left$", line)]
+    events = sorted(line for line in lines if line.startswith('{"event"'))
+    return [line for line in lines if not line.startswith('{"event"')] + events
 
 
 class Runner:
@@ -417,8 +509,8 @@ class Runner:
                 record["stdout"] = without_times(json.loads(text))
             except ValueError:
                 record["stdout"] = text
-        stderr = self.anonymous((self.work / "tmp" / f"{command.name}.stderr").read_text())
-        record["stderr"] = re.sub(r"[\d.]+ ?m?s\b", "TIME", stderr).splitlines()
+        stderr = (self.work / "tmp" / f"{command.name}.stderr").read_text()
+        record["stderr"] = without_chance(self.anonymous(stderr))
         record["files"] = files_in(self.work / "out" / command.name)
         record["objects"] = self.objects(command)
         return record
@@ -491,6 +583,8 @@ def record_all() -> dict[str, Record]:
             except AssertionError as error:
                 print(f"no S3 server, run scripts/servers.sh: {error}", file=sys.stderr)
             write_data(work / "data")
+            for path in (work / "data").rglob("*"):
+                os.utime(path, (TIME, TIME))
             return Runner(work, bucket).run_all()
         finally:
             stop(server)
@@ -507,9 +601,9 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def differences(old: Record, new: Record) -> Iterator[str]:
-    """Describe what differs between two records of a command, messages aside."""
+    """Describe what differs between two records of a command."""
     before, after = (
-        dict(flat({key: record[key] for key in record if key not in ("command", "stderr")}))
+        dict(flat({key: record[key] for key in record if key != "command"}))
         for record in (old, new)
     )
     for path in sorted(before.keys() | after.keys()):
