@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import dsprep
+from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.options import command
 from dsprep.cli.report import show
 from dsprep.cli.serve import ProgramCommand
 from dsprep.cli.streams import say
 from dsprep.keywords import SagemakerOptions
+from dsprep.options import require_effect
 from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:
@@ -40,8 +43,9 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
     aws sagemaker create-training-job --cli-input-json file://job.json does that. What is still to
     be replaced is told on stderr.
 
-    With -- and a command of dsprep (pack, convert, shard), it is a processing job that runs this on
-    DATA, in parts, on all instances; --sharded gives each of them files of its own.
+    With -- and a command of dsprep (pack, convert, shard, augment), it is a processing job that
+    runs this on DATA, in parts, on all instances; --sharded gives each of them files of its own.
+    Files on this disk that the command names become inputs of the job, below --prefix.
 
     \b
     Examples:
@@ -52,7 +56,9 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
       dsprep sagemaker s3://bucket/photos --output s3://bucket/shards --instances 4 \\
           -- pack --to webdataset > job.json
     """
-    report = dsprep.sagemaker(command=context.meta["program"], **options)
+    words = context.meta["program"]
+    _require_command(context, words)
+    report = dsprep.sagemaker(command=words, **options)
     if not quiet:
         for channel in report.channels:
             say(f"{channel.name}: {_facts(channel)}")
@@ -60,6 +66,23 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
             say(f"note: {note}")
     show(report, lambda _: json.dumps(report.job, indent=1).split("\n"), as_json)
     return 0
+
+
+def _require_command(context: click.Context, words: Sequence[str]) -> None:
+    """Refuse a command that the job could not run, as dsprep itself would in the container."""
+    from dsprep.commands.processing import COMMANDS  # the help does without
+
+    root = context.find_root()
+    if not words or words[0] not in COMMANDS:  # the public function says what it takes
+        return
+    command = root.command
+    for name in (words[0], ""):  # shard is a group, whose command has no name
+        if isinstance(command, click.Group):
+            command = command.get_command(root, name) or command
+    with command.make_context(words[0], ["SOURCE", "DEST", *words[1:]], root) as parsed:
+        if (parsed.params["source"], parsed.params["dest"]) != (("SOURCE",), "DEST"):
+            raise click.UsageError("DATA is SOURCE, and --output is DEST; leave them out.", parsed)
+        require_effect(words[0], given_on_the_command_line(parsed))
 
 
 def _facts(channel: JobChannel) -> str:

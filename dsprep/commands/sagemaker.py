@@ -17,7 +17,9 @@ from typing import Any
 
 from dsprep import keywords as of
 from dsprep.commands.channels import CONTENT_TYPES, WRAPPED, channel_name, require_stream
-from dsprep.commands.facts import DataFacts, facts_of, side_of
+from dsprep.commands.facts import DataFacts, side_of
+from dsprep.commands.jobs import MISSING, STOPPING, resources, url_of
+from dsprep.commands.processing import processing_job
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
@@ -27,8 +29,6 @@ from dsprep.storage.location import is_s3, parse_url, require_disk
 from dsprep.units import format_count, quoted_names
 
 _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
-_SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
-_DAY = 86_400
 
 _FILE_SYSTEM = re.compile(r"(efs|fsx)://(fs-[0-9a-f]+)(/\S*)")
 _TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
@@ -38,20 +38,6 @@ _ABOUT = ("_lst", "_annotation")
 _MAP = "label_map"
 _IMAGES = CONTENT_TYPES["list"]  # also of images and annotations
 _WILD = re.compile(r"[*?\[{]")
-
-_MISSING = {
-    "image": "REPLACE with the URI of the container image",
-    "role": "REPLACE with the ARN of the role",
-    "output": "s3://REPLACE-with-a-bucket/output/",
-}
-
-_PLACE = "/opt/ml/processing"
-
-# Each instance packs the files that it gets, under names of its own; at most 256 characters.
-_PACK_SHARE = (
-    'n=$(sed \'s/.*"current_host": *"//;s/".*//\' /opt/ml/config/resourceconfig.json); '
-    'c=$1; shift; cd /opt/ml/processing; exec dsprep "$c" input "output/$n" "$@" --name "train-$n"'
-)
 
 
 @dataclass(frozen=True)
@@ -79,13 +65,14 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     """
     if options.output is not None:
         parse_url(str(options.output))
-    missing = [name for name in _MISSING if getattr(options, name) is None]
+    missing = [name for name in MISSING if getattr(options, name) is None]
     notes = [f"replace {name} in the JSON, or give --{name}" for name in missing]
     if options.command:
-        training = ("--lists", "--prefix", "--mode", "--seed", "--attributes")
+        training = ("--lists", "--mode", "--seed", "--attributes")
         if given := [name for name in training if name in options.given]:
             raise OptionError(f"{given[0]} is for training jobs; leave it out")
-        return SagemakerReport("CreateProcessingJob", _processing(options), (), {}, notes)
+        job, uploads = processing_job(options)
+        return SagemakerReport("CreateProcessingJob", job, (), {}, notes + uploads)
     channels = [each for data in options.data for each in _channels(str(data), options)]
     names = [channel.name for channel in channels]
     if len(channels) > _MOST_CHANNELS:
@@ -124,27 +111,17 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     job = {
         "TrainingJobName": options.name,
         "AlgorithmSpecification": {
-            "TrainingImage": options.image or _MISSING["image"],
+            "TrainingImage": options.image or MISSING["image"],
             "TrainingInputMode": channels[0].mode,
         },
-        "RoleArn": options.role or _MISSING["role"],
+        "RoleArn": options.role or MISSING["role"],
         "InputDataConfig": [channel.entry(options) for channel in channels],
-        "OutputDataConfig": {"S3OutputPath": options.output or _MISSING["output"]},
-        "ResourceConfig": _resources(options, sum(each.stored(options) for each in channels)),
-        "StoppingCondition": {"MaxRuntimeInSeconds": _DAY},
+        "OutputDataConfig": {"S3OutputPath": options.output or MISSING["output"]},
+        "ResourceConfig": resources(options, sum(each.stored(options) for each in channels)),
+        "StoppingCondition": STOPPING,
         "HyperParameters": hyperparameters,
     }
     return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
-
-
-def _resources(options: of.SagemakerOptions, size: int) -> dict[str, Any]:
-    """Return the instances, with room for the data that is downloaded to each."""
-    return {
-        "InstanceType": options.instance_type
-        or ("ml.m5" if options.command else "ml.g5") + ".xlarge",
-        "InstanceCount": options.instances,
-        "VolumeSizeInGB": math.ceil(size / (1 << 30)) + _SPARE,
-    }
 
 
 # Channels
@@ -232,16 +209,11 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
 
 def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobChannel:
     """Return a channel with what the job reads of its data: a prefix, or a list of objects."""
-    place = uri = data.place
+    place = data.place
     directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
     own = [file for file, _ in data.files]
     is_some = last == MANIFEST or _WILD.search(last) is not None
-    if not is_s3(place):
-        if options.prefix is None:
-            raise OptionError(f"{place}: give --prefix s3://BUCKET/PATH, where it is on S3")
-        above = os.path.basename(directory) if is_some else ""
-        uri = os.path.join(str(options.prefix), above, last)
-    parse_url(uri)
+    uri = url_of(place, options.prefix, os.path.basename(directory) if is_some else "")
     if data.format == "augmented-manifest":
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
@@ -292,44 +264,3 @@ def _hyperparameters(channels: Mapping[str, JobChannel]) -> tuple[dict[str, str]
         width, height = train.data.shape
         found["image_shape"] = f"3,{height},{width}"
     return found, unknown
-
-
-# A processing job
-
-
-def _processing(options: of.SagemakerOptions) -> dict[str, Any]:
-    """Return the JSON of a job that runs a command of dsprep."""
-    if len(options.data) != 1 or not is_s3(source := str(options.data[0])):
-        raise OptionError("a processing job has one DATA on S3")
-    if options.output is None:
-        raise OptionError("a processing job needs --output s3://BUCKET/PATH")
-    name, *rest = options.command
-    if name not in ("pack", "convert", "shard"):
-        raise OptionError(f"{name}: choose pack, convert or shard as the command of the job")
-    if "--part" in rest:
-        raise OptionError("--part: the job gives each instance its part; leave it out")
-    size, image = 0, options.image or _MISSING["image"]
-    app: dict[str, Any] = {"ImageUri": image}
-    places: dict[str, Any] = {}
-    if options.sharded:
-        size = sum(size for data in facts_of(source) for _, size in data.files)
-        app["ContainerEntrypoint"] = ["sh", "-c", _PACK_SHARE, "sh"]
-        app["ContainerArguments"] = [name, *rest]
-        given = {"S3Uri": source, "LocalPath": f"{_PLACE}/input", "S3DataType": "S3Prefix"}
-        given |= {"S3InputMode": "File", "S3DataDistributionType": "ShardedByS3Key"}
-        made = {"S3Uri": options.output, "LocalPath": f"{_PLACE}/output"}
-        made["S3UploadMode"] = "EndOfJob"
-        places["ProcessingInputs"] = [{"InputName": "input", "S3Input": given}]
-        outputs = [{"OutputName": "output", "S3Output": made}]
-        places["ProcessingOutputConfig"] = {"Outputs": outputs}
-    else:  # dsprep itself reads from S3 and writes there
-        part = ["--part", "auto"] if options.instances > 1 else []
-        app["ContainerArguments"] = [name, source, options.output, *rest, *part]
-    cluster = _resources(options, 2 * math.ceil(size / options.instances))
-    return {
-        "ProcessingJobName": options.name,
-        "RoleArn": options.role or _MISSING["role"],
-        "AppSpecification": app,
-        "ProcessingResources": {"ClusterConfig": cluster},
-        "StoppingCondition": {"MaxRuntimeInSeconds": _DAY},
-    } | places

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,6 @@ import pytest
 
 import dsprep
 from dsprep.commands.facts import _shape
-from dsprep.commands.sagemaker import _PACK_SHARE
 from dsprep.errors import OptionError
 from tests.conftest import Finished
 from tests.here import Here
@@ -341,6 +341,8 @@ def test_refused(made: Path) -> None:
         dsprep.sagemaker([f"test={made / 'sides'}"], prefix=PREFIX)
     with pytest.raises(OptionError, match="'out' is not a place on S3"):
         dsprep.sagemaker([PREFIX], output="out", command=["pack"])
+    with pytest.raises(OptionError, match="a processing job needs --output"):
+        dsprep.sagemaker([PREFIX], command=["pack"])
     with pytest.raises(OptionError, match="gives each instance its part"):
         dsprep.sagemaker([PREFIX], output=PREFIX, command=["pack", "--part", "0/2"])
     with pytest.raises(OptionError, match="--attributes klass: .* has the attributes 'source-ref'"):
@@ -375,26 +377,220 @@ def test_a_processing_job_in_parts(job: Callable[..., dict[str, Any]]) -> None:
 
 
 def test_a_processing_job_whose_instances_see_different_files(
-    job: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    job: Callable[..., dict[str, Any]], no_listing: None
 ) -> None:
-    monkeypatch.setattr("dsprep.commands.sagemaker.facts_of", lambda place: [])
     options = {"output": f"{PREFIX}/shards", "instances": 4, "sharded": True}
     found = job(f"{PREFIX}/photos", command=("pack", "--to", "webdataset"), **options)
     source = found["ProcessingInputs"][0]["S3Input"]
     assert source["S3DataDistributionType"] == "ShardedByS3Key"
-    assert max(map(len, found["AppSpecification"]["ContainerEntrypoint"])) <= 256
 
 
-def test_each_instance_packs_its_share(photos: Path, tmp_path: Path, command: Path) -> None:
-    """The job's script, in a directory that stands for /opt/ml."""
-    (tmp_path / "config").mkdir()
-    (tmp_path / "processing/output").mkdir(parents=True)
-    (tmp_path / "processing/input").symlink_to(photos)
-    config = {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"]}
-    (tmp_path / "config/resourceconfig.json").write_text(json.dumps(config))
-    script = _PACK_SHARE.replace("/opt/ml", str(tmp_path))
-    line = ["sh", "-c", script, "sh", "pack", "--to", "webdataset", "--shards", "2", "-qj1"]
-    path = f"{command.parent}:{os.environ['PATH']}"
-    subprocess.run(line, env={**os.environ, "PATH": path}, check=True)
-    found = sorted(each.name for each in (tmp_path / "processing/output/algo-2").glob("*.tar"))
-    assert found == ["train-algo-2-000000.tar", "train-algo-2-000001.tar"]
+@pytest.fixture
+def no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the data on S3 for empty."""
+    monkeypatch.setattr("dsprep.commands.processing.facts_of", lambda place: [])
+
+
+Files = dict[str, dict[str, str]]
+"""The files of commands, by the word that names them; their contents, by name below that."""
+
+
+def xml(number: int) -> str:
+    """A box of Pascal VOC."""
+    sides = "".join(f"<{side}>{5 + at}</{side}>" for at, side in enumerate(SIDES))
+    return (
+        f"<annotation><filename>{number}.jpg</filename><size><width>40</width><height>30</height>"
+        f"<depth>3</depth></size><object><name>cat</name><bndbox>{sides}</bndbox></object>"
+        "</annotation>"
+    )
+
+
+SIDES = ("xmin", "ymin", "xmax", "ymax")
+
+FILES: Files = {
+    "classes.txt": {"": "birds\ncat\ndog\n"},
+    "labels.csv": {"": "path,label\n0.jpg,cat\n1.jpg,dog\n"},
+    "more/labels.csv": {"": "path,label\n0.jpg,dog\n1.jpg,dog\n"},
+    "boxes": {f"{n}.xml": xml(n) for n in range(2)},
+}
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        (
+            "pack --to webdataset --augment hflip --per-image 1 --labels labels.csv --classes "
+            "classes.txt",
+            ["labels", "classes"],
+        ),
+        (
+            "augment --to=tfrecord --op hflip --per-image 1 --annotations=boxes --labels "
+            "more/labels.csv",
+            ["annotations", "labels"],
+        ),
+        ("convert --to folder --labels labels.csv --classes classes.txt", ["labels", "classes"]),
+        ("shard --to recordio --shards 2 --labels labels.csv", ["labels"]),
+    ],
+)
+def test_a_job_brings_the_files_that_its_command_names(
+    words: str,
+    needed: list[str],
+    sharded: bool,
+    job: Callable[..., dict[str, Any]],
+    tmp_path: Path,
+    run_here: Here,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Path,
+) -> None:
+    """The command of the job, run where all inputs are brought and nothing else is."""
+    here, prefix = tmp_path / "here", "s3://bucket/in"
+    for place, files in FILES.items():
+        for name, text in files.items():
+            (here / place / name).parent.mkdir(parents=True, exist_ok=True)
+            (here / place / name).write_text(text)
+    for number in range(2):
+        (here / f"photos/{number}.jpg").parent.mkdir(exist_ok=True)
+        (here / f"photos/{number}.jpg").write_bytes(jpeg(number, size=(40, 30)))
+    monkeypatch.chdir(here)
+    found = job(
+        "photos",
+        prefix=prefix,
+        command=words.split(),
+        output="s3://bucket/out/made",
+        sharded=sharded,
+    )
+    inputs = {each["InputName"]: each["S3Input"] for each in found.get("ProcessingInputs", ())}
+    assert list(inputs) == ["input"] * sharded + needed
+    ml = tmp_path / "ml"
+    for each in inputs.values():
+        assert each["S3DataDistributionType"] == (
+            "ShardedByS3Key" if each is inputs.get("input") else "FullyReplicated"
+        )
+        bring(here, each["S3Uri"].removeprefix(prefix), ml / each["LocalPath"][len("/opt/ml/") :])
+    here.rename(tmp_path / "elsewhere")  # nothing but the inputs is there
+    app = found["AppSpecification"]
+    arguments = [each.replace("/opt/ml", str(ml)) for each in app["ContainerArguments"]]
+    if sharded:
+        (ml / "config").mkdir()
+        (ml / "config/resourceconfig.json").write_text('{"current_host": "algo-2", "hosts": []}')
+        (ml / "processing/output").mkdir()
+        line = [each.replace("/opt/ml", str(ml)) for each in app["ContainerEntrypoint"]]
+        path = f"{command.parent}:{os.environ['PATH']}"
+        subprocess.run([*line, *arguments, "-qj1"], env={**os.environ, "PATH": path}, check=True)
+        made = ml / "processing/output/algo-2"
+    else:
+        arguments[1:3] = [str(tmp_path / "elsewhere/photos"), str(ml / "made")]
+        done = run_here(*arguments, "-qj1", cwd=ml)
+        assert done.code == 0, done.err
+        made = ml / "made"
+    manifest = made / "manifest.json"
+    if not manifest.exists():
+        manifest = made.with_name(f"{made.name}.manifest.json")
+    values = json.loads(manifest.read_text())
+    assert values["samples"] == (4 if "hflip" in words else 2)
+    if "classes" in needed:
+        assert values["classes"] == ["birds", "cat", "dog"]
+    names = {shard["name"].startswith("train-algo-2") for shard in values["shards"]}
+    assert "folder" in words or names == {sharded}
+
+
+def bring(here: Path, key: str, path: Path) -> None:
+    """Copy the objects of a prefix to a directory, as SageMaker does."""
+    for file in [each for each in here.rglob("*") if each.is_file()]:
+        for root in (here, file.parent):  # a file is uploaded by its own name
+            name = f"/{file.relative_to(root)}"
+            if name.startswith(key) and (root == here or name == key):
+                target = path / name[key.rfind("/") + 1 :]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+
+
+def test_a_folder_and_its_manifest_are_uploaded_side_by_side(
+    job: Callable[..., dict[str, Any]], no_listing: None
+) -> None:
+    found = job(PREFIX, command=("convert", "--to", "folder"), output="s3://bucket/out/made/")
+    arguments = found["AppSpecification"]["ContainerArguments"]
+    assert arguments == ["convert", PREFIX, "/opt/ml/processing/output/made", "--to", "folder"]
+    (output,) = found["ProcessingOutputConfig"]["Outputs"]
+    assert output["S3Output"]["S3Uri"] == "s3://bucket/out"
+    with pytest.raises(OptionError, match="one machine writes a folder: give --sharded"):
+        job(PREFIX, command=("augment", "--to=folder"), output="s3://bucket/out", instances=2)
+    with pytest.raises(OptionError, match="--output s3://bucket/: give s3://BUCKET/PATH"):
+        job(PREFIX, command=("convert", "--to", "folder"), output="s3://bucket/")
+
+
+def test_files_of_a_command_that_a_job_cannot_have(
+    tmp_path: Path, job: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a/c.txt", "b/c.txt", *(f"{n}.json" for n in range(11))):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    many = [word for n in range(11) for word in ("--annotations", f"{n}.json")]
+    for words, options, told in (
+        (["--classes", "a/c.txt"], {"prefix": None}, "a/c.txt: give --prefix"),
+        (["--classes", "d.txt"], {}, "--classes d.txt: does not exist"),
+        (["--schema-out=s"], {}, "--schema-out s: is lost when the job ends"),
+        (["--classes", "a/c.txt", "--mask-classes", "b/c.txt"], {}, "b/c.txt: would be s3://"),
+        (many, {}, "11 inputs: a processing job has at most 10"),
+        (["--rename", "a=b"] * 50, {"prefix": None}, "103 words: a job's command has at most 100"),
+        (["--filter", "x" * 300], {"prefix": None}, "has 300 characters"),
+        ([], {}, "--prefix has no effect: all files are on S3"),
+    ):
+        with pytest.raises(OptionError if "exist" not in told else dsprep.SourceError) as error:
+            dsprep.sagemaker(
+                [PREFIX], command=["pack", *words], output=PREFIX, **{"prefix": PREFIX} | options
+            )
+        assert told in str(error.value)
+    found = job(
+        PREFIX,
+        prefix=PREFIX,
+        output=PREFIX,
+        command=[
+            "pack",
+            "--list",
+            "*.json",
+            "--classes",
+            "a/c.txt",
+            "--keep-classes",
+            "a/c.txt",
+            "--schema",
+            "s3://bucket/s.json",
+            "--annotations",
+            "1.json",
+            "--annotations",
+            "2.json",
+        ],
+    )
+    inputs = {each["InputName"]: each["S3Input"]["S3Uri"] for each in found["ProcessingInputs"]}
+    assert inputs == {
+        "list": f"{PREFIX}/{tmp_path.name}/",
+        "classes": f"{PREFIX}/c.txt",
+        "annotations": f"{PREFIX}/1.json",
+        "annotations-2": f"{PREFIX}/2.json",
+    }
+    place = "/opt/ml/processing"
+    assert found["AppSpecification"]["ContainerArguments"][3:] == [
+        *("--list", f"{place}/list/*.json", "--classes", f"{place}/classes/c.txt"),
+        *("--keep-classes", f"{place}/classes/c.txt", "--schema", "s3://bucket/s.json"),
+        *("--annotations", f"{place}/annotations/1.json"),
+        *("--annotations", f"{place}/annotations-2/2.json"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("pack --too webdataset", "No such option '--too'"),
+        ("pack more --to webdataset", "DATA is SOURCE, and --output is DEST"),
+        ("shard append", "DATA is SOURCE, and --output is DEST"),
+        ("pack --labels l.csv --label-regex x", "--label-regex"),
+        ("verify", "choose pack, convert, shard, augment as the command"),
+    ],
+)
+def test_a_command_that_dsprep_would_refuse(words: str, told: str, run_here: Here) -> None:
+    """A job would end at once, after its instances have been started."""
+    done = run_here("sagemaker", PREFIX, "--output", PREFIX, "--", *words.split())
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err

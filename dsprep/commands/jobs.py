@@ -1,0 +1,43 @@
+"""What the training jobs and the processing jobs of SageMaker have in common."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from dsprep import keywords as of
+from dsprep.errors import OptionError
+from dsprep.storage.location import is_s3, parse_url
+
+MISSING = {
+    "image": "REPLACE with the URI of the container image",
+    "role": "REPLACE with the ARN of the role",
+    "output": "s3://REPLACE-with-a-bucket/output/",
+}
+"""What stands in the JSON for options that were not given."""
+
+STOPPING = {"MaxRuntimeInSeconds": 86_400}
+
+_SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
+
+
+def resources(options: of.SagemakerOptions, size: int) -> dict[str, Any]:
+    """Return the instances, with room for the data that is downloaded to each."""
+    return {
+        "InstanceType": options.instance_type
+        or ("ml.m5" if options.command else "ml.g5") + ".xlarge",
+        "InstanceCount": options.instances,
+        "VolumeSizeInGB": math.ceil(size / (1 << 30)) + _SPARE,
+    }
+
+
+def url_of(place: str, prefix: object, *above: str) -> str:
+    """Return where a place is on S3; one on this disk will be below ``prefix``."""
+    url = place
+    if not is_s3(place):
+        if prefix is None:
+            raise OptionError(f"{place}: give --prefix s3://BUCKET/PATH, where it is on S3")
+        url = os.path.join(str(prefix), *above, os.path.basename(os.path.abspath(place)))
+    parse_url(url)
+    return url

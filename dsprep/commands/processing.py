@@ -1,0 +1,208 @@
+"""The JSON of a SageMaker processing job that runs a command of dsprep.
+
+Without ``--sharded``, dsprep itself reads the data from S3 and writes there. What cannot be written
+to S3 in parts, a folder, and what each instance makes of its own files, is written to the
+instance's volume, from where SageMaker uploads it when the job ends.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dsprep import keywords as of
+from dsprep.commands.facts import facts_of
+from dsprep.commands.jobs import MISSING, STOPPING, resources, url_of
+from dsprep.declared import options_in
+from dsprep.errors import OptionError, SourceError
+from dsprep.formats import FORMATS
+from dsprep.options import option_name
+from dsprep.sources.scan import scan_below
+from dsprep.storage.location import is_s3, parse_url
+
+COMMANDS = {
+    "pack": of.PackOptions,
+    "convert": of.ConvertOptions,
+    "shard": of.ShardOptions,
+    "augment": of.AugmentOptions,
+}
+"""The commands that a job runs, with their options."""
+
+_PLACE = "/opt/ml/processing"
+_OUTPUT = f"{_PLACE}/output"
+
+# API reference, `CreateProcessingJob` and `AppSpecification`
+_MOST_INPUTS = 10
+_MOST_WORDS = 100
+_LONGEST_WORD = 256
+
+# Each instance packs the files that it gets, under names of its own; at most 256 characters.
+SHARE = (
+    'n=$(sed \'s/.*"current_host": *"//;s/".*//\' /opt/ml/config/resourceconfig.json); '
+    'c=$1; shift; cd /opt/ml/processing; exec dsprep "$c" input "output/$n" "$@"'
+)
+SHARE_OF_SHARDS = SHARE + ' --name "train-$n"'
+
+_WILD = re.compile(r"[*?\[{]")
+_WRITTEN = ("--schema-out", "--preview")  # files that a command writes besides DEST
+
+
+class _Input(NamedTuple):
+    """A file, a folder, or files of a pattern on this disk, which SageMaker brings to the job."""
+
+    place: str  # on this disk, as it was given
+    url: str  # on S3
+    name: str
+    path: str  # in the job
+    size: int  # in bytes
+
+
+def processing_job(options: of.SagemakerOptions) -> tuple[dict[str, Any], list[str]]:
+    """Return the JSON of a job that runs a command of dsprep on the one place, and notes on it."""
+    command, *rest = options.command
+    if command not in COMMANDS:
+        raise OptionError(f"{command}: choose {', '.join(COMMANDS)} as the command of the job")
+    if len(options.data) != 1:
+        raise OptionError("a processing job has one DATA")
+    if options.output is None:
+        raise OptionError("a processing job needs --output s3://BUCKET/PATH")
+    source = str(options.data[0])
+    url = url_of(source, options.prefix)
+    words, needed = _moved(command, rest, options.prefix)
+    if options.prefix is not None and is_s3(source) and not needed:
+        raise OptionError("--prefix has no effect: all files are on S3; leave it out")
+    is_tree = _is_tree(rest, options)
+    inputs = [_input(each.name, each.url, "FullyReplicated") for each in needed]
+    app: dict[str, Any] = {"ImageUri": options.image or MISSING["image"]}
+    output, size = options.output, 0
+    if options.sharded:
+        inputs.insert(0, _input("input", url, "ShardedByS3Key"))
+        app["ContainerEntrypoint"] = ["sh", "-c", SHARE if is_tree else SHARE_OF_SHARDS, "sh"]
+        arguments = [command, *words]
+    elif is_tree:
+        output, folder = os.path.split(options.output.rstrip("/"))
+        arguments = [command, url, f"{_OUTPUT}/{folder}", *words]
+    else:
+        part = ["--part", "auto"] if options.instances > 1 else []
+        arguments = [command, url, options.output, *words, *part]
+    app["ContainerArguments"] = arguments
+    _require_room(inputs, arguments)
+    places: dict[str, Any] = {"ProcessingInputs": inputs} if inputs else {}
+    if options.sharded or is_tree:
+        size = 2 * sum(size for data in facts_of(source) for _, size in data.files)
+        places["ProcessingOutputConfig"] = {"Outputs": [_output(output)]}
+    volume = math.ceil(size / options.instances) + sum(each.size for each in needed)
+    job = {
+        "ProcessingJobName": options.name,
+        "RoleArn": options.role or MISSING["role"],
+        "AppSpecification": app,
+        "ProcessingResources": {"ClusterConfig": resources(options, volume)},
+        "StoppingCondition": STOPPING,
+    }
+    notes = [f"the job reads {each.place} from {each.url}: upload it" for each in needed]
+    return job | places, notes
+
+
+def _moved(
+    command: str, words: Sequence[str], prefix: object
+) -> tuple[list[str], Sequence[_Input]]:
+    """Return a command for the container, and the files of this disk that it needs there."""
+    declared = options_in(COMMANDS[command]).values()
+    files = {option_name(each.name) for each in declared if "AnyPath" in each.hint and each.group}
+    moved: list[str] = []
+    needed: dict[str, _Input] = {}
+    for option, value in _pairs(words, files | {"--part"}):
+        if option == "--part":
+            raise OptionError("--part: the job gives each instance its part; leave it out")
+        if option in _WRITTEN:
+            raise OptionError(f"{option} {value}: is lost when the job ends; leave it out")
+        if option and not is_s3(value):
+            place = os.path.abspath(value)
+            if place not in needed:
+                needed[place] = _needed(option, value, prefix, list(needed.values()))
+            value = needed[place].path
+        moved += [option, value] if option else [value]
+    return moved, list(needed.values())
+
+
+def _pairs(words: Sequence[str], valued: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield these options with their values, and other words without an option."""
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option in valued:
+            yield option, value if equals else next(rest, "")
+        else:
+            yield "", word
+
+
+def _needed(option: str, place: str, prefix: object, others: Sequence[_Input]) -> _Input:
+    """Return the input that a file, a folder or a pattern on this disk becomes."""
+    directory, last = os.path.split(os.path.abspath(place))
+    if wild := _WILD.search(last):
+        stem = last[: wild.start()]
+        names = [each for each in os.listdir(directory) if each.startswith(stem)]
+        size = sum(os.path.getsize(os.path.join(directory, each)) for each in names)
+        url = f"{url_of(directory, prefix)}/{stem}"
+    elif os.path.isdir(place):
+        size = sum(sum(scan.sizes) for scan in scan_below(place, None))
+        url, last = f"{url_of(place, prefix)}/", ""
+    elif os.path.exists(place):
+        size, url = os.path.getsize(place), url_of(place, prefix)
+    else:
+        raise SourceError(f"{option} {place}: does not exist; name a file here, or one on S3")
+    if any(each.url == url for each in others):
+        raise OptionError(
+            f"{option} {place}: would be {url}, as another file is; rename one of them, or give "
+            "its address on S3"
+        )
+    own = option.removeprefix("--")
+    count = sum(each.name.rstrip("0123456789").rstrip("-") == own for each in others)
+    name = f"{own}-{count + 1}" if count else own
+    return _Input(place, url, name, f"{_PLACE}/{name}/{last}".rstrip("/"), size)
+
+
+def _is_tree(words: Sequence[str], options: of.SagemakerOptions) -> bool:
+    """Return whether the command writes a folder, which has to fit the instances and the place."""
+    asked = [value for option, value in _pairs(words, {"--to"}) if option]
+    if not asked or asked[-1] not in FORMATS or not FORMATS[asked[-1]].is_tree:
+        return False
+    if not options.sharded and options.instances > 1:
+        raise OptionError(
+            f"--to {asked[-1]}: one machine writes a folder: give --sharded, for a folder of each "
+            "instance, or --instances 1"
+        )
+    if not options.sharded and not parse_url(str(options.output)).key.strip("/"):
+        raise OptionError(f"--output {options.output}: give s3://BUCKET/PATH for --to {asked[-1]}")
+    return True
+
+
+def _input(name: str, url: str, share: str) -> dict[str, Any]:
+    given = {"S3Uri": url, "LocalPath": f"{_PLACE}/{name}", "S3DataType": "S3Prefix"}
+    given |= {"S3InputMode": "File", "S3DataDistributionType": share}
+    return {"InputName": name, "S3Input": given}
+
+
+def _output(url: str) -> dict[str, Any]:
+    made = {"S3Uri": url, "LocalPath": _OUTPUT, "S3UploadMode": "EndOfJob"}
+    return {"OutputName": "output", "S3Output": made}
+
+
+def _require_room(inputs: Sequence[object], arguments: Sequence[str]) -> None:
+    """Refuse what the service would refuse."""
+    if len(inputs) > _MOST_INPUTS:
+        raise OptionError(
+            f"{len(inputs)} inputs: a processing job has at most {_MOST_INPUTS}; give some files "
+            "by their addresses on S3"
+        )
+    if len(arguments) > _MOST_WORDS:
+        raise OptionError(f"{len(arguments)} words: a job's command has at most {_MOST_WORDS}")
+    for word in arguments:
+        if len(word) > _LONGEST_WORD:
+            raise OptionError(
+                f"{word:.40}…: has {len(word)} characters, and a word of a job's command has at "
+                f"most {_LONGEST_WORD}"
+            )
