@@ -118,7 +118,10 @@ def main() -> None:
         with until_nobody_reads(sys.stderr):
             click.echo(shortened(text.getvalue().rstrip("\n")), err=True)
         code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        # click aborts on the end of a file, too: Python leaves a cut .pyc where a disk is full.
+        if isinstance(error.__cause__, EOFError):
+            raise error.__cause__ from None
         code = _fail("interrupted; give the same command again", INTERRUPTED_EXIT_CODE)
     except Interrupted as error:
         code = _fail(str(error), error.exit_code, above="\n")  # closes the terminal's ^C

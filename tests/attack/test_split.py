@@ -14,7 +14,7 @@ import pytest
 from dsprep.lists.store import read_list
 from tests.attack.trees import contents, names
 from tests.conftest import Finished, Running
-from tests.limits import bound_to_permissions, no_file_above
+from tests.limits import bound_to_permissions, no_file_above, small_disk
 
 RunCli = Callable[..., Finished]
 StartCli = Callable[..., Running]
@@ -117,14 +117,8 @@ class TestAKill:
 class TestADisk:
     @pytest.fixture
     def small(self, tmp_path: Path) -> Iterator[Path]:
-        """An empty disk of one megabyte."""
-        disk = tmp_path / "disk"
-        disk.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-        if subprocess.run(mount, capture_output=True, check=False).returncode:
-            pytest.skip("only root can mount a small disk")
-        yield disk
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+        with small_disk(tmp_path / "disk", "1m") as disk:
+            yield disk
 
     def test_that_is_full_leaves_what_was_there(
         self, run_cli: RunCli, lst: Path, small: Path

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import py_compile
 import resource
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from dsprep.cli.main import cli
+from dsprep.cli.main import COMMANDS, cli
 from tests.conftest import Finished
 
 
@@ -39,6 +41,19 @@ def test_what_runs_out_is_said(
     assert done.code == 1
     assert told in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_a_compiled_module_that_a_full_disk_has_cut_is_no_interrupt(
+    run_here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python up to 3.12 leaves such a file, and then finds its end."""
+    (tmp_path / "cut.py").write_text("cli = None")
+    compiled = Path(py_compile.compile(str(tmp_path / "cut.py")) or "")
+    compiled.write_bytes(compiled.read_bytes()[:-8])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(COMMANDS, "cost", ("cut", ""))
+    with pytest.raises(EOFError, match="marshal data too short"):
+        run_here("cost")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), ImportError("polars: a bug")])

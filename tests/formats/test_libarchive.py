@@ -14,12 +14,18 @@ from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.formats.layouts import JPEG, PNG, read
 from tests.images import jpeg
+from tests.missing import leave_out
 
 LIBRARY = ctypes.util.find_library("archive")
-pytestmark = pytest.mark.skipif(LIBRARY is None, reason="there is no libarchive on this machine")
 
 DIALECTS = ("bsdtar", "pax", "gnutar", "ustar", "v7tar")
 REGULAR = 0o100000
+
+
+@pytest.fixture(autouse=True)
+def _library() -> None:
+    if LIBRARY is None:
+        leave_out("libarchive is not installed")
 
 
 def libarchive_tar(path: Path, dialect: str, members: Mapping[str, bytes]) -> Path:

@@ -32,6 +32,7 @@ from dsprep.sample import Sample
 from dsprep.schema import Field, Reading, Schema
 from tests.conftest import Finished
 from tests.images import jpeg, png
+from tests.missing import framework
 from tests.parquet_files import IMAGE, images, write_table
 
 NAMES, IDS = ("cat", 'dog, "big"', "ねこ"), (3, 18, 44)
@@ -535,7 +536,7 @@ def test_mxnet_reads_them(empty: str, packed: Callable[..., Path], mxnet: Module
 
 
 def test_hugging_face_reads_them(packed: Callable[..., Path], tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
+    datasets = framework("datasets")
     shards = packed("--to", "parquet")
     rows = datasets.load_dataset(
         "parquet",

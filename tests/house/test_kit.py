@@ -23,6 +23,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 TARGETS = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.M))
 
 
+def test_what_is_left_out_has_a_reason() -> None:
+    """A test that skips itself does so by a function that takes the reason, and heeds ALL."""
+    skips = re.compile(r"pytest\.(skip|importorskip)\(|mark\.skip")
+    where = [path for path in (ROOT / "tests").rglob("*.py") if skips.search(path.read_text())]
+    assert where == [ROOT / "tests" / "missing.py"]
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_run_what_is_there(path: Path) -> None:
     for name, job in yaml.safe_load(path.read_text("utf-8"))["jobs"].items():

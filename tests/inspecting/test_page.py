@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import resource
 import shutil
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -245,8 +246,9 @@ def test_a_page_that_cannot_be_written_is_refused_first(
 
 
 def test_a_full_disk_leaves_nothing(
-    folder: Path, tmp_path: Path, run_here: Callable[..., Finished]
+    folder: Path, tmp_path: Path, run_here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # no compiled module is cut
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
     try:

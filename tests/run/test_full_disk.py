@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import limits
 from tests.attack.trees import contents, manifest, names
 from tests.conftest import Finished
 from tests.images import jpeg
-from tests.limits import no_file_above
 from tests.servers.bucket import Bucket
 
 RunCli = Callable[..., Finished]
@@ -33,14 +32,8 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """An empty disk of four megabytes."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root can mount a small disk")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+    with limits.small_disk(tmp_path / "disk", "4m") as disk:
+        yield disk
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -109,7 +102,7 @@ def test_a_limit_on_files_is_an_error_like_it(
 ) -> None:
     command = ("--format", format, "--shards", "2")
     assert run_here("pack", photos, tmp_path / "whole", *command).code == 0
-    limit = no_file_above(manifest(tmp_path / "whole")["bytes"] // 3)
+    limit = limits.no_file_above(manifest(tmp_path / "whole")["bytes"] // 3)
     dest = tmp_path / "out"
     stopped = run_cli("pack", photos, dest, *command, under=limit)
     assert stopped.code == 5
