@@ -37,6 +37,12 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ":
 _PARQUET = b"PAR1"
 _WINDOWS = "Windows-1252"  # a superset of the printable characters of Latin-1
 _SHOWN = 3  # lines that show a guess of the encoding
+_QUOTED = re.compile(r'"[^"]*"')
+MOST_COLUMNS = 100_000  # of a table
+# A table that most cells are missing from takes far more memory than its file says. What is written
+# takes a byte a cell, or more; Parquet writes a cell that is repeated once.
+_MOST_CELLS = 10_000_000
+_CELLS_PER_BYTE = {"CSV": 4, "JSON Lines": 4, "Parquet": 100}
 
 
 class Cells(NamedTuple):
@@ -96,6 +102,23 @@ def refuse_annotations(text: str, source: str, is_lines: bool = False) -> None:
     for name, (pattern, advice) in _ANNOTATIONS.items():
         if not (name == "JSON" and is_lines) and re.match(pattern, text, re.DOTALL):
             raise SourceError(f"{source}: is {name}, which is neither a table nor a list: {advice}")
+
+
+def refuse_wide(source: str, columns: int, advice: str = "") -> None:
+    """Refuse a table of more columns than dsprep reads."""
+    if columns > MOST_COLUMNS:
+        raise SourceError(
+            f"{source}: has {columns:,} columns, and dsprep reads up to {MOST_COLUMNS:,}{advice}"
+        )
+
+
+def _refuse_sparse(source: str, kind: str, columns: int, rows: int, size: int) -> None:
+    """Refuse a table of far more cells than a file of its size holds."""
+    if columns * rows > max(_MOST_CELLS, _CELLS_PER_BYTE[kind] * size):
+        raise SourceError(
+            f"{source}: has {rows:,} rows and {columns:,} columns, and most of these "
+            f"{columns * rows:,} cells are empty or repeated: leave out such columns"
+        )
 
 
 def _filled(
@@ -178,6 +201,8 @@ def _parse_json_lines(text: str, source: str) -> tuple[pl.DataFrame, pl.Series, 
         rows.append(row)
         numbers.append(number)
     names = dict.fromkeys(name for row in rows for name in row)
+    refuse_wide(source, len(names))
+    _refuse_sparse(source, "JSON Lines", len(names), len(rows), len(text))
     values = {name: [row.get(name) for row in rows] for name in names}
     return _texts_of(values, source), pl.Series(numbers, dtype=pl.Int64), values
 
@@ -190,6 +215,9 @@ def _parse_parquet(data: bytes, source: str) -> tuple[pl.DataFrame, pl.Series, d
     plain = (str, int, float, list, dict, type(None))
     try:
         with arrow().parquet.ParquetFile(arrow().BufferReader(data)) as file:
+            columns, count = file.metadata.num_columns, file.metadata.num_rows
+            refuse_wide(source, columns)
+            _refuse_sparse(source, "Parquet", columns, count, len(data))
             kinds = {each.name: str(each.type) for each in file.schema_arrow}
             names = [name for name, kind in kinds.items() if "binary" not in kind]
             table = file.read(names, use_threads=False).to_pydict()
@@ -234,6 +262,7 @@ def _parse_csv(
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     first = next(filter(None, reader), [])
     header = [name.strip() for name in columns or first]
+    refuse_wide(source, len(header))
     if len(set(header)) < len(header):
         raise SourceError(
             f"{source}:{reader.line_num}: two columns have one name, of {quoted_names(header)}: "
@@ -244,6 +273,9 @@ def _parse_csv(
             f"--columns {','.join(columns)}: {source}:{reader.line_num} has "
             f"{format_count(len(first), 'cell')}: {quoted_names(first)}"
         )
+    if len(header) * text.count("\n") > _MOST_CELLS:
+        count = _QUOTED.sub("", text).count("\n")  # cells in quotes may hold line breaks
+        _refuse_sparse(source, "CSV", len(header), count, len(text))
     above = reader.line_num - 1 if columns else reader.line_num
     body = text.lstrip("\r\n") if columns else text
     last = text[text.rfind("\n") + 1 :]
@@ -261,10 +293,12 @@ def _parse_csv(
         cells.columns = header
     except pl.exceptions.PolarsError:
         raise SourceError(_what_is_wrong(text, separator, source)) from None
-    # Cells in quotes may hold line breaks.
+    lines = pl.int_range(above + 1, above + 1 + cells.height, eager=True)
+    if '"' not in text:
+        return cells, lines, {}
     breaks = cells.select(pl.sum_horizontal(pl.all().str.count_matches("\n"))).to_series()
     earlier = breaks.fill_null(0).cast(pl.Int64).cum_sum().shift(1, fill_value=0)
-    return cells, pl.int_range(cells.height, eager=True) + earlier + (above + 1), {}
+    return cells, lines + earlier, {}
 
 
 def _what_is_wrong(text: str, separator: str, source: str) -> str:

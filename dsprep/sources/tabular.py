@@ -32,6 +32,7 @@ from dsprep.sources.arrays import (
     check_member,
     read_header,
 )
+from dsprep.sources.cells import refuse_wide
 from dsprep.sources.classes import LARGEST_EXACT, Known, classes_for
 from dsprep.sources.csv_rows import (
     MOST_WRONG,
@@ -53,7 +54,6 @@ from dsprep.units import format_count, format_some, quoted, quoted_names
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
-_MOST_COLUMNS = 100_000  # of a table: each is a field, with a type of its own
 _BLOCK = 1 << 22  # bytes of CSV that a worker indexes at once: its cells take about ten times that
 _HEAD = 1 << 20
 _LOOKED_AT = 20  # rows that show whether a column names images
@@ -153,11 +153,8 @@ def _read_header(path: str, may_list: bool) -> _Header:
             raise SourceError(f"{path}:{reader.line_num}: {error}") from None
     if not cells:
         raise SourceError(f"{path}: is empty")
-    if len(cells) > _MOST_COLUMNS:
-        raise SourceError(
-            f"{path}: has {len(cells):,} columns, and dsprep reads up to {_MOST_COLUMNS:,}; if "
-            "they are the numbers of one vector, give an array instead (.npy, .npz)"
-        )
+    advice = "; if they are the numbers of one vector, give an array instead (.npy, .npz)"
+    refuse_wide(path, len(cells), advice)
     numbered = _are_numbered(cells)
     is_told = numbered or not any(Cells.of([cell], [0]).kind in NUMBERS for cell in cells)
     above = above if is_told else 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.attack.trees import contents, rejects
@@ -229,3 +230,60 @@ def test_lines_of_a_list(
     assert f"{listed}:1: " in done.err or f"{listed}: " in done.err
     assert len(done.err) < 2000
     assert not (tmp_path / "out").exists()
+
+
+def wide(columns: int, rows: int) -> str:
+    """A table of images, classes and boxes with further columns, and rows that end before these."""
+    head = "path,class,xmin,ymin,xmax,ymax" + "".join(f",c{at}" for at in range(columns))
+    return f"{head}\n" + "a.jpg,cat,1,1,20,20\n" * rows
+
+
+def sparse(columns: int, rows: int) -> str:
+    """Rows of JSON that share no columns but two."""
+    row = {"path": "a.jpg", "class": "cat"}
+    each = columns // rows
+    of_rows = [range(at * each, at * each + each) for at in range(rows)]
+    return "".join(json.dumps(row | {f"c{at}": at for at in own}) + "\n" for own in of_rows)
+
+
+@pytest.mark.parametrize("option", ["--labels", "--annotations"])
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("t.csv", wide(100_000, 0), "has 100,006 columns, and dsprep reads up to 100,000"),
+        ("t.csv", wide(5_000, 5_000), "5,001 rows and 5,006 columns, and most of these 25,035,006"),
+        ("t.jsonl", sparse(100_000, 1), "has 100,002 columns, and dsprep reads"),
+        ("t.jsonl", sparse(5_000, 5_000), "5,000 rows and 5,002 columns, and most of"),
+    ],
+    ids=["wide", "short", "wide lines", "sparse lines"],
+)
+def test_a_table_of_more_cells_than_its_file_holds(
+    run_here: RunCli, images: Path, tmp_path: Path, option: str, name: str, text: str, why: str
+) -> None:
+    """It would take gigabytes, though the file has some kilobytes."""
+    given = tmp_path / name
+    given.write_text(text)
+    format = ("--annotation-format", "csv") if option == "--annotations" else ()
+    done = run_here("pack", images, tmp_path / "out", "--to", "webdataset", option, given, *format)
+    assert (done.code, why in done.err) == (4, True), done.err
+    assert len(done.err) < 2000
+
+
+def test_a_table_of_cells_that_are_repeated(run_here: RunCli, images: Path, tmp_path: Path) -> None:
+    """Parquet writes a column of one value in some bytes."""
+    given = tmp_path / "t.parquet"
+    same = pl.select(pl.repeat("a.jpg", 6_000_000)).to_series()
+    pl.DataFrame({"path": same, "label": same}).write_parquet(given, compression="zstd")
+    done = run_here("pack", images, tmp_path / "out", "--to", "webdataset", "--labels", given)
+    assert done.code == 4
+    assert "6,000,000 rows and 2 columns, and most of these 12,000,000 cells" in done.err
+
+
+def test_many_lines_in_quotes_are_no_rows(run_here: RunCli, images: Path, tmp_path: Path) -> None:
+    given = tmp_path / "t.csv"
+    names = ",".join(f"c{at}" for at in range(500))
+    text = "\n" * 30_000
+    rows = "".join(f'{each},cat,"{text}"\n' for each in ("a.jpg", "deep/b.jpg"))
+    given.write_text(f"path,label,{names}\n{rows}")
+    done = run_here("pack", images, tmp_path / "out", "--to", "webdataset", "--labels", given)
+    assert done.code == 0, done.err
