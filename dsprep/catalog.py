@@ -120,8 +120,8 @@ class Catalog:
         return "file" in self.table.columns
 
     def keeps_files_together(self) -> bool:
-        """Return whether samples lie in files of many, and those of each file are neighbors."""
-        if not (self.has_places and self.reader.sources()):
+        """Return whether samples lie in shards, and those of each shard are neighbors."""
+        if not (self.has_places and self.reader.sources()) or self.reader.encodes:
             return False
         file = self.table["file"]
         return file.rle_id().n_unique() == file.n_unique()

@@ -76,14 +76,17 @@ class Reader(ABC):
     reads_samples: ClassVar[bool] = False
     # whether its samples have images, so that those without one are an error
     has_images: ClassVar[bool] = True
-    # whether it encodes images, so that their sizes are not known before
-    encodes: ClassVar[bool] = False
     # converts whole samples to the schema; None leaves them raw
     reading: Reading | None = field(default=None, kw_only=True)
     # if whole samples have bare pixels as their image
     pixels: Pixels | None = field(default=None, kw_only=True)
     # whether images of bare pixels will be encoded again, so that no PNG has to be made of them
     quickly: bool = field(default=False, kw_only=True)
+
+    @property
+    def encodes(self) -> bool:
+        """Whether it encodes images, so that their sizes are not known before."""
+        return False
 
     @property
     def table(self) -> Table:
@@ -135,6 +138,14 @@ class Wrapper(Reader):
     """Reads samples whose files another reader reads."""
 
     inner: Reader
+
+    @property
+    def encodes(self) -> bool:
+        return self.inner.encodes
+
+    def images(self, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
+        """Read what the other reader reads."""
+        return replace(self.inner, quickly=self.quickly).read(rows)
 
     def spools(self) -> Sequence[int]:
         return self.inner.spools()

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 FINE = tuple(f"fine {number}" for number in range(100))
+COARSE = tuple(f"coarse {number}" for number in range(20))
 NAMES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
     *("dog", "frog", "horse", "ship", "truck"),
@@ -121,7 +122,7 @@ def cifar100_binary() -> dict[str, bytes]:
         "train.bin": batch(TRAIN[0]),
         "test.bin": batch(TEST),
         "fine_label_names.txt": "".join(f"{name}\n" for name in FINE).encode(),
-        "coarse_label_names.txt": b"coarse\n",
+        "coarse_label_names.txt": "".join(f"{name}\n" for name in COARSE).encode(),
     }
 
 
@@ -137,7 +138,10 @@ def cifar100_python() -> dict[str, bytes]:
             }
         )
 
-    names = {b"fine_label_names": [name.encode() for name in FINE], b"coarse_label_names": [b"c"]}
+    names = {
+        b"fine_label_names": [name.encode() for name in FINE],
+        b"coarse_label_names": [name.encode() for name in COARSE],
+    }
     return {"train": batch(TRAIN[0]), "test": batch(TEST), "meta": python2(names)}
 
 

@@ -112,7 +112,7 @@ class AnnotatedReader(Wrapper):
     has_image_ids: bool = False
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        samples = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
+        samples = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
         annotations, places = self.annotations, [place for _, place in rows.annotations]
         opened = nullcontext() if annotations is None else annotations.opened(places)
         with opened as objects_at:
@@ -151,7 +151,7 @@ class FieldsReader(AnnotatedReader):
     names: tuple[str, ...] = ()  # the fields that these values are
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        places = zip(rows.ids, rows.paths, rows.annotations, self.inner.read(rows), strict=True)
+        places = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
         for id, path, (_, values), found in places:
             if not isinstance(found, bytes):
                 yield found

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from dsprep.annotations import mxnet
 from dsprep.annotations.geometry import measured_on
 from dsprep.annotations.objects import SHARES, Objects
-from dsprep.errors import BadSample, SourceError
+from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.images.transform import upright_size
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
     IMAGE_NAMES,
+    LABEL,
     OBJECTS,
     Choice,
     Field,
@@ -68,13 +69,17 @@ def with_schema(
     from dsprep.sources.match import with_label
 
     is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
+    own = _label_of_rows(catalog, choice.schema) or _label_of_rows(catalog, catalog.schema)
     if is_whole:
-        given = choice.schema
-        if given and (own := given.label_field) and not own.places and catalog.label_column:
-            # Rows tell the label, not samples.
-            others = tuple(each for each in given.fields if each is not own)
-            given = replace(given, fields=others, label=None)
-        catalog, settled = _looked_at(catalog, replace(choice, schema=given), run_all)
+        if own is not None and choice.label not in (None, LABEL, own.name):
+            raise OptionError(
+                f"--label-field {choice.label}: the label is {own.name!r}, from "
+                f"{own.told or 'the rows'}; leave it out"
+            )
+        catalog, settled = _looked_at(catalog, choice, own, run_all)
+        if choice.unlabeled and catalog.label_column is not None:
+            rows = catalog.table.drop(catalog.label_column)
+            catalog = replace(catalog, table=rows, classes=None)
     else:
         settled = Settled(Schema((Field("image", "image", told="the files"),), "image"))
     label, classes = settled.schema.label_field, catalog.classes
@@ -83,7 +88,8 @@ def with_schema(
     elif (name := catalog.label_column) and (not settled.schema.objects or "label" in overridden):
         column = catalog.table[name]
         by = "a list" if is_whole or column.name == "label" else "the names of classes"
-        settled = with_label(settled, column, classes, by)
+        by = own.told if own and own.told else by
+        settled = with_label(settled, column, classes, by, own)
         label = settled.schema.label_field
         if is_whole:
             overridden |= {"label"}
@@ -132,9 +138,15 @@ def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
     return replace(schema, fields=(*others, objects), label=None)
 
 
-def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
+def _looked_at(
+    catalog: Catalog, choice: Choice, by_rows: Field | None, run_all: RunAll
+) -> tuple[Catalog, Settled]:
+    """Settle the schema of whole samples, without a label that rows of the catalog tell."""
     observed = Observed()
     declared = catalog.schema
+    if by_rows is not None:
+        given, declared = (_without(schema, by_rows) for schema in (choice.schema, declared))
+        choice = replace(choice, schema=given, label=None, unlabeled=True)
     own = raw_field(choice.schema or declared)
     if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
@@ -163,10 +175,21 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
         width = max((seen[place].width for place in label.places if place in seen), default=0)
         changed = settled.schema.with_field(replace(label, width=width))
         settled = settled._replace(schema=changed)
-    if choice.unlabeled and catalog.label_column is not None:
-        rows = catalog.table.drop(catalog.label_column)
-        catalog = replace(catalog, table=rows, classes=None)
     return catalog, settled
+
+
+def _label_of_rows(catalog: Catalog, schema: Schema | None) -> Field | None:
+    """Return the label of a schema if rows of the catalog tell it, not samples."""
+    label = schema.label_field if schema is not None else None
+    return label if label and not label.places and catalog.label_column else None
+
+
+def _without(schema: Schema | None, label: Field) -> Schema | None:
+    """Return a schema without a label that rows tell."""
+    if schema is None or schema.label != label.name:
+        return schema
+    others = tuple(each for each in schema.fields if each.name != label.name)
+    return replace(schema, fields=others, label=None)
 
 
 def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:

@@ -15,7 +15,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
 from dsprep.sample import key_expr
-from dsprep.schema import Field, Settled
+from dsprep.schema import LABEL, Field, Settled
 from dsprep.sources.files import FILES, Files
 from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
@@ -134,7 +134,7 @@ def _catalog_of(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
-        overridden=frozenset(name for name in changed if changed[name]),
+        overridden=own.overridden.union(name for name in changed if changed[name]),
     )
 
 
@@ -154,11 +154,18 @@ def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool)
 
 
 def with_label(
-    settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None, told: str = "a list"
+    settled: Settled,
+    labels: pl.Series,
+    classes: tuple[str, ...] | None,
+    told: str = "a list",
+    own: Field | None = None,
 ) -> Settled:
-    """Return a schema whose label comes from rows of a catalog, not from samples."""
+    """Return a schema whose label comes from rows of a catalog, not from samples.
+
+    It has the name of ``own``, if the samples have none.
+    """
     schema = settled.schema
-    own = schema.label_field or Field("label", "class")
+    own = schema.label_field or own or Field(LABEL, "class")
     if labels.name == "cls":
         kind, names = "class", classes or ()
     else:

@@ -13,17 +13,19 @@ from __future__ import annotations
 import io
 import os
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, OptionError, SourceError, source_errors
+from dsprep.formats.folder import Folder
 from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.images.pixels import RAW, RAW_CHW, Shape, encode_raw, parse_shape, shape_of, unpack_npy
-from dsprep.rows import Reader, Rows
-from dsprep.sample import Blobs, Ints, Sample, Value
-from dsprep.schema import IMAGE_NAMES, Choice, Field, Table, is_image, shown
+from dsprep.rows import Reader, Rows, Wrapper
+from dsprep.sample import Blobs, Ints, Sample, Value, key_of
+from dsprep.schema import IMAGE, IMAGE_NAMES, Choice, Field, Table, is_image, shown
 from dsprep.sources.archive import ArchiveReader, Place
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
@@ -104,7 +106,7 @@ class Batch:
     channels: int = 1
     start: int = 0  # where the pixels of the first image begin in the decompressed file
     between: int = 0  # bytes between the pixels of an image and those of the next
-    pickled: str = ""  # the key of the labels in a pickle, which is read whole
+    pickled: bool = False  # whether it is a pickle, which is read whole
     in_place: bool = False  # whether it is a plain file, whose images can be read one by one
 
     @property
@@ -119,7 +121,7 @@ class Batch:
         # Some files have more images than fit the memory.
         blocks = self.file.blocks()
         if self.pickled:
-            blocks = iter([read_batch(b"".join(blocks), str(self.file), self.pickled)[0]])
+            blocks = iter([read_batch(b"".join(blocks), str(self.file), ())[0]])
         block, passed = b"", 0
         for image in images:
             start = self.offset(image) - passed
@@ -136,8 +138,11 @@ class Batch:
 class PixelReader(Reader):
     """Reads the images of batches; the offset of a row counts in the pixels of its batch."""
 
-    encodes: ClassVar[bool] = True
     batches: tuple[Batch, ...]
+
+    @property
+    def encodes(self) -> bool:
+        return True
 
     def sources(self) -> Sequence[str]:
         return [batch.file.path for batch in self.batches]
@@ -159,7 +164,7 @@ class PixelReader(Reader):
         for number, at in enumerate(self._to_spool()):
             file = batches[at].file._replace(path=os.path.join(directory, str(number)))
             batches[at] = replace(
-                batches[at], file=file, start=0, between=0, pickled="", in_place=True
+                batches[at], file=file, start=0, between=0, pickled=False, in_place=True
             )
         return replace(self, batches=tuple(batches))
 
@@ -187,6 +192,31 @@ class PixelReader(Reader):
                     yield encode_raw(pixels, shape, self.quickly)
                 else:
                     yield BadSample("has changed: its file is shorter than when it was listed")
+
+
+@dataclass(frozen=True)
+class LabeledPixelReader(Wrapper):
+    """Reads the images of batches with a label besides that of the rows."""
+
+    reads_samples: ClassVar[bool] = True
+    table: ClassVar = Folder()
+    inner: PixelReader
+    name: str  # of the field that the label is
+    labels: tuple[array[int], ...]  # those of the images of each batch
+
+    def sources(self) -> Sequence[str]:
+        return self.inner.sources()
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        found = zip(rows.ids, rows.paths, rows.files, rows.offsets, self.images(rows), strict=True)
+        for id, path, number, offset, image in found:
+            if not isinstance(image, bytes):
+                yield image
+                continue
+            label = self.labels[number][offset // self.inner.batches[number].size]
+            yield self.typed(
+                Sample(key_of(path), {IMAGE: image, self.name: label}, id, path, IMAGE)
+            )
 
 
 @dataclass(frozen=True)
@@ -442,9 +472,13 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
         raise SourceError(f"{source}: is not a complete pickle of CIFAR") from None
 
 
-def read_batch(data: bytes, source: str, key: str) -> tuple[bytes, list[int], list[str] | None]:
-    """Return the pixels of a batch, one image after another, the labels and the file names."""
-    # The labels have a key of their own in CIFAR-10 and CIFAR-100.
+def read_batch(
+    data: bytes, source: str, keys: Sequence[str]
+) -> tuple[bytes, list[list[int]], list[str] | None]:
+    """Return the pixels of a batch, one image after another, the labels and the file names.
+
+    CIFAR-10 and CIFAR-100 have other keys of labels.
+    """
     fields = read_pickle(data, source)
     try:
         array = fields["data"]
@@ -457,13 +491,16 @@ def read_batch(data: bytes, source: str, key: str) -> tuple[bytes, list[int], li
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         what = f"no array 'data' of {CIFAR.bytes} bytes an image"
         raise SourceError(f"{source}: has {what}") from None
-    labels = fields.get(key)
-    if not isinstance(labels, list) or any(type(label) is not int for label in labels):
-        raise SourceError(f"{source}: has no list {key!r} of numbers")
-    if len(labels) != count:
-        raise SourceError(f"{source}: has {len(labels)} labels, but {count} images")
-    if any(not 0 <= label < 1 << 31 for label in labels):
-        raise SourceError(f"{source}: has labels that are not class numbers")
+    found = []
+    for key in keys:
+        labels = fields.get(key)
+        if not isinstance(labels, list) or any(type(label) is not int for label in labels):
+            raise SourceError(f"{source}: has no list {key!r} of numbers")
+        if len(labels) != count:
+            raise SourceError(f"{source}: has {len(labels)} labels, but {count} images")
+        if any(not 0 <= label < 1 << 31 for label in labels):
+            raise SourceError(f"{source}: has labels that are not class numbers")
+        found.append(labels)
     if length != count * CIFAR.bytes:
         raise SourceError(
             f"{source}: says it has {count} images, but holds {length} bytes of pixels"
@@ -472,8 +509,8 @@ def read_batch(data: bytes, source: str, key: str) -> tuple[bytes, list[int], li
         pixels = b"".join(pixels[number::count] for number in range(count))
     names = fields.get("filenames")
     if not isinstance(names, list) or len(names) != count:
-        return pixels, labels, None
-    return pixels, labels, [text_of(name) for name in names]
+        return pixels, found, None
+    return pixels, found, [text_of(name) for name in names]
 
 
 def text_of(value: Any) -> str:

@@ -11,11 +11,14 @@ the number of dimensions, each dimension as a big-endian u32, then the numbers.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import struct
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import isqrt, prod
@@ -30,7 +33,7 @@ from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
 from dsprep.images.pixels import parse_shape, shape_of
 from dsprep.sample import Sample, image_kind_of
-from dsprep.schema import IMAGE, Field, Schema
+from dsprep.schema import IMAGE, LABEL, Field, Schema
 from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.classes import renumbered, unknown_classes
 from dsprep.sources.csv_rows import CsvReader
@@ -39,6 +42,7 @@ from dsprep.sources.pixel_reader import (
     CIFAR,
     Batch,
     BatchFile,
+    LabeledPixelReader,
     PixelColumns,
     PixelReader,
     numbers_in,
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 
 _Batch: TypeAlias = tuple[Batch, pl.DataFrame]  # with the rows of its images
+_ClassNames: TypeAlias = dict[str, tuple[str, ...]]  # by the column that has the class numbers
 
 PARTS = ("train", "test")
 _MOST_FILES = 1000  # files in a directory that may still be a known data set
@@ -64,21 +69,50 @@ _LOOKED_AT = 64  # rows of a table that show how many pixels an image has
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
+class _Labels(NamedTuple):
+    """Where a version of CIFAR has labels of its images."""
+
+    field: str  # what the field is called
+    names: str  # the file of class names
+    names_key: str = ""  # the key of the class names if that file is a pickle
+    key: str = ""  # the key of the labels in a pickle; if empty, each is a byte
+
+
 class _Version(NamedTuple):
     """A version of CIFAR."""
 
     batches: re.Pattern[str]  # names of its batches
-    names: str  # the file of class names
-    names_key: str = ""  # the key of the class names if that file is a pickle
-    labels: int = 0  # bytes of labels before the pixels of an image; 0 in a pickle
-    key: str = ""  # the key of the labels in a pickle
+    labels: tuple[_Labels, ...]  # its labels, in the order of their bytes
+
+    @property
+    def is_pickled(self) -> bool:
+        return bool(self.labels[0].key)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of class names."""
+        return tuple(dict.fromkeys(labels.names for labels in self.labels))
 
 
+_TOLD = "the files"  # what tells the fields
+_FINE, _COARSE = "fine_label", "coarse_label"
 _CIFAR = (
-    _Version(re.compile(r"(data|test)_batch(_\d+)?\.bin"), "batches.meta.txt", labels=1),
-    _Version(re.compile(r"(data|test)_batch(_\d+)?"), "batches.meta", "label_names", key="labels"),
-    _Version(re.compile(r"(train|test)\.bin"), "fine_label_names.txt", labels=2),
-    _Version(re.compile(r"(train|test)"), "meta", "fine_label_names", key="fine_labels"),
+    _Version(re.compile(r"(data|test)_batch(_\d+)?\.bin"), (_Labels(LABEL, "batches.meta.txt"),)),
+    _Version(
+        re.compile(r"(data|test)_batch(_\d+)?"),
+        (_Labels(LABEL, "batches.meta", "label_names", "labels"),),
+    ),
+    _Version(
+        re.compile(r"(train|test)\.bin"),
+        (_Labels(_COARSE, "coarse_label_names.txt"), _Labels(_FINE, "fine_label_names.txt")),
+    ),
+    _Version(
+        re.compile(r"(train|test)"),
+        (
+            _Labels(_COARSE, "meta", "coarse_label_names", "coarse_labels"),
+            _Labels(_FINE, "meta", "fine_label_names", "fine_labels"),
+        ),
+    ),
 )
 _LARGEST = 1 << 30  # bytes of a file of CIFAR; CIFAR-100's training images have 155 million
 
@@ -95,42 +129,52 @@ class _Images(NamedTuple):
 
     file: BatchFile
     part: str  # `train`, `test`, or empty if its name does not say
-    beside: BatchFile | None  # the labels of idx files, the class names of CIFAR
+    beside: tuple[BatchFile, ...]  # the labels of idx files, the class names of CIFAR
     set: str = ""  # what the name of an idx file begins with, such as `emnist-letters`
     version: _Version | None = None  # None for idx files
 
 
-def read_pixels(paths: Sequence[str], classes: Names) -> Catalog | None:
-    """Make the catalog of data sets whose images are bare pixels; None if a path is of none."""
+def read_pixels(paths: Sequence[str], classes: Names, label: str | None = None) -> Catalog | None:
+    """Make the catalog of data sets whose images are bare pixels; None if a path is of none.
+
+    Where images have several labels, ``label`` is the name of the one to train on.
+    """
     # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
     # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
     # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
     # name of one: `PATH/emnist-letters/train`.
     # A path of both parts has them as sides; `{PATH/train,PATH/test}` mixes them.
     found: list[_Batch] = []
-    names: dict[Names, str] = {}
+    named: list[_ClassNames] = []
     sides: list[str] = []
     has_sides = False
     for path in paths:
         images = _find(path)
         if images is None:
             return None
-        read, named = _read_cifar(images) if images[0].version else (_read_idx(images), None)
+        read, names = _read_cifar(images, label) if images[0].version else (_read_idx(images), {})
         parts = [each.part for each in images]
         has_sides |= {*parts}.issuperset(PARTS)
         sides += parts
         found += read
-        names.setdefault(named, path)
-    if len(names) > 1:
-        first, other, *_ = names.values()
-        raise SourceError(f"{other}: has other class names than {first}; pack them one by one")
+        named.append(names)
+    for path, names in zip(paths, named, strict=True):
+        if names != named[0]:
+            raise SourceError(
+                f"{path}: has other class names than {paths[0]}; pack them one by one"
+            )
+    labels = [{_FINE, _COARSE}.intersection(rows.columns) for _, rows in found]
+    for at, own in enumerate(labels):
+        if own != labels[0]:
+            one, other = found[0][0].file, found[at][0].file
+            raise SourceError(f"{other}: has other labels than {one}; pack them one by one")
     files = [batch.file for batch, _ in found]
     for at, file in enumerate(files):
         if file in files[:at]:
             raise SourceError(f"{file}: is named twice")
         if has_sides and not sides[at]:
             raise SourceError(f"{file}: has neither training nor test images, where others have")
-    catalog = _catalog(found, paths[0], next(iter(names)), classes)
+    catalog = _catalog(found, paths[0], named[0], classes, label)
     return with_sides_of_files(catalog, sides) if has_sides else catalog
 
 
@@ -182,7 +226,7 @@ def _is_part(name: str) -> bool:
     """Return whether a file may be one of a known data set, by its name."""
     images = "images".join(name.rsplit("labels", 1)).replace("idx1", "idx3")
     return _IDX.fullmatch(images) is not None or any(
-        name == version.names or version.batches.fullmatch(name) for version in _CIFAR
+        name in version.files or version.batches.fullmatch(name) for version in _CIFAR
     )
 
 
@@ -245,17 +289,19 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
         if match is None or (is_again if name is None else file.name != name):
             continue
         beside = "labels".join(bare.rsplit("images", 1)).replace("idx3", "idx1")
-        labels = known.get(beside) or known.get(beside + ".gz")
+        labels = [known[each] for each in (beside, f"{beside}.gz") if each in known][:1]
         part = (match["part"] or "").replace("t10k", "test")
-        found.append(_Images(file, part, labels, match["set"] or match["single"] or ""))
+        found.append(_Images(file, part, tuple(labels), match["set"] or match["single"] or ""))
     for version in _CIFAR:
         batches = [file for file in files if version.batches.fullmatch(file.name)]
         batches = [file for file in batches if name in (None, file.name)]
         if not found and any(
-            version.names in known or "batch" in file.name or (name and _looks_like(file, version))
+            version.labels[-1].names in known
+            or "batch" in file.name
+            or (name and _looks_like(file, version))
             for file in batches
         ):
-            names = known.get(version.names)
+            names = tuple(known[each] for each in version.files if each in known)
             for file in batches:
                 part = "test" if file.name.startswith("test") else "train"
                 found.append(_Images(file, part, names, version=version))
@@ -269,39 +315,45 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
 
 def _looks_like(file: BatchFile, version: _Version) -> bool:
     """Return whether a file is such a batch, where its name may be that of anything."""
-    if version.labels:
-        return file.size > 0 and file.size % (version.labels + CIFAR.bytes) == 0
-    return next(file.blocks(raw=True), b"")[:1] == b"\x80"
+    if version.is_pickled:
+        return next(file.blocks(raw=True), b"")[:1] == b"\x80"
+    return file.size > 0 and file.size % (len(version.labels) + CIFAR.bytes) == 0
 
 
 # CIFAR
 
 
-def _read_cifar(images: Sequence[_Images]) -> tuple[list[_Batch], Names]:
+def _read_cifar(images: Sequence[_Images], label: str | None) -> tuple[list[_Batch], _ClassNames]:
     """Read the batches of one directory, and the class names beside them."""
     version, named = images[0].version, images[0].beside
     assert version is not None
-    names: Names = None
+    columns = {each.field: each.field for each in version.labels}
+    columns[label if label in columns else version.labels[-1].field] = "cls"
+    names: _ClassNames = {}
     found: dict[str, _Batch] = {}
     parts = {each.file.name: each.part for each in images}
-    for file, data in _contents([each.file for each in images] + ([named] if named else [])):
-        if file == named:
-            names = _class_names(file, data, version)
+    for file, data in _contents([each.file for each in images] + [*named]):
+        if file in named:
+            told = (each for each in version.labels if each.names == file.name)
+            names |= {columns[each.field]: _class_names(file, data, each) for each in told}
             continue
         stem = file.name.removesuffix(".bin")
         directory = stem if stem in PARTS else f"{parts[file.name]}/{stem}"
-        step, originals = version.labels + CIFAR.bytes, None
-        if version.key:
-            _, labels, originals = read_batch(data, str(file), version.key)
+        before, step, originals = len(version.labels), len(version.labels) + CIFAR.bytes, None
+        if version.is_pickled:
+            before, keys = 0, [each.key for each in version.labels]
+            _, labels, originals = read_batch(data, str(file), keys)
         elif not data or len(data) % step:
             raise SourceError(
                 f"{file}: has {len(data)} bytes, not a multiple of {step}; download it again"
             )
         else:
-            labels = list(data[version.labels - 1 :: step])
-        places = version.labels, version.labels, version.key
-        batch = Batch(file, len(labels), CIFAR.width, CIFAR.height, 3, *places)
-        found[file.name] = batch, _table(batch, directory, labels, originals)
+            labels = [list(data[at::step]) for at in range(before)]
+        shape = CIFAR.width, CIFAR.height, 3
+        batch = Batch(file, len(labels[0]), *shape, before, before, version.is_pickled)
+        own = dict(zip(columns.values(), labels, strict=True))
+        rows = _table(batch, directory, own, originals)
+        found[file.name] = batch, rows
     return [found[each.file.name] for each in images], names
 
 
@@ -317,9 +369,9 @@ def _contents(files: Sequence[BatchFile]) -> Iterator[tuple[BatchFile, bytes]]:
         yield from zip(files, read_members(files), strict=True)
 
 
-def _class_names(file: BatchFile, data: bytes, version: _Version) -> tuple[str, ...]:
-    if version.names_key:
-        listed = read_pickle(data, str(file)).get(version.names_key)
+def _class_names(file: BatchFile, data: bytes, labels: _Labels) -> tuple[str, ...]:
+    if labels.names_key:
+        listed = read_pickle(data, str(file)).get(labels.names_key)
     else:
         listed = [line for line in data.splitlines() if line.strip()]
     names = tuple(text_of(name) for name in listed) if isinstance(listed, list) else ()
@@ -343,14 +395,12 @@ def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
             raise SourceError(
                 f"{file}: its images have {width} by {height} pixels, which dsprep does not read"
             )
-        labels = None
-        if each.beside is not None:
-            (listed,), _ = _read_head(each.beside, 1)
+        labels = {}
+        for beside in each.beside:
+            (listed,), _ = _read_head(beside, 1)
             if listed != count:
-                raise SourceError(
-                    f"{each.beside}: has {listed} labels, but there are {count} images"
-                )
-            labels = list(b"".join(each.beside.blocks())[8:])
+                raise SourceError(f"{beside}: has {listed} labels, but there are {count} images")
+            labels["cls"] = list(b"".join(beside.blocks())[8:])
         in_place = not (compressed or file.archive or is_s3(file.path))
         batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
         found.append((batch, _table(batch, each.part, labels)))
@@ -390,36 +440,60 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
 # The catalog
 
 
-def _catalog(found: Sequence[_Batch], root: str, names: Names, classes: Names) -> Catalog:
-    batches = tuple(batch for batch, _ in found)
-    labeled = ["cls" in table.columns for _, table in found]
+def _catalog(
+    read: Sequence[_Batch], root: str, named: _ClassNames, classes: Names, label: str | None
+) -> Catalog:
+    batches = tuple(batch for batch, _ in read)
+    labeled = ["cls" in table.columns for _, table in read]
     if any(labeled) and not all(labeled):
         bare = batches[labeled.index(False)].file
         raise SourceError(f"{bare}: has no labels beside it, where others have")
     if classes is not None and not any(labeled):
         raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
-    tables = [rows.with_columns(file=pl.lit(at, pl.Int64)) for at, (_, rows) in enumerate(found)]
+    tables = [rows.with_columns(file=pl.lit(at, pl.Int64)) for at, (_, rows) in enumerate(read)]
     table = pl.concat(tables)
     if table.is_empty():
         raise SourceError(f"{root}: holds no images")
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
-    reader = PixelReader(batches)
-    known = names or classes
-    if not any(labeled) or known is None:
-        return Catalog(table, root, None, reader)
-    outside = table.filter(~pl.col("cls").is_between(0, len(known) - 1))
-    for number, offset, label in outside.select("file", "offset", "cls").head(1).iter_rows():
-        batch = batches[number]
-        raise SourceError(
-            f"{batch.file}: image {offset // batch.size} has the label {label}, which is none "
-            f"of the {len(known)} classes"
-        )
-    catalog = Catalog(table, root, known, reader)
-    if classes is None:
-        return catalog
-    if unknown := [name for name in known if name not in classes]:
-        raise unknown_classes(str(batches[0].file), unknown, classes)
-    return renumbered(catalog, classes)
+    own_names = named.get("cls")
+    names = [name for name in (_FINE, _COARSE) if name in table.columns]
+    checked = named | ({} if own_names or classes is None else {"cls": classes})
+    for column, known in checked.items():
+        outside = table.filter(~pl.col(column).is_between(0, len(known) - 1))
+        for number, offset, found in outside.select("file", "offset", column).head(1).iter_rows():
+            batch = batches[number]
+            raise SourceError(
+                f"{batch.file}: image {offset // batch.size} has the label {found}, which is none "
+                f"of the {len(known)} classes"
+            )
+    further, table = table.select(names).get_columns(), table.drop(names)
+    catalog = Catalog(table, root, checked.get("cls"), PixelReader(batches))
+    if own_names and classes is not None:
+        if unknown := [name for name in own_names if name not in classes]:
+            raise unknown_classes(str(batches[0].file), unknown, classes)
+        catalog = renumbered(catalog, classes)
+    own = Field(label if label in (_FINE, _COARSE) else LABEL, "class", told=_TOLD)
+    for numbers in further:
+        field = Field(numbers.name, "class", False, named.get(numbers.name, ()), told=_TOLD)
+        catalog = _with_further(catalog, own, field, numbers)
+    return catalog
+
+
+def _with_further(catalog: Catalog, label: Field, field: Field, numbers: pl.Series) -> Catalog:
+    """Return the catalog of images that have a further label besides that of the rows."""
+    assert isinstance(catalog.reader, PixelReader)
+    of_batches = (catalog.table["file"] == at for at in range(len(catalog.reader.batches)))
+    labels = tuple(array("i", numbers.filter(own).to_list()) for own in of_batches)
+    image = Field(IMAGE, "image", places=((IMAGE,),), told=_TOLD)
+    field = replace(field, places=((field.name,),))
+    told = json.dumps([field.to_json(), numbers.to_list()])
+    return replace(
+        catalog,
+        reader=LabeledPixelReader(catalog.reader, field.name, labels),
+        schema=Schema((image, label, field), IMAGE, label.name, "folder"),
+        schema_known=True,
+        described=hashlib.sha256(told.encode()).hexdigest(),
+    )
 
 
 # Tables
@@ -474,9 +548,15 @@ def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Findi
 
 
 def _table(
-    batch: Batch, directory: str, labels: list[int] | None, file_names: list[str] | None = None
+    batch: Batch,
+    directory: str,
+    labels: Mapping[str, list[int]],
+    file_names: list[str] | None = None,
 ) -> pl.DataFrame:
-    """Return the rows of a batch in a directory, without the numbers of images and of the batch."""
+    """Return the rows of a batch in a directory, without the numbers of images and of the batch.
+
+    Labels are columns.
+    """
     count = batch.images
     numbers = pl.int_range(count, dtype=pl.Int64, eager=True)
     digits = numbers.cast(pl.String).str.zfill(max(5, len(str(count - 1))))
@@ -492,4 +572,4 @@ def _table(
         offset=numbers * batch.size,
         stored=pl.lit(batch.size, pl.Int64),
     )
-    return table if labels is None else table.with_columns(cls=pl.Series(labels, dtype=pl.Int64))
+    return table.with_columns(pl.Series(*each, dtype=pl.Int64) for each in labels.items())

@@ -492,7 +492,7 @@ def _pixels(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.pixels import read_pixels
 
     paths = [path for name in named for path in expand(name)]
-    catalog = read_pixels(paths, source.class_names())
+    catalog = read_pixels(paths, source.class_names(), source.choice.label)
     return None if catalog is None else (catalog, [])
 
 

@@ -157,14 +157,15 @@ def _with_fields(
     values = list(zip(*columns, strict=True))
     kinds = [(each.name, each.type) for each in fields]
     digest = hashlib.sha256(json.dumps([kinds, values], default=str).encode()).hexdigest()
-    table, label = catalog.table, catalog.label_column
-    labels = [table[label]] if label else []
-    table = table.drop(label or (), strict=False).with_columns(annotation="index")
+    label = Field(LABEL, "class", told="the table")  # which rows tell
+    table, column = catalog.table, catalog.label_column
+    labels = [table[column]] if column else []
+    table = table.drop(column or (), strict=False).with_columns(annotation="index")
     changed = replace(
         catalog,
         table=table.with_columns(labels),
         reader=FieldsReader(catalog.reader, names=tuple(dict.fromkeys(names))),
-        schema=Schema(tuple(fields), IMAGE, format="folder"),
+        schema=Schema((*fields, label), IMAGE, LABEL, "folder"),
         schema_known=True,
         annotated=Annotated(None, digest, range(len(values)), values),
     )

@@ -102,7 +102,7 @@ def prepare(
     recorded = _as_recorded(against, shards, understood)
     catalog, _ = read_source(recorded, pool.map)
     label, known = understood.schema.label, catalog.settled.schema
-    if label and label in known.by_name and known.label is None and not recorded.choice.unlabeled:
+    if label and label in known.by_name and known.label != label and not recorded.choice.unlabeled:
         # It was packed with --label-field, or a table called it so.
         old = {new: name for name, new in shards.made.fields.rename.items()}.get(label, label)
         recorded = recorded.replace(choice=replace(recorded.choice, label=old))

@@ -12,6 +12,7 @@ import pytest
 
 from tests import pixels
 from tests.conftest import Finished
+from tests.missing import framework
 
 Run = Callable[..., Finished]
 
@@ -136,3 +137,69 @@ def test_a_part_of_a_directory_of_any_name(run_here: Run, tmp_path: Path) -> Non
     for part in ("train", "test"):
         source, dest = tmp_path / "d" / part, tmp_path / part
         assert run_here("pack", source, dest, "--format", "webdataset").code == 0
+
+
+@pytest.fixture(scope="module", params=["python", "binary"])
+def hundred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("hundred")
+    files = {"python": pixels.cifar100_python, "binary": pixels.cifar100_binary}[request.param]()
+    name = f"cifar-100-{request.param}"
+    return pixels.write_archive(root / f"{name}.tar.gz", name, files)
+
+
+FINE_AND_COARSE = [(label * 9, label % 20) for label, _ in pixels.TRAIN[0]]
+
+
+class TestCoarseLabels:
+    def test_they_are_a_field(self, hundred: Path, run_here: Run, tmp_path: Path) -> None:
+        dest = tmp_path / "shards"
+        assert run_here("pack", hundred, dest, "--to", "webdataset", "--no-shuffle", "-q").code == 0
+        shard = framework("webdataset").WebDataset(
+            str(dest / "train-000000.tar"), shardshuffle=False
+        )
+        found = [(int(each["cls"]), int(each["coarse_label.cls"])) for each in shard]
+        assert found == FINE_AND_COARSE
+        names = (dest / "coarse_label.classes.txt").read_text().splitlines()
+        assert names == list(pixels.COARSE)
+        assert (dest / "classes.txt").read_text().splitlines() == list(pixels.FINE)
+        assert run_here("verify", dest, "--against", hundred, "-q") == (0, "", "")
+
+    def test_they_are_the_label_of_who_says_so(
+        self, hundred: Path, run_here: Run, tmp_path: Path
+    ) -> None:
+        dest, tf = tmp_path / "shards", framework("tensorflow")
+        args = (hundred, dest, "--to", "tfrecord", "--label-field", "coarse_label", "-q")
+        assert run_here("convert", *args) == (0, "", "")
+        features = {
+            name: tf.io.FixedLenFeature([], tf.int64)
+            for name in ("image/class/label", "fine_label")
+        }
+        records = tf.data.TFRecordDataset(str(dest / "train-00000-of-00001.tfrecord"))
+        parsed = (tf.io.parse_single_example(each, features) for each in records)
+        found = [(int(each["fine_label"]), int(each["image/class/label"])) for each in parsed]
+        assert found == FINE_AND_COARSE
+        assert (dest / "classes.txt").read_text().splitlines() == list(pixels.COARSE)
+        assert run_here("verify", dest, "--against", hundred, "-q") == (0, "", "")
+
+    def test_a_list_of_the_images_leaves_them(
+        self, hundred: Path, run_here: Run, tmp_path: Path
+    ) -> None:
+        lst, dest = tmp_path / "a.lst", tmp_path / "shards"
+        assert run_here("lst", "create", hundred, "-o", lst, "-q").code == 0
+        lst.write_text("".join(lst.read_text().splitlines(keepends=True)[:2]))
+        args = (hundred, dest, "--list", lst, "--to", "tfrecord", "-q", "--json")
+        assert json.loads(run_here("pack", *args).out)["samples"] == 2
+        schema = json.loads((dest / "manifest.json").read_text())["schema"]
+        assert {each["name"] for each in schema["fields"]} == {"image", "label", "coarse_label"}
+
+    def test_where_they_have_no_place(self, hundred: Path, run_here: Run, tmp_path: Path) -> None:
+        args = (hundred, tmp_path / "shards", "--to", "recordio", "-q")
+        refused = run_here("pack", *args)
+        assert refused.code == 2
+        assert "give --drop coarse_label" in refused.err
+        assert run_here("pack", *args, "--drop", "coarse_label").code == 0
+
+    def test_a_label_that_is_none(self, hundred: Path, run_here: Run, tmp_path: Path) -> None:
+        done = run_here("pack", hundred, tmp_path / "a", "--to", "webdataset", "--label-field", "x")
+        assert done.code == 2
+        assert "--label-field x: the label is 'label', from the files" in done.err

@@ -260,6 +260,9 @@ def write_pixels(root: Path) -> None:
     python, binary = pixels.cifar10_python(), pixels.cifar10_binary()
     pixels.write_archive(root / "cifar-10-python.tar.gz", "cifar-10-batches-py", python)
     pixels.write_archive(root / "cifar-10-binary.tar.gz", "cifar-10-batches-bin", binary)
+    python, binary = pixels.cifar100_python(), pixels.cifar100_binary()
+    pixels.write_archive(root / "cifar-100-python.tar.gz", "cifar-100-python", python)
+    pixels.write_archive(root / "cifar-100-binary.tar.gz", "cifar-100-binary", binary)
     pixels.write_directory(root / "mnist", pixels.mnist())
 
 

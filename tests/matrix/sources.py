@@ -53,11 +53,13 @@ class Given(NamedTuple):
         args: What names it on the command line, options included.
         items: Its samples, in order.
         classes: The names of the classes that it tells; empty if it tells none.
+        further: A field besides image and label, which a record of MXNet has no place for.
     """
 
     args: tuple[object, ...]
     items: tuple[Item, ...]
     classes: tuple[str, ...] = CLASSES
+    further: str = ""
 
 
 @dataclass
@@ -311,13 +313,15 @@ def cifar10_binary(where: Path, samples: Samples, peers: Frameworks) -> Given:
 
 def cifar100_python(where: Path, samples: Samples, peers: Frameworks) -> Given:
     path = pixels.write_directory(where / "cifar-100-python", pixels.cifar100_python())
-    return Given(both_parts(path), cifar_items(CIFAR100, by_file_name, 9), pixels.FINE)
+    items = cifar_items(CIFAR100, by_file_name, 9)
+    return Given(both_parts(path), items, pixels.FINE, "coarse_label")
 
 
 def cifar100_binary(where: Path, samples: Samples, peers: Frameworks) -> Given:
     path = where / "cifar-100-binary.tar.gz"
     pixels.write_archive(path, "cifar-100-binary", pixels.cifar100_binary())
-    return Given(both_parts(path), cifar_items(CIFAR100, by_number, 9), pixels.FINE)
+    items = cifar_items(CIFAR100, by_number, 9)
+    return Given(both_parts(path), items, pixels.FINE, "coarse_label")
 
 
 def idx(where: Path, samples: Samples, peers: Frameworks) -> Given:

@@ -15,6 +15,7 @@ from PIL import Image
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.rows import Rows
+from dsprep.sample import Sample
 from dsprep.sources.pixels import read_pixels
 from tests.pixels import (
     FINE,
@@ -65,7 +66,8 @@ def images_of(catalog: Catalog, directory: Path | None = None) -> list[bytes]:
             assert path.stat().st_size <= size
         reader = reader.spooled(str(directory))
     found = []
-    for data in reader.read(catalog.rows()):
+    for sample in reader.read(catalog.rows()):
+        data = sample.fields["image"] if isinstance(sample, Sample) else sample
         assert isinstance(data, bytes)
         with Image.open(io.BytesIO(data)) as image:
             assert image.format == "PNG"
@@ -379,6 +381,14 @@ class TestSeveral:
         hundred = write_directory(tmp_path / "hundred", cifar100_python()) / "test"
         with pytest.raises(SourceError, match=r"hundred/test: has other class names than .*ten"):
             read_pixels([str(ten), str(hundred)], None)
+        bare = [write_directory(tmp_path / f"bare {n}", {}) / "train.bin" for n in (10, 100)]
+        for path, files, name in (
+            (bare[0].with_name("data_batch_1.bin"), cifar10_binary(), "data_batch_1.bin"),
+            (bare[1], cifar100_binary(), "train.bin"),
+        ):
+            path.write_bytes(files[name])
+        with pytest.raises(SourceError, match=r"train\.bin: has other labels than .*batch_1"):
+            read_pixels([str(bare[0].with_name("data_batch_1.bin")), str(bare[1])], None)
         with pytest.raises(SourceError, match="test_batch: is named twice"):
             read_pixels([str(ten), str(ten)], None)
         assert read_pixels([str(ten), str(tmp_path)], None) is None

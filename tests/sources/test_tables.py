@@ -208,6 +208,22 @@ def test_fields_need_no_label(images: Path) -> None:
     assert report.notes[0] == "t.csv: CSV with commas in UTF-8, 3 rows; no labels"
 
 
+def test_a_field_with_a_name_of_labels_is_no_label(images: Path) -> None:
+    (images / "t.csv").write_text("id,label,category\n1,a,20\n2,b,30\nb/c,a,30\n")
+    given: dict[str, Any] = {"labels": images / "t.csv", "fields": ("category",)}
+    dsprep.pack(images / "images", images / "out", to="webdataset", shuffle=False, **given)
+    samples = read_tar(images / "out/train-000000.tar").values()
+    assert [(own["cls"], own["json"]) for own in samples] == [
+        (b"0", b'{"category":20}'),
+        (b"1", b'{"category":30}'),
+        (b"0", b'{"category":30}'),
+    ]
+    with pytest.raises(OptionError, match="--label-field category: the label is 'label', from"):
+        dsprep.pack(
+            images / "images", images / "two", to="webdataset", label_field="category", **given
+        )
+
+
 def test_their_schema_can_be_given_again(images: Path) -> None:
     (images / "t.csv").write_text("id,label,age\n1,a,20\n2,b,30\nb/c,a,30\n")
     given: dict[str, Any] = {"to": "webdataset", "labels": images / "t.csv", "fields": ("age",)}
