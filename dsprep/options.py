@@ -374,6 +374,8 @@ lst sample: --strict needs --count --per-class
     there is no number of rows to come short of; give --count or --per-class
 lst set, lst remove: --classes needs --label --class
     no class is named; give --class or --label, or leave it out
+lst remove: --root needs --missing
+    files are not looked up; give --missing, too
 lst replace: --classes needs --label --class
     paths are changed, and no classes; leave it out
 lst diff: --root needs --content

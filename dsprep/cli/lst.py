@@ -33,7 +33,7 @@ DIFFERENT_EXIT_CODE = 1
 """As with diff(1): the lists differ. As with merge(1): there are conflicts to decide."""
 
 _conflicts, _IN_FAVOR = option_group("Conflicts"), "Resolve conflicts in favor of "
-_ROWS, _CHANGES = ("paths", "ids", "chosen"), ("label", "new_path")
+_ROWS, _CHANGES, _FILES = ("paths", "ids", "chosen"), ("label", "new_path"), ("missing", "root")
 
 
 def _call(command: str, *arguments: Any, **options: Any) -> Any:
@@ -122,7 +122,7 @@ def append(list: str, root: tuple[str, ...], **options: Any) -> int:
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@command("LIST", of.EditOptions, name="set")
+@command("LIST", of.EditOptions, without=_FILES, name="set")
 def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> None:
     """Change the label or the path of the rows that meet all conditions.
 
@@ -141,8 +141,12 @@ def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> 
 def remove(list: str, **options: Any) -> None:
     """Remove the rows that meet all conditions.
 
+    With --missing, a list without such rows stays as it is. If no file of the list is found at all,
+    the root is taken for a wrong one, and the command fails.
+
     \b
     Examples:
+      dsprep lst remove train.lst --missing --root photos/ --dry-run
       dsprep lst remove train.lst --path 'blurred/**'
       dsprep lst remove train.lst --class 3 --id 100-199
       dsprep lst remove - --path '*.gif' < train.lst > still.lst
@@ -150,7 +154,7 @@ def remove(list: str, **options: Any) -> None:
     _call("remove", list, **options)
 
 
-@command("LIST OLD NEW", of.EditOptions, without=_CHANGES + _ROWS, name="replace")
+@command("LIST OLD NEW", of.EditOptions, without=_CHANGES + _ROWS + _FILES, name="replace")
 def replace_(list: str, old: str, new: str, **options: Any) -> None:
     """Replace the prefix OLD of paths by NEW.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from dsprep.catalog import Catalog
+from dsprep.commands.inspect_lists import look_up
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
@@ -18,6 +19,7 @@ from dsprep.lists import options as of
 from dsprep.lists import rows as tables
 from dsprep.lists.diff import Edits
 from dsprep.lists.edit import Relabeled, parse_map, relabel
+from dsprep.lists.files import MISSING, UNKNOWN
 from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
@@ -25,7 +27,7 @@ from dsprep.sources.infer import with_detection_labels
 from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.storage.location import require_disk
 from dsprep.text import decode_text, read_text
-from dsprep.units import format_some
+from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 
 
@@ -164,10 +166,13 @@ def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]
 def edit_list(options: of.EditOptions) -> EditReport:
     """Change the selected rows of a list, or remove them if no change is given.
 
-    ``path`` is the ``.lst``, or ``-`` for stdin. ``prefix``, instead of conditions and changes, is
+    ``path`` is the ``.lst``, or ``-`` for stdin. If rows are selected as ``missing``, it is no
+    error that there are none. ``prefix``, instead of conditions and changes, is
     the prefix of paths to replace, and the new one.
     """
-    prefix = options.prefix
+    prefix, root = options.prefix, options.root or os.path.dirname(options.path) or "."
+    if options.missing and options.root is None and options.path == STREAM:
+        raise OptionError("--missing: a list from stdin has no directory; give --root DIR")
     label = None if options.label is None or prefix else str(options.label)
     new_path = None if prefix else options.new_path
 
@@ -179,8 +184,11 @@ def edit_list(options: of.EditOptions) -> EditReport:
             where = pl.col("path").str.starts_with(prefix[0])
             new["path"] = pl.lit(prefix[1]) + pl.col("path").str.slice(len(prefix[0]))
         else:
-            where = edit.selected(options.paths, [str(each) for each in options.ids], numbers)
-        if not (matches := rows.select(where.sum()).item()):
+            ids = [str(each) for each in options.ids]
+            missing = _missing(old, root) if options.missing else None
+            where = edit.selected(options.paths, ids, numbers, missing)
+        matches = rows.select(where.sum()).item()
+        if not matches and not options.missing:
             raise SourceError(f"{old.path}: no row matches")
         if label is not None:
             new["label"] = pl.lit(edit.parse_label(label, old.classes))
@@ -195,8 +203,29 @@ def edit_list(options: of.EditOptions) -> EditReport:
         same = (pl.col("label") == pl.col("label_new")) & (pl.col("path") == pl.col("path_new"))
         return rows, Edits(changed=both.filter(~same).height, removed=count - rows.height)
 
-    words = ("edit", options.paths, options.ids, options.chosen, label, new_path, prefix)
+    conditions = (options.paths, options.ids, options.chosen, options.missing and root)
+    words = ("edit", *conditions, label, new_path, prefix)
     return _rewrite(options, options.classes, words, change)
+
+
+def _missing(old: ListFile, root: str) -> Sequence[int]:
+    """Return the numbers of the rows whose files, or samples, are missing below a root."""
+    rows = old.table.with_columns(line=pl.int_range(1, pl.len() + 1, dtype=pl.Int64))
+    found = []
+    for fault in look_up(root, rows, old.path):
+        if fault.kind == UNKNOWN:
+            raise SourceError(
+                f"{root}: {fault.message}; nothing tells whether the file is there, so no row was "
+                "removed"
+            )
+        if fault.kind == MISSING:
+            found.append(fault.line - 1)
+    if len(found) == len(rows):
+        raise SourceError(
+            f"{root}: holds none of the {format_count(len(rows), 'file')} of {old.path}: give the "
+            "directory that its paths start from, --root DIR"
+        )
+    return found
 
 
 @called_with(of.PatchOptions)

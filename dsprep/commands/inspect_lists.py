@@ -17,7 +17,7 @@ from dsprep.lists import rows as tables
 from dsprep.lists import stats, store
 from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
 from dsprep.lists.diff import ClassChange, Diff, Move, OtherName
-from dsprep.lists.files import compare_contents, find_missing
+from dsprep.lists.files import MISSING, compare_contents, find_missing
 from dsprep.lists.merge import Merged, format_merged, merge_rows
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
@@ -174,7 +174,7 @@ def check_list(options: of.CheckOptions) -> ListCheckReport:
     if wanted is not None:
         faults += wanted.check(rows)
     if root is not None:
-        faults += _look_up(root, rows, name)
+        faults += look_up(root, rows, name)
     # The same is said once of a line.
     first = {(fault.line, fault.kind): fault for fault in reversed(faults)}
     faults = sorted(first.values())
@@ -182,7 +182,7 @@ def check_list(options: of.CheckOptions) -> ListCheckReport:
     return ListCheckReport(name, rows.height, names, root, reader, kinds, faults)
 
 
-def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
+def look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
     from dsprep.sources.files import Files  # few runs need them
     from dsprep.sources.match import find_samples
@@ -200,7 +200,7 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     names = find_samples(rows, files, files.samples, source)
     missing = rows.filter(~names.is_in(files.table["path"].implode()))
     for line, path in missing.select("line", "path").iter_rows():
-        yield Fault(line, "missing", f"{path!r}: {root} has no such sample")
+        yield Fault(line, MISSING, f"{path!r}: {root} has no such sample")
 
 
 @called_with(of.StatsOptions)

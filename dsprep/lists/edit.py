@@ -37,14 +37,20 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,14}")
 
 
 def selected(
-    paths: Sequence[str] = (), ids: Sequence[str] = (), classes: Sequence[int] = ()
+    paths: Sequence[str] = (),
+    ids: Sequence[str] = (),
+    classes: Sequence[int] = (),
+    numbers: Sequence[int] | None = None,
 ) -> pl.Expr:
     """Return which rows meet all conditions that are given; one value of a condition is enough."""
-    # Conditions are globs of paths, ids or ranges of them (`7`, `10-19`), and class numbers.
+    # Conditions are globs of paths, ids or ranges of them (`7`, `10-19`), class numbers, and
+    # numbers of rows.
+    row = pl.int_range(pl.len())
     conditions = [
         [pl.col("path").str.contains(glob_pattern(glob)) for glob in paths],
         [pl.col("index").is_between(*_id_range(text)) for text in ids],
         [class_numbers().is_in(classes).fill_null(False)] if classes else [],
+        [] if numbers is None else [row.is_in(pl.Series(numbers, dtype=pl.Int64).implode())],
     ]
     if not any(conditions):
         raise OptionError("no condition selects rows: give --path, --id or --class")

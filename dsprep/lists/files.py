@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Generator
@@ -21,6 +22,12 @@ from dsprep.storage.location import is_s3
 from dsprep.storage.pool import ahead
 from dsprep.storage.s3.read import object_sizes
 
+# the kinds of faults for a file that is not there, and for one of which nothing tells whether it is
+MISSING, UNKNOWN = "missing", "unknown-file"
+
+# What the system says where no file is. Other errors do not tell: a right is missing, a disk fails.
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
+
 _LOCAL = 0.05
 """Seconds in which a disk of this machine answers for 1,000 files; threads slow that down."""
 
@@ -34,7 +41,7 @@ def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
             def size_of(path: bytes) -> int:
                 size = sizes.get(os.path.normpath(path.decode()))
                 if size is None:
-                    raise FileNotFoundError(None, "there is no such object")
+                    raise FileNotFoundError(errno.ENOENT, "there is no such object")
                 return size
 
         else:
@@ -76,7 +83,8 @@ def _look_up(size_of: Callable[[bytes], int], rows: pl.DataFrame) -> list[Fault]
         except IsADirectoryError:
             faults.append(Fault(line, "not-a-file", f"{path.decode()!r} is not a regular file"))
         except OSError as error:
-            faults.append(Fault(line, "missing", f"{path.decode()!r}: {error.strerror}"))
+            kind = MISSING if error.errno in _ABSENT else UNKNOWN
+            faults.append(Fault(line, kind, f"{path.decode()!r}: {error.strerror}"))
     return faults
 
 

@@ -89,6 +89,12 @@ class EditOptions(_EditOptions, _ListOptions):
     chosen: Sequence[str] = _rows(
         "Rows of this class, a name or a number; repeatable.", default=(), metavar="CLASS"
     )
+    missing: bool = _rows("Rows whose file is missing below --root.", default=False)
+    root: AnyPath | None = _rows(
+        "Directory of the files, or shards with the samples, for --missing.  [default: the "
+        "directory of LIST]",
+        metavar="DIR",
+    )
     label: str | int | float | None = _change(
         "The new label: a class, or numbers separated by commas."
     )

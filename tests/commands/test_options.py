@@ -58,7 +58,7 @@ ALWAYS = {
     *("--shuffle", "--filter", "--filter-table", "--folds", "--leaks", "--assign"),
     *("--near", "--keep"),
     *("--train-ratio", "--test-ratio", "--chunks", "--fraction", "--count", "--per-class"),
-    *("--balanced", "--path", "--id", "--class", "--include", "--exclude"),
+    *("--balanced", "--path", "--id", "--missing", "--class", "--include", "--exclude"),
     # changes of lists
     *("--label", "--new-path", "--map", "--new-classes", "--keep-unmatched", "--renumber"),
     *("--ours", "--theirs", "--ignore-ids", "--ignore-order", "--content", "--summary", "--for"),
