@@ -583,6 +583,11 @@ class AppendOptions(
 ):
     """The options of ``shard append``."""
 
+    skip_existing: bool = _samples(
+        "Leave out the samples that DATASET has: those with a key and bytes of one of its samples. "
+        "A key with other bytes is an error.",
+        default=False,
+    )
     target_size: int | str | None = _shards("Maximum size of a new shard.  [default: as before]")
     shards: int | None = _shards("Number of new shards, instead of a size.")
     shuffle: bool = _samples("Shuffle the new samples (default), or keep the order.", default=True)

@@ -167,6 +167,7 @@ def append(dataset: str, **options: Any) -> int:
     Examples:
       dsprep shard append more-photos/ shards/
       dsprep shard append new.zip shards/ --target-size 100MB --dry-run
+      dsprep shard append photos/ shards/ --skip-existing
     """
     return _write("append", dest=dataset, **options)
 

@@ -11,8 +11,8 @@ import click
 # The names of each kind of record, in their order.
 _NAMES = {
     "WriteReport": "destination format state shards samples bytes estimated classes per_class "
-    "rejects rejects_file skipped skipped_counts duplicates collisions sides chosen notes schema "
-    "fields objects seconds",
+    "rejects rejects_file skipped skipped_counts duplicates collisions sides chosen existing notes "
+    "schema fields objects seconds",
     "ShardFacts": "name samples bytes",
     "Chosen": "filtered unknown unmatched",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "

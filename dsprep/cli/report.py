@@ -166,6 +166,7 @@ def write_lines(report: WriteReport) -> Iterator[str]:
         ("classes", classes),
         ("objects", objects_text(report.objects)),
         ("chosen", chosen),
+        ("existing", report.existing and f"{report.existing:,}, left out"),
         ("rejected", report.rejects and f"{len(report.rejects):,}"),
         ("skipped", skipped_text(report.skipped)),
         ("time", _time_line(report)),

@@ -31,6 +31,7 @@ from dsprep.plan.destination import (
     require_name,
     take_sources,
 )
+from dsprep.plan.existing import Base
 from dsprep.plan.job import Job, augmented, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
@@ -440,7 +441,8 @@ def _done(
     plan: Plan, manifest: Manifest, outcome: Written, name: str, base: Manifest | None = None
 ) -> WriteReport:
     """Return the report of a run that has just completed a data set."""
-    report = report_of(plan, manifest, [*plan.lost, *outcome.rejects], name)
+    rejects = [*plan.lost, *outcome.rejects, *plan.existing.rejects]
+    report = report_of(plan, manifest, rejects, name)
     notes = list(report.notes)
     notes += effect_notes(outcome.effects)
     if outcome.unlabeled and base is None:
@@ -482,23 +484,29 @@ def append(options: of.AppendOptions) -> WriteReport:
     with _pool(options) as pool:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
-        plan = make_plan(replace(job, first_id=first_id), pool, progress)
+        known = Base(there, rejects_of(target, base)) if options.skip_existing else None
+        plan = make_plan(replace(job, first_id=first_id, base=known), pool, progress)
         if plan.catalog.sides:
             raise SourceError(
                 f"{source.root}: has the sides {format_some(plan.catalog.sides)}, and "
                 f"{destination} has none: name the samples of one side"
             )
+        still_bad = plan.existing.rejects
+        if not len(plan.catalog):
+            report = report_of(plan, base, [*plan.lost, *still_bad], "already appended")
+            return replace(report, per_class={}, seconds=time.monotonic() - began)
         digest = plan.catalog.with_ids_from(-first_id).digest()
         added = base.options.get("appended", [])
         if any(isinstance(each, dict) and each.get("source") == digest for each in added):
-            report = report_of(plan, base, [], "already appended")
+            report = report_of(plan, base, still_bad, "already appended")
             return replace(report, per_class={}, seconds=time.monotonic() - began)
         keys = plan.catalog.keys()
         twice = keys.filter(keys.is_in(there.keys().implode())).to_list()
         if twice and is_merged and job.key == "path":
             raise SourceError(
                 f"{source.root}: {len(twice):,} samples have keys of samples that are there "
-                f"already, {format_some(twice)}; rename the files"
+                f"already, {format_some(twice)}; give --skip-existing to leave out those with the "
+                "same bytes, or rename the files"
             )
         if options.dry_run:
             return planned_report(plan, pool, progress)
@@ -510,7 +518,10 @@ def append(options: of.AppendOptions) -> WriteReport:
     shards = format_count(len(report.shards) - len(before), "new shard")
     verb = "is" if samples == 1 else "are"
     notes = [*report.notes, f"{samples:,} of the samples {verb} new, in {shards}"]
-    if not is_merged:
+    if still_bad:
+        bad = format_count(len(still_bad), "sample")
+        notes.append(f"{bad} rejected again, as before: {format_some([r.path for r in still_bad])}")
+    if not is_merged and not options.skip_existing:
         notes.append(f"{job.layout.name}: samples that exist already are not looked for")
     return replace(report, notes=notes, per_class={}, seconds=time.monotonic() - began)
 

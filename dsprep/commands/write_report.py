@@ -45,6 +45,7 @@ class WriteReport:
     collisions: Sequence[tuple[str, Sequence[str]]] = ()
     sides: Mapping[str, int]  # samples of each side; empty if there are no sides
     chosen: Chosen | None = None  # what a filter left out; None if there is no filter
+    existing: int = 0  # samples left out by `shard append`, as the data set has them
     notes: Sequence[str] = ()  # what else there is to say
     schema: Mapping[str, Any] | None  # the schema that is written; None if unknown
     # what a dry run shows of it, a row for each field: its name, type and role, what told it, where
@@ -71,7 +72,7 @@ def report_of(
     else:
         shards = [ShardFacts(each.name, each.samples, each.bytes) for each in manifest.shards]
     per_class = catalog.samples_per_class(without=[each.path for each in rejects or ()])
-    rejects = plan.lost if rejects is None else rejects
+    rejects = [*plan.lost, *plan.existing.rejects] if rejects is None else rejects
     schema, settled = job.schema, catalog.settled
     table = settled and table_of(settled, schema or settled.schema, len(catalog))
     rejects_file = job.destination.url(job.destination.companion("rejects.jsonl").name)
@@ -93,6 +94,7 @@ def report_of(
         collisions=plan.collisions,
         sides={name: len(part) for name, part in catalog.by_side() if name},
         chosen=plan.chosen,
+        existing=plan.existing.samples,
         notes=list(_notes(plan, shards, per_class)),
         schema=None if schema is None else schema.to_json(),
         fields=list(table or ()),

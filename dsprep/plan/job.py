@@ -42,6 +42,7 @@ from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
+    from dsprep.plan.existing import Base
     from dsprep.workers.executor import Executor
 
 # The options of the commands that write, as the command line has them.
@@ -82,6 +83,8 @@ class Job:
     divide: Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]] | None = field(
         default=None, compare=False
     )
+    # the data set to add to, if the samples that it has are left out
+    base: Base | None = field(default=None, compare=False)
     augmented: Copies | None = None  # how many copies are augmented; None if none are
     # what a report says of fields that are left out or changed
     notes: tuple[str, ...] = field(default=(), compare=False)

@@ -16,6 +16,7 @@ from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
 from dsprep.plan.cut import SAMPLE, PlannedShard, object_sizes, plan_shards, some_of, weigh
 from dsprep.plan.destination import require_name
+from dsprep.plan.existing import Existing, without_existing
 from dsprep.plan.job import Job, resolve_defaults
 from dsprep.progress import Progress
 from dsprep.rows import Rows
@@ -47,6 +48,7 @@ class Plan:
     # each side with the number of its shards, in their order; an empty name if there are no sides
     sets: Sequence[tuple[str, int]]
     chosen: Chosen | None = None  # what the filter left out; None if there is none
+    existing: Existing = Existing()  # what is left out, as the data set to add to has it
 
     @property
     def in_order(self) -> bool:
@@ -146,6 +148,13 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
         kept = job.images.kept(catalog.settled.schema)
         catalog, notes = with_copies(catalog, job.augmented, kept)
         job = replace(job, notes=(*job.notes, *notes))
+    existing = Existing()
+    if job.base is not None:
+        found = catalog, findings
+        catalog, findings, existing = without_existing(job, found, job.base, pool, progress)
+        job = replace(job, base=None)
+        if not len(catalog):
+            return Plan(job, catalog, findings, [], [], False, [], chosen, existing)
     from dsprep.catalog import compact  # not before polars is there
 
     # From here on, what the plan takes for each sample is all that limits how many there may be.
@@ -184,7 +193,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
         shards += (each._replace(start=start + each.start, stop=start + each.stop) for each in cut)
         sets.append((side, len(cut)))
         start = stop
-    return Plan(job, catalog, findings, collisions, shards, estimated, sets, chosen)
+    return Plan(job, catalog, findings, collisions, shards, estimated, sets, chosen, existing)
 
 
 def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:

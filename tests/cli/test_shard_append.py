@@ -235,6 +235,109 @@ def test_verify_against_one_of_the_sources(
     assert len(json.loads(done.out)["problems"]) >= 15
 
 
+# Samples that are there already
+
+
+@pytest.fixture(scope="module")
+def both(old: Path, new: Path) -> Path:
+    """All samples, as a source has them that has grown."""
+    root = old.with_name("both")
+    shutil.copytree(old, root)
+    shutil.copytree(new, root, dirs_exist_ok=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, ()) for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf")),
+        ("webdataset", ("--resize", "8x8", "--encode", "jpeg")),
+    ],
+)
+def test_existing_samples_are_left_out_and_counted(
+    run_here: RunHere,
+    there: Callable[..., Path],
+    new: Path,
+    both: Path,
+    tmp_path: Path,
+    name: str,
+    options: tuple[str, ...],
+) -> None:
+    dest = there(name, *options)
+    alone = tmp_path / "alone"
+    shutil.copytree(dest, alone)
+    append = ("shard", "append", "-j1")
+    planned = run_here(*append, both, dest, "--skip-existing", "--dry-run", "--json")
+    report = json.loads(planned.out)
+    assert (planned.code, report["samples"], report["existing"]) == (0, 6, 9)
+    done = run_here(*append, both, dest, "--skip-existing")
+    assert (done.code, "existing  9, left out" in done.out) == (0, True), done
+    assert run_here(*append, new, alone).code == 0
+    assert contents(dest) == contents(alone)  # as if only the new ones had been named
+    again = json.loads(run_here(*append, both, dest, "--skip-existing", "--json").out)
+    assert (again["state"], again["samples"], again["existing"]) == ("already appended", 15, 15)
+    assert contents(dest) == contents(alone)
+    assert run_here("verify", dest, "--against", both, "-qj1").code == 0
+
+
+def test_an_existing_key_with_other_bytes_is_an_error(
+    run_here: RunHere, there: Callable[..., Path], both: Path, new: Path, tmp_path: Path
+) -> None:
+    dest = there("recordio")
+    before = contents(dest)
+    append = ("shard", "append", dest, "--skip-existing", "-j1")
+    source = tmp_path / "changed"
+    shutil.copytree(both, source)
+    (source / "dog" / "001.jpg").write_bytes(jpeg(99, (16, 12)))
+    shutil.move(source / "owl" / "002.jpg", source / "owl" / "002.png")  # the bytes are the same
+    changed = run_here(*append[:2], source, *append[2:])
+    assert (changed.code, "of 1 sample: dog/001.jpg" in changed.err) == (4, True), changed
+    (source / "dog" / "001.jpg").write_bytes((both / "dog" / "001.jpg").read_bytes())
+    labels = tmp_path / "labels.csv"
+    lines = ["path,class", "owl/001.jpg,cat", "owl/000.jpg,owl", "owl/004.jpg,owl", ""]
+    labels.write_text("\n".join(lines))
+    relabeled = run_here(*append[:2], source, *append[2:], "--labels", labels)
+    assert (relabeled.code, "of 1 sample: owl/001.jpg" in relabeled.err) == (4, True), relabeled
+
+    assert contents(dest) == before
+    theirs = tmp_path / "theirs"  # as other programs write records, without lists
+    theirs.mkdir()
+    for path in (*dest.glob("*.rec"), dest / "classes.txt"):
+        shutil.copy(path, theirs)
+    assert run_here("shard", "index", theirs, "-qj1").code == 0
+    nameless = run_here("shard", "append", source, theirs, "--skip-existing", "-j1")
+    assert (nameless.code, "not all of its samples have names" in nameless.err) == (4, True)
+    numbered = tmp_path / "numbered"
+    keys = ("--key", "index", "--to", "webdataset")
+    assert run_here("convert", both, numbered, *keys, "-qj1").code == 0
+    assert run_here("shard", "append", both, numbered, "--skip-existing").code == 2
+
+
+def test_samples_that_were_rejected_before_are_not_counted_twice(
+    run_here: RunHere, both: Path, new: Path, tmp_path: Path
+) -> None:
+    source, dest = tmp_path / "inbox", tmp_path / "set"
+    (source / "owl").mkdir(parents=True)
+    (source / "owl" / "bad.jpg").write_bytes(truncated(jpeg(2)))
+    shutil.copy(both / "owl" / "000.jpg", source / "owl" / "000.jpg")
+    assert run_here("pack", source, dest, "--to", "recordio", "-qj1").code == 3
+    append = ("shard", "append", source, dest, "--skip-existing", "-j1")
+    again = run_here(*append)
+    assert (again.code, "already appended" in again.out, "owl/bad.jpg" in again.out) == (
+        *(3, True, True),
+    )
+    shutil.copy(both / "owl" / "001.jpg", source / "owl" / "001.jpg")
+    assert run_here(*append, "--dry-run").code == 3
+    more = run_here(*append)
+    assert (more.code, "1 sample rejected again" in more.out) == (3, True), more
+    assert (manifest(dest)["samples"], manifest(dest)["rejected"]) == (2, 1)
+    assert (dest / "rejects.jsonl").read_text().count("owl/bad.jpg") == 1
+    assert run_here("verify", dest, "-qj1").code == 0
+    (source / "owl" / "bad.jpg").write_bytes(jpeg(2))  # mended
+    assert run_here(*append).code == 0
+    assert manifest(dest)["samples"] == 3
+
+
 # Fields that are left out
 
 

@@ -42,7 +42,7 @@ ALWAYS = {
     *("--to", "--key", "--check", "--on-error", "--output", "--materialize"),
     # fields: names that no sample has are said when samples have been looked at
     *("--only", "--drop", "--rename", "--cast", "--image-field", "--label-field", "--label-type"),
-    *("--schema", "--schema-out", "--no-image"),
+    *("--schema", "--schema-out", "--no-image", "--skip-existing"),
     # images
     *(
         "--resize",
