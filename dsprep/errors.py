@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dsprep.printable import visible
+
 REJECTS_EXIT_CODE = 3
 INTERRUPTED_EXIT_CODE = 130
 
@@ -16,10 +18,18 @@ INTERRUPTED_EXIT_CODE = 130
 class DsprepError(Exception):
     """Root of the errors that a user can cause and can fix.
 
-    The message names the file, says what is wrong with it and what to do.
+    The message names the file, says what is wrong with it and what to do. Each argument is a line
+    of it: a line break in one of them is part of a name, and is escaped like all that names may
+    hold and a terminal would obey.
     """
 
     exit_code = 1
+
+    def __init__(self, message: str, *lines: str) -> None:
+        super().__init__(message, *lines)
+
+    def __str__(self) -> str:
+        return "\n".join(map(visible, self.args))
 
 
 class OptionError(DsprepError):
@@ -97,13 +107,14 @@ class StoreError(DsprepError):
         is_final: Whether it has been tried again as often as it may be.
     """
 
-    def __init__(self, message: str, kind: str = "other") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, kind: str = "other", *lines: str) -> None:
+        super().__init__(message, *lines)
         self.kind = kind
         self.is_final = False
 
-    def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
-        return type(self), (str(self), self.kind)
+    def __reduce__(self) -> tuple[type[StoreError], tuple[str, ...]]:
+        message, *lines = self.args
+        return type(self), (message, self.kind, *lines)
 
 
 class SourceStoreError(SourceError, StoreError):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from dsprep.printable import visible
 from dsprep.units import format_duration, format_size
 
 _PATIENCE = 2.0  # seconds before anything is shown: a task that ends sooner needs no bar
@@ -60,7 +61,7 @@ class LogProgress(Progress):
 
     def note(self, text: str) -> None:
         with suppress(OSError):
-            print(text, file=self._stream, flush=True)
+            print(visible(text), file=self._stream, flush=True)
 
     def advance(self, samples: int, size: int) -> None:
         """Count, and show the progress when it is due."""
@@ -107,7 +108,7 @@ class BarProgress(LogProgress):
             super().note(text)
             return
         with suppress(OSError):
-            self._bar.write(text, file=self._stream)
+            self._bar.write(visible(text), file=self._stream)
 
     def _new_bar(self, seconds: float) -> Any:
         """Return a bar for a task that began some seconds ago; its first update draws it."""
@@ -150,7 +151,7 @@ def new_bar(stream: TextIO, label: str, total: int, **options: Any) -> Any:
     with suppress(OSError, ValueError):
         if all(os.get_terminal_size(stream.fileno())):
             size = {"dynamic_ncols": True}
-    return tqdm(desc=label, total=total, file=stream, leave=False, **size, **options)
+    return tqdm(desc=visible(label), total=total, file=stream, leave=False, **size, **options)
 
 
 def progress_for(stream: TextIO, quiet: bool) -> Progress:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dsprep.errors import OptionError
+from dsprep.printable import without_secrets
 
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
 _POWER: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -100,7 +101,7 @@ def format_some(names: Sequence[str]) -> str:
 
 def quoted(value: object, limit: int = 60) -> str:
     """Quote what a user wrote: ``'cat'``; of a long text, its beginning and its length."""
-    text = repr(value)
+    text = without_secrets(repr(value))
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
@@ -113,10 +114,3 @@ def quoted_names(names: Sequence[str], limit: int = 20) -> str:
 def is_text(value: object) -> bool:
     """Return whether a value is text that UTF-8 has bytes for; JSON also has half characters."""
     return isinstance(value, str) and not _SURROGATE.search(value)
-
-
-def visible(text: str) -> str:
-    """Escape line breaks, control codes and marks that turn text, which names may contain."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

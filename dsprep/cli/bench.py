@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 import dsprep
 from dsprep.benching.options import BenchOptions
 from dsprep.cli.help import option_group
 from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, table_of
+from dsprep.cli.streams import echo_as_is
 from dsprep.errors import INTERRUPTED_EXIT_CODE, REJECTS_EXIT_CODE
+from dsprep.printable import visible
 from dsprep.progress import progress_for
 from dsprep.units import format_duration
 
@@ -51,7 +51,7 @@ def bench(
         from dsprep.benching.cells import read_loops
 
         for code in read_loops(data, options["readers"], options["access"]):
-            click.echo(code, nl=False)
+            echo_as_is(code, nl=False)
         return 0
     report = dsprep.bench(data, progress=progress_for(sys.stderr, quiet), **options)
     if as_csv:
@@ -90,4 +90,4 @@ def _write_csv(report: BenchReport) -> None:
     for row in report.rows:
         cells = cells_of(row)
         plain = [cell.replace(",", "") for cell in cells] if row.figures else cells
-        writer.writerow([*cells[:4], *plain[4:]])
+        writer.writerow(map(visible, (*cells[:4], *plain[4:])))

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import click
 
 from dsprep.cli.help import given_on_the_command_line
+from dsprep.cli.streams import echo
 from dsprep.commands.stream import StreamOptions, convert_stream
 from dsprep.declared import options_in
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_errors
@@ -23,7 +24,6 @@ from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import destination_errors, is_pipe, open_pipe, publish
 from dsprep.storage.location import require_disk
-from dsprep.units import visible
 
 STREAM = "-"
 
@@ -47,11 +47,11 @@ def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any)
 
     def on_reject(reject: Reject) -> None:
         rejects.append(reject.path)
-        click.echo(visible(f"{reject.path}: {reject.reason}"), err=True)
+        echo(f"{reject.path}: {reject.reason}", sys.stderr)
 
     def on_note(note: str) -> None:
         if not quiet:
-            click.echo(visible(f"note: {note}"), err=True)
+            echo(f"note: {note}", sys.stderr)
 
     taken = {name: options[name] for name in options_in(StreamOptions) if name in options}
     taken |= {
@@ -72,7 +72,7 @@ def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any)
                     name = "stdout" if dest == STREAM else dest
                     raise RunStopped(f"{name} was closed before all was written") from None
     if rejects and not quiet:
-        click.echo(f"{len(rejects):,} samples not converted", err=True)
+        echo(f"{len(rejects):,} samples not converted", sys.stderr)
     return REJECTS_EXIT_CODE if rejects else 0
 
 

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from dsprep.cli.streams import echo_as_is
 from dsprep.options import require_effect
 
 _LAST = "Run"  # the group of `--help`, which click itself adds as the last option
@@ -125,7 +126,7 @@ class GroupedCommand(click.Command):
 def _show_all(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         context.meta[HELP_ALL] = True
-        click.echo(context.get_help(), color=context.color)
+        echo_as_is(context.get_help(), color=context.color)
         context.exit()
 
 

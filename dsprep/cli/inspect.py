@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-import click
-
 import dsprep
 from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, sets_text, show, skipped_text, some_of, table_of
+from dsprep.cli.streams import echo_as_is
 from dsprep.errors import REJECTS_EXIT_CODE, BadImage
 from dsprep.images.transform import Transform
 from dsprep.inspecting.options import InspectOptions
+from dsprep.printable import visible
 from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, format_some
 
@@ -50,7 +50,7 @@ def inspect(data: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -
     show(report, lines, as_json, quiet)
     if options["key"] is not None and not (as_json or quiet) and _shows_colors():
         for sample in report.shown:
-            click.echo(_picture(sample.image))
+            echo_as_is(_picture(sample.image))
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
@@ -103,6 +103,7 @@ def _parts(counts: Mapping[str, int]) -> str:
 
 
 def _cut(text: str) -> str:
+    text = visible(text)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 

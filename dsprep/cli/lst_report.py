@@ -21,7 +21,8 @@ from dsprep.cli.report import (
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
-from dsprep.units import format_count, format_some, visible
+from dsprep.printable import visible
+from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.commands.edit_lists import CreateReport, EditReport

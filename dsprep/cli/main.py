@@ -15,10 +15,10 @@ import click
 
 from dsprep import __version__
 from dsprep.cli.help import LazyGroup
-from dsprep.cli.streams import prepare_streams, say, shortened, until_nobody_reads
+from dsprep.cli.streams import echo, echo_as_is, prepare_streams, say, shortened, until_nobody_reads
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
+from dsprep.printable import visible
 from dsprep.progress import WAITS
-from dsprep.units import visible
 
 COMMANDS = {
     "pack": ("dsprep.cli.datasets", "Pack images into WebDataset, TFRecord or RecordIO shards."),
@@ -59,16 +59,16 @@ def _print_version(context: click.Context, option: click.Parameter, asked: bool)
     """Print the version; with -v, also those of Python, the system and packages."""
     if not asked:
         return
-    click.echo(f"dsprep, version {__version__}")
+    echo(f"dsprep, version {__version__}")
     if context.params["verbose"]:
         import platform
         from importlib import metadata
 
-        click.echo(f"Python {platform.python_version()}, {platform.platform()}")
-        click.echo(f"{len(os.sched_getaffinity(0))} cores, encoding {sys.stdout.encoding}")
+        echo(f"Python {platform.python_version()}, {platform.platform()}")
+        echo(f"{len(os.sched_getaffinity(0))} cores, encoding {sys.stdout.encoding}")
         for name in _REPORTED:
             with suppress(metadata.PackageNotFoundError):
-                click.echo(f"{name} {metadata.version(name)}")
+                echo(f"{name} {metadata.version(name)}")
     context.exit()
 
 
@@ -113,10 +113,11 @@ def main() -> None:
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
+        error.message = visible(error.message)  # type: ignore[misc]  # it quotes the command line
         text = io.StringIO()
         error.show(text)
         with until_nobody_reads(sys.stderr):
-            click.echo(shortened(text.getvalue().rstrip("\n")), err=True)
+            echo_as_is(shortened(text.getvalue().rstrip("\n")), sys.stderr)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         # click aborts on the end of a file, too: Python leaves a cut .pyc where a disk is full.
@@ -129,12 +130,12 @@ def main() -> None:
         code = _fail(str(error), error.exit_code)
     except OSError as error:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        code = _fail(message, DsprepError.exit_code)
+        code = _fail(visible(message), DsprepError.exit_code)
     except BaseException as error:  # polars panics, for one, are no Exception
         short = _shortage(error)
         if short is None:
             raise
-        code = _fail(short, DsprepError.exit_code)
+        code = _fail(visible(short), DsprepError.exit_code)
     if code == INTERRUPTED_EXIT_CODE:
         # At once: another Ctrl-C while Python shuts down would change the exit code.
         sys.stderr.flush()
@@ -167,9 +168,9 @@ def _shortage(error: BaseException) -> str | None:
 
 
 def _fail(message: str, code: int, above: str = "") -> int:
+    """Print the text of an error, in which all names are visible, and return the exit code."""
     with until_nobody_reads(sys.stderr):
-        shown = "\n".join(map(visible, shortened(message).split("\n")))
-        click.echo(f"{above}dsprep: {shown}", err=True)
+        echo_as_is(f"{above}dsprep: {shortened(message)}", sys.stderr)
     return code
 
 

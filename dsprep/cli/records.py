@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-import click
+from dsprep.cli.streams import echo_as_is
+from dsprep.printable import without_secrets
 
 # The names of each kind of record, in their order.
 _NAMES = {
@@ -89,7 +90,7 @@ def print_json(report: Any, stream: TextIO | None = None) -> None:
     """Print a report as one JSON object, in ASCII, which any stdout can write."""
     import json  # help pages do without
 
-    click.echo(json.dumps(to_json(report), indent=1), file=stream)
+    echo_as_is(json.dumps(to_json(report), indent=1), stream)
 
 
 def to_json(value: Any) -> Any:
@@ -98,6 +99,8 @@ def to_json(value: Any) -> Any:
         return {name: to_json(getattr(value, name)) for name in names.split()}
     if hasattr(value, "to_json"):
         return value.to_json()
+    if isinstance(value, str):
+        return without_secrets(value)
     if isinstance(value, Mapping):
         return {str(name): to_json(item) for name, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):

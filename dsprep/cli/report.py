@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-import click
-
 from dsprep.cli.records import print_json
-from dsprep.cli.streams import until_nobody_reads
+from dsprep.cli.streams import echo, until_nobody_reads
 from dsprep.findings import count_skipped
+from dsprep.printable import visible
 from dsprep.units import (
     NO_EXTENSION,
     format_count,
@@ -19,7 +18,6 @@ from dsprep.units import (
     format_extensions,
     format_size,
     format_some,
-    visible,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def show(
             print_json(report, stream)
         elif not quiet:
             for line in lines(report):
-                click.echo(visible(line), file=stream)
+                echo(line, stream)
 
 
 def rows_of(*rows: tuple[str, object], width: int = 9) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.options import command
 from dsprep.cli.report import show
 from dsprep.cli.serve import ProgramCommand
-from dsprep.cli.streams import say
+from dsprep.cli.streams import echo_as_is, say, until_nobody_reads
 from dsprep.keywords import SagemakerOptions
 from dsprep.options import require_effect
 from dsprep.units import format_count, format_size
@@ -64,7 +65,11 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
             say(f"{channel.name}: {_facts(channel)}")
         for note in report.notes:
             say(f"note: {note}")
-    show(report, lambda _: json.dumps(report.job, indent=1).split("\n"), as_json)
+    if as_json:
+        show(report, list, as_json)
+        return 0
+    with until_nobody_reads(sys.stdout):
+        echo_as_is(json.dumps(report.job, indent=1))  # a file for AWS
     return 0
 
 

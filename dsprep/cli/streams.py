@@ -1,4 +1,7 @@
-"""Standard streams: closed, of any encoding, with a reader that goes away."""
+"""Standard streams: closed, of any encoding, with a reader that goes away.
+
+Nothing else prints: what people read is one :func:`echo` a line, in which names cannot do harm.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import Any, TextIO
 
-from dsprep.units import visible
+import click
+
+from dsprep.printable import visible
 
 _MOST_LINES = 20
 _LINE_START, _LINE_END = 800, 400  # characters of a long line: what is wrong, and what to do
@@ -44,6 +49,16 @@ def shortened(message: str) -> str:
             more = f"… ({left_out:,} more characters) …"
             lines[number] = line[:_LINE_START] + more + line[-_LINE_END:]
     return "\n".join(lines)
+
+
+def echo(line: str, stream: TextIO | None = None) -> None:
+    """Write a line for people, with what names and addresses hold made visible and harmless."""
+    echo_as_is(visible(line), stream)
+
+
+def echo_as_is(text: str, stream: TextIO | None = None, **how: Any) -> None:
+    """Write what is safe already, or is for programs: JSON, code, help, pictures."""
+    click.echo(text, file=stream, **how)
 
 
 @contextmanager

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from dsprep.cli.records import to_json
+from dsprep.cli.streams import echo_as_is
+from dsprep.printable import visible
 from dsprep.progress import BarProgress, LogProgress, Waits, new_bar
 from dsprep.storage.s3.config import retry_line
 from dsprep.storage.store import Events, ignore
-from dsprep.units import format_size, visible
+from dsprep.units import format_size
 
 _LONGEST_NAME = 30
 
@@ -34,7 +37,7 @@ def json_events(stream: TextIO) -> Events:
     def write(event: str, **facts: Any) -> None:
         if event != "moved":  # there are too many of them
             with writing, suppress(OSError):  # nobody may be reading any more
-                print(json.dumps({"event": event, **facts}), file=stream, flush=True)
+                echo_as_is(json.dumps({"event": event, **to_json(facts)}), stream)
 
     return write
 
@@ -55,10 +58,9 @@ class Lines(LogProgress):
                 case "found" | "moved":
                     self.advance(facts["bytes"], 0)
                 case "fallback" | "waiting":
-                    self.note(visible(facts["text"]))
+                    self.note(facts["text"])
                 case "retry":
-                    line = retry_line(facts["error"], facts["seconds"])
-                    self._retries.tell(visible(line))
+                    self._retries.tell(retry_line(facts["error"], facts["seconds"]))
 
     def _line(self, seconds: float, rate: float) -> str:
         sent, size = format_size(self._done), format_size(self._total)

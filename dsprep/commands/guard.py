@@ -122,7 +122,8 @@ def _run(program: list[str], guard: int) -> None:
         if os.getppid() == guard:  # else the guard was killed before
             os.execvp(program[0], program)
     except OSError as error:
-        print(f"dsprep: {program[0]}: cannot be run: {error.strerror}", file=sys.stderr)
+        name = program[0] if program[0].isprintable() else ascii(program[0])
+        print(f"dsprep: {name}: cannot be run: {error.strerror}", file=sys.stderr)
     finally:
         os._exit(1)
 

@@ -20,9 +20,10 @@ from dsprep.lists.stats import hash_unit
 from dsprep.pages.charts import Line, bar, histogram
 from dsprep.pages.page import drawing, render
 from dsprep.pipeline import Pipeline
+from dsprep.printable import visible
 from dsprep.progress import Progress
 from dsprep.storage.local import write_whole
-from dsprep.units import format_count, format_size, visible
+from dsprep.units import format_count, format_size
 from dsprep.workers.executor import Executor
 
 _MOST_BYTES = 19_000_000  # of a page of at most 20 MB; its elements of pictures are not counted
@@ -352,10 +353,10 @@ def _some(count: int, most: int) -> str:
 
 def _short(text: str) -> str:
     """Return a text with what cannot be seen escaped, and the end of a long one cut off."""
-    text = visible(text[: _LONG + 1])
+    text = visible(text)
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def _end_of(path: str) -> str:
-    text = visible(path[-_LONG - 1 :])
+    text = visible(path)
     return text if len(text) <= _LONG else f"…{text[-_LONG:]}"

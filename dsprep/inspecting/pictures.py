@@ -18,10 +18,11 @@ from dsprep.errors import BadSample
 from dsprep.images.transform import Encoded, Transform, decoded, upright_size
 from dsprep.moving import make_mover
 from dsprep.pipeline import Pipeline, read_samples
+from dsprep.printable import visible
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
-from dsprep.units import format_some, visible
+from dsprep.units import format_some
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import counted
 
@@ -140,7 +141,7 @@ def _objects(value: Objects, field: Field) -> Iterator[str]:
 
 
 def _name(field: Field, number: int) -> str:
-    return visible((field.class_name(number) or str(number))[:_LONGEST])
+    return visible(field.class_name(number) or str(number))[:_LONGEST]
 
 
 def _overlay(mask: bytes, field: Field, image: Encoded) -> tuple[bytes, list[int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from dsprep.units import visible
+from dsprep.printable import visible
 
 _WIDTH, _BAR, _HEIGHT = 400, 34, 200  # units of the drawing; a page scales it to its width
 _COLORS = 6  # classes c0, c1, … that a page has

@@ -11,8 +11,8 @@ from typing import Any
 
 from dsprep.errors import OptionError
 from dsprep.extras import pip_install
+from dsprep.printable import visible
 from dsprep.storage.local import read_whole
-from dsprep.units import visible
 
 _HERE = Path(__file__).parent
 _LONGEST = 2000  # characters of a value

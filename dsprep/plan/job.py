@@ -34,6 +34,7 @@ from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
+from dsprep.printable import without_secrets
 from dsprep.schema import Schema, Settled, idle_names
 from dsprep.sources.infer import with_sizes
 from dsprep.sources.reading import Source
@@ -133,7 +134,8 @@ class Job:
         for name in ("--part", "--workers"):  # which do not say what is written
             given.pop(name, None)
         places = map(str, (*paths, given["--dest"]))
-        return [*self.command.split(), *places, *words_of(_KINDS[self.command], given)]
+        words = (*self.command.split(), *places, *words_of(_KINDS[self.command], given))
+        return [*map(without_secrets, words)]
 
     def set_name(self, side: str) -> str:
         """Return what the names of the shards of a side begin with; of all, if it is empty."""

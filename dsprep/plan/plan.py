@@ -295,4 +295,4 @@ def require_distinct_keys(plan: Plan) -> None:
     if is_repeated:
         remedy = "rows name a file again: give --duplicates first to use the first of them only"
     lines.append(f"{remedy}, or give --key index to make keys from the samples' numbers")
-    raise SourceError("\n".join(lines))
+    raise SourceError(*lines)

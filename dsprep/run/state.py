@@ -32,6 +32,7 @@ from dsprep.formats.folder import LISTING
 from dsprep.images import bilinear
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
+from dsprep.printable import json_line
 from dsprep.progress import Progress
 from dsprep.run.folder import (
     companions_of,
@@ -518,7 +519,7 @@ def _companions(
     if base is None:
         reports["skipped.jsonl"] = [each.to_json() for each in plan.skipped]
     for name, entries in reports.items():
-        lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in entries)
+        lines = (json_line(each) + "\n" for each in entries)
         if entries or base is None:
             found[destination.companion(name).name] = "".join(lines).encode()
     return found

@@ -372,7 +372,8 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         said = (f"{path}: {one!r} and {two!r}" if one != two else path for path, one, two in pairs)
         raise SourceError(
             f"{scan.where}: {format_count(len(twice), 'image')} named by several entries: merge "
-            f"these, or correct the names: {some_lines(said, len(twice))}"
+            "these, or correct the names:",
+            *some_lines(said, len(twice)),
         )
     return [taken.get(path, _NONE) for path in paths], missing
 
@@ -459,8 +460,8 @@ def look_at(
         count = len(found.problems)
         raise SourceError(
             f"{annotations.root}: {format_count(count, 'file')} of annotations cannot be read: "
-            f"correct or remove {'it' if count == 1 else 'them'}:"
-            f"{some_lines(found.problems, count)}"
+            f"correct or remove {'it' if count == 1 else 'them'}:",
+            *some_lines(found.problems, count),
         )
     return found
 
@@ -487,8 +488,7 @@ def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Looke
     return found
 
 
-def some_lines(lines: Iterable[str], count: int) -> str:
+def some_lines(lines: Iterable[str], count: int) -> list[str]:
     """Return the first few lines, indented, and how many more there are."""
-    shown = [f"\n  {line}" for line, _ in zip(lines, range(_SHOWN), strict=False)]
-    shown += [f"\n  and {count - _SHOWN:,} more"] if count > _SHOWN else []
-    return "".join(shown)
+    shown = [f"  {line}" for line, _ in zip(lines, range(_SHOWN), strict=False)]
+    return [*shown, f"  and {count - _SHOWN:,} more"] if count > _SHOWN else shown

@@ -393,7 +393,7 @@ def _wrong_rows(
         said = (
             f"{wrong.height:,} of {format_count(rows.height, 'row')} with a {what} cannot be read"
         )
-        raise SourceError(f"{path}: {said}: {some_lines(examples, wrong.height)}")
+        raise SourceError(f"{path}: {said}:", *some_lines(examples, wrong.height))
     said = f"{format_count(wrong.height, 'row')} that cannot be read, whose images are rejected"
     notes = [f"{said}: {'; '.join(examples)}"] if examples else []
     return dict(wrong.unique(_IMAGE, keep="first").iter_rows()), notes

@@ -115,9 +115,9 @@ def _require_read(path: str, damaged: Sequence[str], refused: Mapping[str, Seque
     if refused:
         told.append(f"dsprep does not read {' and '.join(sorted(refused))}")
     lines = [
-        f"\n  {what} in {format_count(len(ids), 'task')} ({format_some(ids)}): {REFUSED[what]}"
+        f"  {what} in {format_count(len(ids), 'task')} ({format_some(ids)}): {REFUSED[what]}"
         for what, ids in sorted(refused.items())
     ]
     if told:
-        shown = some_lines(damaged, len(damaged)) + "".join(lines)
-        raise SourceError(f"{path}: {'; '.join(told)}:{shown}")
+        lines = some_lines(damaged, len(damaged)) + lines
+        raise SourceError(f"{path}: {'; '.join(told)}:", *lines)

@@ -125,8 +125,9 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
             return _scan(source, files, kind, others, run_all)
         except SourceError as error:
             raise SourceError(
-                f"{error}\n{signs[kind]} shows annotations of {_WORDS[kind]}; --from images packs "
-                "the images without them"
+                *error.args,
+                f"{signs[kind]} shows annotations of {_WORDS[kind]}; --from images packs the "
+                "images without them",
             ) from None
     if source.masks is None:
         _require_no_table(root, files, others)

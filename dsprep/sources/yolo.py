@@ -184,7 +184,8 @@ def _require_apart(of_image: Mapping[str, str], below: str) -> None:
         said = (f"{text}: {', '.join(paths[:3])}" for text, paths in sorted(shared.items()))
         raise SourceError(
             f"{below}: {format_count(len(shared), 'file')} of annotations would be that of several "
-            f"images: {some_lines(said, len(shared))}"
+            "images:",
+            *some_lines(said, len(shared)),
         )
 
 

@@ -93,9 +93,9 @@ def sync(options: SyncOptions) -> SyncReport:
             f"interrupted; {tally.so_far()}; give the same command again to go on"
         ) from None
     except StoreError as error:
-        if not tally.planned:
-            raise
-        raise type(error)(f"{error}\n{tally.so_far()}", error.kind) from None
+        if tally.planned:
+            error.args += (tally.so_far(),)
+        raise
     finally:
         pace.stop()
         pace.close()

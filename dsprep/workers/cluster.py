@@ -261,7 +261,7 @@ def answer(call: Call, machine: str, name: str, tell: Callable[[int, Sign], None
     except DsprepError as error:
         # It may be wrong on one machine only.
         if isinstance(error, SourceError | DestinationError) and name not in str(error):
-            error.args = (f"{error} (on {name})", *error.args[1:])
+            error.args = (f"{error.args[0]} (on {name})", *error.args[1:])
         return Answer("error", error)
     except MemoryError:
         full = f"a worker on {name} ran out of memory; try fewer --workers"

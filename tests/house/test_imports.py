@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A room imports itself and the rooms of lower layers, never another of its own layer.
 # A room is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
+    "printable",
     "errors",
     "extras units",
     "arguments findings options progress sample",
@@ -68,6 +69,7 @@ WORKER = [
         "extras",
         "findings",
         "options",
+        "printable",
         "rows",
         "sample",
         "schema",

@@ -364,7 +364,7 @@ def test_entries_for_one_image(tmp_path: Path) -> None:
     files = {"a.jpg": None, "b.jpg": None, "instances_a.json": coco(names)}
     with pytest.raises(SourceError) as refused:
         read(write(tmp_path, files))
-    said = "2 images named by several entries: merge these, or correct the names: \n"
+    said = "2 images named by several entries: merge these, or correct the names:\n"
     assert f"{said}  a.jpg\n  b.jpg: 'x/b.jpg' and 'y/b.jpg'" in str(refused.value)
 
 

@@ -124,6 +124,7 @@ class Connection:
             **({} if config.sign else {"signature_version": UNSIGNED}),
         )
         self._client = self._make_client(config.region or os.environ.get("AWS_REGION") or None)
+        require_endpoint("endpoint_url in AWS's files", self._client.meta.endpoint_url)
         self._model = self._client.meta.service_model
         self._serializer = create_serializer("rest-xml", include_validation=False)
         self._parser = parsers.create_parser("rest-xml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,8 @@ class S3Config:
 
 
 def require_endpoint(name: str, url: str) -> None:
-    """Refuse what is not the address of a server."""
+    """Refuse what is not the address of a server, without its password."""
+    shown = re.sub("(?<=//).*@", "***@", url)
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -59,7 +61,12 @@ def require_endpoint(name: str, url: str) -> None:
         is_one = False
     if not is_one:
         raise OptionError(
-            f"{name} {url}: is no endpoint; write it as http://HOST:PORT or https://HOST"
+            f"{name} {shown}: is no endpoint; write it as http://HOST:PORT or https://HOST"
+        )
+    if "@" in url:
+        raise OptionError(
+            f"{name} {shown}: holds a user name or a password, which servers of S3 do not take; "
+            "remove it, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         )
 
 
