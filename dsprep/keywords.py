@@ -383,6 +383,16 @@ class SizeOptions(Options):
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
+class ApartOptions(Options):
+    """Where the files lie that describe shards."""
+
+    apart: bool = _shards(
+        "Write shards alone to DEST, and manifest.json, classes.txt and the others beside it, as "
+        "DEST.manifest.json.",
+        default=False,
+    )
+
+
 class CommandOptions(Options):
     """What is read, and how the command runs."""
 
@@ -437,6 +447,7 @@ class GroupOptions(Options):
 class WriteOptions(
     RunOptions,
     GroupOptions,
+    ApartOptions,
     SizeOptions,
     FormatOptions,
     SelectionOptions,
@@ -594,7 +605,7 @@ class AppendOptions(
     seed: int | None = _seed
 
 
-class JoinOptions(CommandOptions):
+class JoinOptions(ApartOptions, CommandOptions):
     """The options of ``join``."""
 
     dest: AnyPath = field(kw_only=False)

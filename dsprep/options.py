@@ -239,6 +239,10 @@ SIZES --multiple-of excludes single
     {single} is not cut into shards; name a directory of shards, or leave it out
 --multiple-of excludes --samples-per-shard
     --samples-per-shard fixes the number of shards; give --target-size or --shards
+--apart excludes single
+    the companions of {single} lie beside it anyway; leave it out
+convert: --apart excludes stream
+    a stream is written without companions; leave it out
 --name excludes single
     the name is that of {single}; leave it out
 --name excludes carried

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
+from dsprep.dataset.manifest import (
+    MANIFEST,
+    Manifest,
+    manifest_beside,
+    read_manifest,
+    recorded_options,
+)
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
 from dsprep.formats.augmented import MANIFESTS, parse_augmented
@@ -48,8 +54,7 @@ def facts_of(place: str) -> list[DataFacts]:
         return [_of_list(place)]
     if place.endswith(MANIFESTS):
         return [_of_lines(place)]
-    bare = place.rstrip("/")
-    for path in (place, os.path.join(place, MANIFEST), f"{bare}.{MANIFEST}"):
+    for path in (place, os.path.join(place, MANIFEST), manifest_beside(place)):
         if path.endswith(MANIFEST) and is_file(path):
             return _of_manifest(place, os.path.dirname(path), read_manifest(path))
     if (shards := find_shards(place)) is not None:
@@ -72,6 +77,9 @@ def side_of(place: str, name: str | None) -> list[DataFacts]:
 
 
 def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFacts]:
+    if manifest.directory:
+        directory = os.path.join(directory, manifest.directory)
+        place = directory if place.endswith(MANIFEST) else place
     transform, schema = recorded_options(manifest, place).transform, manifest.schema
     classed = schema and (schema.objects or schema.label_field)
     classes = len(classed.names) if classed and classed.names else len(manifest.classes or ())
@@ -96,11 +104,19 @@ def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFac
                 side=side,
                 samples=sum(each.samples for each in own),
                 bytes=sum(each.bytes for each in own),
-                files=[(each.name, each.bytes) for each in own],
-                beside=[MANIFEST, *sorted(manifest.names() - {each.name for each in own})],
+                files=[(os.path.basename(each.name), each.bytes) for each in own],
+                beside=_others(manifest, {each.name for each in own}),
             )
         )
     return found
+
+
+def _others(manifest: Manifest, own: Collection[str]) -> list[str]:
+    """Return the names of the other files where these shards of a data set lie."""
+    others = sorted(manifest.names().difference(own))
+    if manifest.directory is None:
+        return [MANIFEST, *others]
+    return [os.path.basename(name) for name in others if os.path.dirname(name)]
 
 
 def _shape(transform: Transform | None) -> tuple[int, int] | None:

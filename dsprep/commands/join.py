@@ -17,9 +17,10 @@ from dsprep.dataset.manifest import (
     UNFINISHED,
     FileReceipt,
     Manifest,
-    manifest_names,
+    manifests_in,
     parse_rejects,
     read_manifest,
+    scratch_beside,
     single_of,
 )
 from dsprep.declared import called_with, words_of
@@ -40,7 +41,7 @@ from dsprep.run.state import (
 )
 from dsprep.run.target import Written, target_of
 from dsprep.sources.shardset import ShardSet
-from dsprep.storage.files import entries, facts, read_bytes, results
+from dsprep.storage.files import entries, facts, is_dir, read_bytes, results
 from dsprep.storage.local import is_scratch
 from dsprep.storage.location import is_s3
 from dsprep.storage.store import crc32c
@@ -62,17 +63,20 @@ def join(options: of.JoinOptions) -> WriteReport:
     began, dest = time.monotonic(), str(options.dest)
     root, others = take_sources(options.sources, dest)
     found = [one for source in (root, *others) for one in _data_sets(source)]
-    sets = sorted(found, key=lambda each: [shard.name for shard in each.manifest.shards])
+    sets = sorted(
+        found, key=lambda each: [os.path.basename(shard.name) for shard in each.manifest.shards]
+    )
     whole = joined(sets)
     layout = replace(sets[0].layout, schema=whole.schema)
-    destination, _ = parse_destination(dest, whole.format)
+    destination, _ = parse_destination(dest, whole.format, options.apart)
     if destination.single:
         raise OptionError(f"{dest}: is the name of a file; join writes to a directory")
-    beside = _beside(sets, whole, layout)
+    whole = _moved(whole, destination)
+    beside = _beside(sets, whole, layout, destination)
     receipts = [FileReceipt(name, len(data), crc32c(data)) for name, data in beside.items()]
     whole = replace(whole, files=receipts)
     urls = {
-        file.name: os.path.join(os.path.dirname(one.path), file.name)
+        _there(destination, file): os.path.join(os.path.dirname(one.path), file.name)
         for one in sets
         for shard in one.manifest.shards
         for file in (shard, *shard.sidecars)
@@ -95,16 +99,39 @@ def _data_sets(source: str) -> Iterator[DataSet]:
     """Find the data sets in a directory: one, or those of single files."""
     with source_errors(source):
         there = [entry.name for entry in entries(source)]
-    names = manifest_names(there)
-    if not names:
-        why = UNFINISHED if any(map(is_scratch, there)) else "name what dsprep pack wrote"
+        paths = manifests_in(source)
+    if not paths:
+        notes = scratch_beside(source)
+        is_begun = any(map(is_scratch, there)) or (notes != "" and is_dir(notes))
+        why = UNFINISHED if is_begun else "name what dsprep pack wrote"
         raise SourceError(f"{source}: holds no {MANIFEST}; {why}")
-    for name in names:
-        path = os.path.join(source, name)
-        yield DataSet(source if len(names) == 1 else path, path, read_manifest(path))
+    for path in paths:
+        yield DataSet(source if len(paths) == 1 else path, path, read_manifest(path))
 
 
-def _beside(sets: Sequence[DataSet], whole: Manifest, layout: Format) -> dict[str, bytes]:
+def _there(destination: Destination, file: FileReceipt) -> str:
+    """Return the name that a file of a source has at the destination."""
+    return destination.shard(os.path.basename(file.name))
+
+
+def _moved(whole: Manifest, destination: Destination) -> Manifest:
+    """Return the manifest with the names that shards and their indexes have at the destination."""
+    shards = [
+        replace(
+            shard,
+            name=_there(destination, shard),
+            sidecars=tuple(replace(it, name=_there(destination, it)) for it in shard.sidecars),
+        )
+        for shard in whole.shards
+    ]
+    options = {name: value for name, value in whole.options.items() if name != "apart"}
+    options |= {"apart": True} if destination.apart else {}
+    return replace(whole, shards=shards, options=options)
+
+
+def _beside(
+    sets: Sequence[DataSet], whole: Manifest, layout: Format, destination: Destination
+) -> dict[str, bytes]:
     """Return the files beside the shards: class names, indexes of all shards, and reports."""
     classes: dict[str, bytes] = {}
     reports: dict[str, bytes] = {}
@@ -126,10 +153,14 @@ def _beside(sets: Sequence[DataSet], whole: Manifest, layout: Format) -> dict[st
     indexes: dict[str, bytes] = {}
     for side in dict.fromkeys(whole.sides.values()) or [""]:
         of_side = [it for it in whole.shards if whole.sides.get(it.name, "") == side]
-        shards = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in of_side]
+        shards = [ShardFacts(os.path.basename(it.name), it.samples, it.bytes) for it in of_side]
         name = require_name(f"{whole.name}-{side}" if side else whole.name)
-        indexes |= layout.dataset_index(name, shards)
-    return classes | indexes | dict(sorted(reports.items()))
+        index = layout.dataset_index(name, shards)
+        indexes |= {destination.shard(name): data for name, data in index.items()}
+    indexes |= {destination.known_as(name): data for name, data in layout.class_maps().items()}
+    classes = {destination.companion(name).name: data for name, data in classes.items()}
+    reports = {destination.companion(name).name: reports[name] for name in sorted(reports)}
+    return classes | indexes | reports
 
 
 def _require_whole(whole: Manifest, urls: Mapping[str, str]) -> None:
@@ -224,7 +255,7 @@ def _report(
     beside: Mapping[str, bytes],
     state: str,
 ) -> WriteReport:
-    name = "rejects.jsonl"
+    name = destination.companion("rejects.jsonl").name
     url, data = destination.url(name), beside.get(name)
     rejects = parse_rejects(data, url) if data else []
     sides = dict.fromkeys(whole.sides.values(), 0)

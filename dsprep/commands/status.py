@@ -76,11 +76,17 @@ def _target(path: str) -> Target:
     """Return the target that a path names: a shard, a directory of shards, or a folder."""
     destination, _ = parse_destination(path, None if format_of_file(path) else "webdataset")
     target = target_of(destination)
-    if destination.single or destination.remote or target.stamps([target.manifest]):
+    is_bucket = destination.remote is not None and not destination.remote.key
+    if destination.single or is_bucket or target.stamps([target.manifest]):
         return target
-    folder = target_of(parse_destination(path, "folder")[0])
-    is_folder = bool(folder.stamps([folder.manifest])) or folder.noted_run() is not None
-    return folder if is_folder else target
+    # The notes of a folder, and its manifest, are where those of shards alone are.
+    other = target_of(
+        parse_destination(path, "folder")[0]
+        if destination.remote is None
+        else parse_destination(path, "webdataset", apart=True)[0]
+    )
+    is_other = bool(other.stamps([other.manifest])) or other.noted_run() is not None
+    return other if is_other else target
 
 
 def _status_of_finished(path: str, target: Target, manifest: Manifest) -> StatusReport:

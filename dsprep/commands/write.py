@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from platform import node
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from dsprep.plan.destination import (
     DEFAULT_NAME,
     Destination,
     parse_destination,
+    place_of,
     require_name,
     take_sources,
 )
@@ -178,7 +178,7 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         key, versions = "path", (options.key, options.latest)
     source = source_with(options, **more, versions=versions)
     asked = options.to or options.format or own_format
-    destination, format_name = parse_destination(options.dest, asked)
+    destination, format_name = parse_destination(options.dest, asked, options.apart)
     is_gzip = (destination.single or "").endswith(".gz")
     require_effect(
         command,
@@ -365,7 +365,8 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
     rejects = outcome.rejects
     left = f"{missing:,} of {format_count(len(plan.shards), 'shard')} are left to other parts"
     notes = [*effect_notes(outcome.effects), left]
-    file = plan.job.destination.companion("rejects.jsonl").name
+    destination = plan.job.destination
+    file = destination.companion("rejects.jsonl").name
     if rejects:
         notes.append(f"the last part to end writes {file}, with the rejects of all parts")
     return replace(
@@ -378,7 +379,7 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
         samples=outcome.samples,
         bytes=sum(each.bytes for each in shards),
         estimated=False,
-        rejects_file=plan.job.destination.url(file) if rejects else None,
+        rejects_file=destination.url(file) if rejects else None,
         notes=notes,
     )
 
@@ -465,7 +466,7 @@ def append(options: of.AppendOptions) -> WriteReport:
     """
     began, progress = time.monotonic(), options.progress or Progress()
     require_disk(options.dest)
-    destination = Destination(Path(options.dest))
+    destination = place_of(str(options.dest))
     source = source_with(options)
     base, made = _base(destination)
     if made.copies is not None:
@@ -571,7 +572,7 @@ def _job_of_append(
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     """Return the manifest of the data set to add to, and how that was made."""
-    directory = destination.directory
+    directory = destination.place
     if not directory.is_dir():
         what = "is a file" if directory.exists() else "does not exist"
         raise DestinationError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from dsprep.schema import Schema
 
 # Options that do not say what a sample is: how the source was selected and cut into shards.
 _CUT = ("size", "seed", "selection")
-_OF_EACH = {*_CUT, "sides", "single_file", "appended"}
+_OF_EACH = {*_CUT, "sides", "single_file", "apart", "appended"}
 
 
 @dataclass(frozen=True)
@@ -173,9 +174,10 @@ def _require_apart(sets: Sequence[DataSet]) -> None:
     for each in sets:
         for shard in each.manifest.shards:
             for file in (shard, *shard.sidecars):
-                if (known := of_files.setdefault(file.name, each)) is not each:
+                name = os.path.basename(file.name)
+                if (known := of_files.setdefault(name, each)) is not each:
                     raise SourceError(
-                        f"{each.name}: has a file {file.name}, as {known.name} has; give each "
+                        f"{each.name}: has a file {name}, as {known.name} has; give each "
                         "machine a --name of its own"
                     )
         for source in (each.manifest.source, *(it.get("source") for it in each.manifest.added)):

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,9 @@ from dsprep.findings import Reject
 from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.schema import Choice, Schema
-from dsprep.storage.files import exists, read_bytes
-from dsprep.storage.local import LONGEST_NAME, open_regular
+from dsprep.storage.files import entries, exists, is_file, read_bytes
+from dsprep.storage.local import LONGEST_NAME, SCRATCH, open_regular
+from dsprep.storage.location import is_s3, parse_url
 from dsprep.storage.store import crc32c as extend
 
 if TYPE_CHECKING:
@@ -55,19 +57,20 @@ _MOST_PER_BYTE = 1 << 16  # samples, of a compressed file: rows of Parquet may a
 class FileReceipt:
     """A file as it was written."""
 
-    name: str  # its name in the directory of the manifest
+    # its path below the directory of the manifest: a name, or one in a directory of shards alone
+    name: str
     bytes: int  # its size
     crc32c: int  # of its bytes
 
     @staticmethod
-    def of(path: Path) -> FileReceipt:
-        """Return the receipt of a file that exists, of any size."""
+    def of(path: Path, name: str | None = None) -> FileReceipt:
+        """Return the receipt of a file that exists, of any size; it may have another name there."""
         crc = size = 0
         with open(path, "rb", buffering=0, opener=open_regular) as file:
             while block := file.read(1 << 20):
                 crc = extend(block, crc)
                 size += len(block)
-        return FileReceipt(path.name, size, crc)
+        return FileReceipt(path.name if name is None else name, size, crc)
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "bytes": self.bytes, "crc32c": f"{self.crc32c:08x}"}
@@ -80,8 +83,10 @@ class FileReceipt:
         name = _get(str, values, "name")
         size = _get_count(values, "bytes")
         data = name.encode("utf-8", "replace")  # half characters become others
-        leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
-        if leads_out or data.decode() != name or len(data) > LONGEST_NAME:
+        parts = name.split("/")
+        leads_out = len(parts) > 2 or "\0" in name or not {"", ".", ".."}.isdisjoint(parts)
+        is_long = any(len(part.encode("utf-8", "replace")) > LONGEST_NAME for part in parts)
+        if leads_out or data.decode() != name or is_long:
             raise ValueError(f"{name!r:.100} names no file in its directory")
         return FileReceipt(name, size, int(crc32c, 16))
 
@@ -128,6 +133,11 @@ class Manifest:
     # how many objects there are, and how many samples have any; None if they were not counted
     objects: tuple[int, int] | None = None
 
+    @property
+    def directory(self) -> str | None:
+        """The directory, beside the manifest, that holds the shards alone; None without one."""
+        return next((os.path.dirname(shard.name) or None for shard in self.shards), None)
+
     def every_file(self) -> Iterable[FileReceipt]:
         """Return shards, sidecars and the others, but not the manifest itself."""
         for shard in self.shards:
@@ -150,7 +160,8 @@ class Manifest:
 
     def sides_of(self, files: Iterable[str]) -> dict[str, str]:
         """Return the side of each of some shards, by their paths."""
-        return {path: self.sides.get(os.path.basename(path), "") for path in files}
+        sides = {os.path.basename(name): side for name, side in self.sides.items()}
+        return {path: sides.get(os.path.basename(path), "") for path in files}
 
     @property
     def digest(self) -> str:
@@ -218,6 +229,10 @@ class Manifest:
             if objects is None
             else (_get_count(objects, "objects"), _get_count(objects, "samples")),
         )
+        directories = {os.path.dirname(shard.name) for shard in manifest.shards}
+        others = {os.path.dirname(name) for name in manifest.names()} - {"", *directories}
+        if len(directories) > 1 or others:
+            raise ValueError("its files lie in several directories")
         counts = Counter(file.name for file in manifest.every_file())
         for name, count in counts.most_common(1):
             if count > 1:
@@ -233,6 +248,48 @@ def manifest_names(names: Collection[str], file: str | None = None) -> list[str]
         return [name for name in (f"{file}.{MANIFEST}", MANIFEST) if name in names]
     beside = [name for name in names if name.endswith(f".{MANIFEST}") and name[0] != "."]
     return [MANIFEST] if MANIFEST in names else sorted(beside)
+
+
+def manifest_beside(directory: str) -> str:
+    """Return the path of the manifest of a directory that holds shards, or samples, alone.
+
+    It is empty if nothing can lie beside the directory.
+    """
+    plain = directory.rstrip("/")
+    if is_s3(directory):
+        return f"{plain}.{MANIFEST}" if parse_url(plain + "/").key else ""
+    if os.path.basename(plain) in ("", ".", "..") or os.path.islink(plain):
+        plain = os.path.realpath(directory)
+    return f"{plain}.{MANIFEST}" if os.path.basename(plain) else ""
+
+
+def scratch_beside(directory: str) -> str:
+    """Return where an unfinished run has its notes that writes shards alone to a directory."""
+    if not (manifest := manifest_beside(directory)):
+        return ""
+    above, name = os.path.split(manifest.removesuffix(f".{MANIFEST}"))
+    return os.path.join(above, f".{name}{SCRATCH}")
+
+
+def read_beside(directory: str) -> tuple[str, Manifest] | None:
+    """Return the manifest beside a directory, and its path; None if it is none of the directory."""
+    path = manifest_beside(directory)
+    if not path or not is_file(path):
+        return None
+    manifest = read_manifest(path)
+    is_own = manifest.directory == single_of(os.path.basename(path))
+    is_tree = manifest.format in FORMATS and FORMATS[manifest.format].is_tree
+    return (path, manifest) if is_own or is_tree else None
+
+
+def manifests_in(directory: str) -> list[str]:
+    """Return the paths of the manifests of the data sets in a directory."""
+    names = manifest_names([entry.name for entry in entries(directory)])
+    if names != [MANIFEST]:
+        with suppress(OtherVersion):
+            if (beside := read_beside(directory)) is not None:
+                return [beside[0]]
+    return [os.path.join(directory, name) for name in names]
 
 
 def common_name(names: Collection[str]) -> str:
@@ -254,17 +311,22 @@ def manifest_of(
     on_error: Callable[[str, SourceError], None] = lambda path, error: None,
 ) -> tuple[str, Manifest] | None:
     """Return the manifest that names all of some files of a directory, and its path."""
-    # It is the first one's own, if that may be a single file, or that of the directory.
-    own = [f"{files[0]}.{MANIFEST}"] if single else []
-    for path in (*own, os.path.join(os.path.dirname(files[0]), MANIFEST)):
-        if not exists(path):
+    # It is the first one's own, if that may be a single file, or that of the directory, in it or
+    # beside it.
+    own, above = [f"{files[0]}.{MANIFEST}"] if single else [], os.path.dirname(files[0])
+    beside = manifest_beside(above or ".")
+    for path in (*own, os.path.join(above, MANIFEST), beside):
+        if not path or not exists(path):
             continue
         try:
             manifest = read_manifest(path)
         except SourceError as error:
             on_error(path, error)
             continue
-        named = {shard.name for shard in manifest.shards}
+        directory = single_of(os.path.basename(path)) if path == beside else None
+        if manifest.directory != directory:
+            continue
+        named = {os.path.basename(shard.name) for shard in manifest.shards}
         is_same = format_name in (None, manifest.format)
         if is_same and named.issuperset(map(os.path.basename, files)):
             return path, manifest

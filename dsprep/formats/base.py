@@ -329,6 +329,10 @@ class Format(ABC):
         """Return the files that index a whole data set, by file name."""
         return {}
 
+    def class_maps(self) -> dict[str, bytes]:
+        """Return the files that number classes for other tools, by file name."""
+        return {}
+
     def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         """Return the metadata of a tree of files: the path of each metadata file, and a line.
 

@@ -7,7 +7,7 @@ the length, data, u32 masked crc32c of the data``, little-endian.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
@@ -23,7 +23,6 @@ from dsprep.formats.base import (
     Entry,
     Format,
     Limits,
-    ShardFacts,
     Span,
     claim,
     pixel_sizes,
@@ -191,7 +190,7 @@ class TFRecord(Format):
     def weighs(self) -> bool:
         return not self.object_masks  # nothing tells how large these are
 
-    def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
+    def class_maps(self) -> dict[str, bytes]:
         objects = self.written.objects
         return {"label_map.pbtxt": label_map(objects)} if objects and objects.names else {}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsprep.errors import OptionError
+from dsprep.dataset.manifest import MANIFEST, read_beside
+from dsprep.errors import OptionError, OtherVersion
 from dsprep.formats import FORMATS, format_of_file
 from dsprep.storage.local import SCRATCH, stage_for
 from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
@@ -26,19 +28,45 @@ class Destination:
 
     A directory holds one data set: shards, ``manifest.json``, ``classes.txt``, … . The companions
     of a single file carry its whole name, ``train.rec.manifest.json``, so that ``val.rec`` and
-    ``train.tar`` can stand beside it.
+    ``train.tar`` can stand beside it. So do those of a directory that holds shards alone: it is
+    ``apart`` from them, and the names of its shards begin with its own.
 
     On S3, the directory is a stage on this machine: files are written there, uploaded, and removed.
     """
 
-    directory: Path  # where all files are written
+    directory: Path  # where all files are written, the manifest among them
     # the name of the one shard, or of the folder; None for numbered shards
     single: str | None = None
     # what is before the names of the files on S3; None if they stay in the directory
     remote: Location | None = None
+    apart: str | None = None  # the directory in it that holds shards alone; None if there is none
+
+    @property
+    def own_name(self) -> str:
+        """What the names of companions begin with; empty if they have plain names."""
+        return self.single or self.apart or ""
 
     def companion(self, name: str) -> Path:
-        return self.directory / (f"{self.single}.{name}" if self.single else name)
+        return self.directory / (f"{self.own_name}.{name}" if self.own_name else name)
+
+    def shard(self, name: str) -> str:
+        """Return the name that a shard, or an index of shards, has below the directory."""
+        return f"{self.apart}/{name}" if self.apart else name
+
+    def known_as(self, name: str) -> str:
+        """Return the name of a companion that other tools know by a name of their own."""
+        return self.companion(name).name if self.apart else name
+
+    @property
+    def place(self) -> Path:
+        """The directory that the shards lie in."""
+        return self.directory / (self.apart or "")
+
+    def may_hold(self, name: str) -> bool:
+        """Whether a name, which may come from anywhere, is that of a file of this data set."""
+        above, slash, base = name.rpartition("/")
+        is_here = not slash or (self.apart is not None and above == self.apart)
+        return is_here and base not in ("", ".", "..")
 
     @property
     def stem(self) -> str:
@@ -54,7 +82,7 @@ class Destination:
     @property
     def scratch(self) -> Path:
         """The directory for an unfinished run's state; there is none when it is done."""
-        return self.directory / (f".{self.single}{SCRATCH}" if self.single else SCRATCH)
+        return self.directory / (f".{self.own_name}{SCRATCH}" if self.own_name else SCRATCH)
 
     def prefixes_below(self, root: str) -> tuple[str, ...]:
         """Return the prefixes of paths of this data set below a directory."""
@@ -62,14 +90,18 @@ class Destination:
         if where.split("/")[0] == "..":
             return ()
         below = "" if where == "." else where + "/"
-        return (f"{below}{self.stem}.", f"{below}{self.scratch.name}/") if self.stem else (below,)
+        if not self.own_name:
+            return (below,)
+        own = [f"{self.apart}/"] if self.apart else []
+        own += [f"{self.stem or self.apart}.", f"{self.scratch.name}/"]
+        return tuple(below + name for name in own)
 
     def url(self, name: str) -> str:
         """Return the path of a file, or its address on S3."""
         return str(self.directory / name) if self.remote is None else f"{self.remote}{name}"
 
     def __str__(self) -> str:
-        return self.url(self.single or "")
+        return self.url(self.own_name)
 
 
 def require_name(name: str) -> str:
@@ -111,8 +143,13 @@ def take_sources(sources: str | Sequence[str], dest: str) -> tuple[str, tuple[st
     return every[0], every[1:]
 
 
-def parse_destination(path: str, format_name: str | None) -> tuple[Destination, str]:
-    """Return the destination and its format; the suffix of a name distinguishes a single file."""
+def parse_destination(
+    path: str, format_name: str | None, apart: bool = False
+) -> tuple[Destination, str]:
+    """Return the destination and its format; the suffix of a name distinguishes a single file.
+
+    A directory has its companions beside it if they lie ``apart``.
+    """
     if not path:
         raise OptionError("the destination is empty")
     if path == "-":
@@ -129,11 +166,17 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
             where = Path(os.path.abspath(path))  # companions of a folder have its name
         is_single = is_tree or found is not None
         destination = Destination(where.parent, where.name) if is_single else Destination(where)
+        if apart and not is_single:
+            destination = apart_from(path)
     else:
         bucket, key = parse_url(path)
         found = None if key.endswith("/") else _format_of(key, format_name)
-        above, slash, name = key.rpartition("/")
-        if found is None:
+        above, slash, name = key.removesuffix("/").rpartition("/")
+        if found is None and apart:
+            place = Location(bucket, above + slash)
+            stage = stage_for(f"{place}{_require_own_name(name, path)}")
+            destination = Destination(stage, remote=place, apart=name)
+        elif found is None:
             remote = Location(bucket, key if not key or key.endswith("/") else key + "/")
             destination = Destination(stage_for(str(remote)), remote=remote)
         else:
@@ -142,6 +185,35 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     if found is None and format_name is None:
         raise OptionError(f"{path}: its name has no format; give --to FORMAT")
     return destination, found or str(format_name)
+
+
+def apart_from(path: str) -> Destination:
+    """Return a directory on a disk that holds shards alone."""
+    where = Path(path)
+    if where.name in ("", "..") or where.is_symlink():  # companions are beside the directory itself
+        where = Path(os.path.realpath(where))
+    return Destination(where.parent, apart=_require_own_name(where.name, path))
+
+
+def place_of(path: str) -> Destination:
+    """Return a directory on a disk that a data set lies in, or a run is writing to."""
+    if os.path.realpath(path) == "/":
+        return Destination(Path(path))
+    found = apart_from(path)
+    is_apart = found.scratch.is_dir()
+    with suppress(OtherVersion):
+        is_apart = is_apart or bool((there := read_beside(path)) and there[1].directory)
+    is_own = os.path.exists(os.path.join(path, MANIFEST))
+    return found if is_apart and not is_own else Destination(Path(path))
+
+
+def _require_own_name(name: str, path: str) -> str:
+    """Return the name of a directory, which its companions have as well."""
+    if not name:
+        raise OptionError(
+            f"{path}: nothing can lie beside it, as --apart needs; name a directory below it"
+        )
+    return name
 
 
 def _format_of(path: str, format_name: str | None) -> str | None:

@@ -119,6 +119,7 @@ class Job:
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "raw_image": self.source.choice.raw_image,
             "pixel_columns": self.source.pixel_columns,
+            "apart": self.destination.apart is not None,
             "copies": self.copies,
             "augment": self.augmented and recorded(images.augment, self.augmented),
         }

@@ -95,9 +95,11 @@ class Plan:
         for shard in () if layout.is_tree else self.shards:
             yield shard.name
             for suffix in layout.sidecar_suffixes:
-                yield Path(shard.name).with_suffix(suffix).name
+                yield str(Path(shard.name).with_suffix(suffix))
         for side, _ in self.sets:
-            yield from layout.dataset_index(self.job.set_name(side), [])
+            names = layout.dataset_index(self.job.set_name(side), [])
+            yield from map(destination.shard, names)
+        yield from (destination.known_as(name) for name in layout.class_maps())
         yield from (name for name, _ in self.class_files())
         if self.job.augmented is not None:
             yield destination.companion(AUGMENT_FILE).name
@@ -255,7 +257,7 @@ def _require_objects(job: Job, catalog: Catalog) -> None:
 
 def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable[[int, int], str]:
     if job.layout.is_tree:  # pieces of what becomes one tree
-        return lambda number, count: f"units/{before + number:06d}"
+        return lambda number, count: f"units-{before + number:06d}"
     if job.destination.single:
         if side and before:
             raise OptionError(
@@ -265,8 +267,10 @@ def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable
         return lambda number, count: str(job.destination.single)
     if not job.size.by_file:
         first, name = job.first_shard, job.set_name(side)
-        return lambda number, count: job.layout.shard_name(name, first + number, first + count)
-    files = catalog.reader.sources()
+        return lambda number, count: job.destination.shard(
+            job.layout.shard_name(name, first + number, first + count)
+        )
+    files, destination = catalog.reader.sources(), job.destination
     used = catalog.table["file"].unique(maintain_order=True)
     stems = [shard_stem(files[number]) for number in used]
     # Files in a directory for each side may have the names of others.
@@ -278,7 +282,7 @@ def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable
             f"{job.destination}: two shards would be called {twice}; "
             "give --target-size, --shards or --samples-per-shard for new names"
         )
-    return lambda number, count: names[number]
+    return lambda number, count: destination.shard(names[number])
 
 
 def require_distinct_keys(plan: Plan) -> None:

@@ -123,10 +123,10 @@ def _check(plan: Plan, job: Job) -> None:
         raise ValueError("its sets do not hold each shard once")
     plan = replace(plan, job=replace(plan.job, destination=job.destination, given=job.given))
     for name in plan.files():
-        if "/" in name or name in ("", ".", "..", job.destination.manifest.name):
+        if not job.destination.may_hold(name) or name == job.destination.manifest.name:
             raise ValueError(f"a file cannot have the name {name!r}")
     names = {each.name for each in plan.shards}
-    units = {f"units/{number:06d}" for number in range(len(names))}
+    units = {f"units-{number:06d}" for number in range(len(names))}
     if len(names) < len(plan.shards) or (plan.job.layout.is_tree and names != units):
         raise ValueError("its shards have no names of their own")
 

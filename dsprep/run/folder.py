@@ -72,7 +72,7 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     """Return the units and pieces on this machine that are as their receipts tell."""
     # Files in the tree of a folder that are in no such unit are removed: they are written again.
     found = dict(pieces.receipts())
-    units = [name for name in found if name.startswith("units/")]
+    units = [name for name in found if name.startswith("units-")]
     is_published = not pieces.tree.is_dir()
     tree = folder_of(destination) if is_published else pieces.tree
     sizes = dict(files_below(tree)) if tree.is_dir() and (units or not is_published) else {}

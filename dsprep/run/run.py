@@ -56,6 +56,7 @@ class Run:
         self._max_misfits = most_misfits(sum(each.stop - each.start for each in self._shards))
         self._is_whole = part is not None  # whether shards are never written as pieces
         self._places: dict[str, range] = {}  # the bytes of pieces in the files of their shards
+        self._wholes: dict[str, str] = {}  # the shards of these pieces
 
     def carry_out(self, pool: Executor, progress: Progress) -> Written:
         """Write everything that is not done yet; returns what all shards hold together."""
@@ -109,22 +110,24 @@ class Run:
         """Write shards or pieces of them, or join the pieces that shards are written as."""
         state, done = self._state, self._state.done
         own_target = state.target.for_machines() if pool.is_cluster else state.target
+        shards = {shard.name for shard in self._shards}
 
         def task(unit: PlannedShard) -> ShardTask:
+            pipeline = self._pipeline
             own, place = pieces.get(unit.name, ()), self._places.get(unit.name)
             if any(piece.name in self._places for piece in own):
                 place = range(unit.bytes)
-            # A unit of a tree is no shard, but has neither trailer nor sidecars anyway.
-            whole = "/" not in unit.name
+            # A unit of a tree is no shard: it is a piece, without trailer and sidecars.
+            whole = unit.name in shards and not pipeline.layout.is_tree
             target = own_target if whole or place else state.pieces
-            name = unit.name.partition("/")[0] if place else unit.name
+            name = self._wholes.get(unit.name, unit.name)
             shared = str(target.partial(name))
             parts = [
                 (shared if place else str(state.pieces.path(piece.name)), there, done[piece.name])
                 for piece, there in ((piece, self._places.get(piece.name)) for piece in own)
             ]
             rows, source = self._plan.rows(unit.start, unit.stop), self._plan.catalog.root
-            pipeline, catalog = self._pipeline, self._plan.catalog
+            catalog = self._plan.catalog
             if catalog.sides:
                 side = catalog.sides[catalog.table["side"][unit.start]]
                 pipeline = replace(pipeline, layout=pipeline.layout.with_options(side=side))
@@ -217,9 +220,10 @@ class Run:
             ends = [0, *sizes.cum_sum()]
             pieces = []
             for low, high in cuts if len(cuts) > 1 else ():
-                name = f"{shard.name}/at-{ends[low]}"
+                name = f"{os.path.basename(shard.name)}-at-{ends[low]}"
                 pieces.append(PlannedShard(name, shard.start + low, shard.start + high, 0))
                 self._places[name] = range(ends[low], ends[high])
+                self._wholes[name] = shard.name
             if pieces:
                 found[shard.name] = pieces
         return found
@@ -229,7 +233,8 @@ class Run:
         cuts = cut_pieces(self._sizes, shard.start, shard.stop, size)
         if len(cuts) == 1:
             return [shard]
-        return [PlannedShard(f"{shard.name}/{low}-{high}", low, high, 0) for low, high in cuts]
+        name = os.path.basename(shard.name)
+        return [PlannedShard(f"{name}-{low}-{high}", low, high, 0) for low, high in cuts]
 
     def _report(self, samples: int, size: int, rejects: list[Reject]) -> None:
         self._progress.advance(samples + len(rejects), size)

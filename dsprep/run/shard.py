@@ -12,6 +12,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -85,9 +86,10 @@ def _write_shard(task: ShardTask, report: Report) -> Written:
             beside = path.with_suffix(suffix)
             with destination_errors(beside):
                 beside.write_bytes(data)
-            files.append(FileReceipt(beside.name, len(data), extend(0, data)))
+            name = str(Path(task.name).with_suffix(suffix))
+            files.append(FileReceipt(name, len(data), extend(0, data)))
         written.sizes, written.listed = [], []
-    written.files = [*files, FileReceipt(path.name, writer.bytes, writer.crc32c)]
+    written.files = [*files, FileReceipt(task.name, writer.bytes, writer.crc32c)]
     if task.whole or task.place is None:
         task.target.leave(task.name, written)
     return written

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from dsprep.dataset.manifest import (
     ShardReceipt,
     parse_manifest,
     parse_rejects,
+    read_beside,
 )
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
@@ -59,7 +60,7 @@ from dsprep.run.target import (
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
 from dsprep.storage.store import crc32c
-from dsprep.units import format_count
+from dsprep.units import format_count, format_some
 
 T = TypeVar("T")
 
@@ -277,6 +278,7 @@ def begin(
             require_own_files(destination)
         make_way(state, plan.files(), overwrite, is_finished)
     names = list(plan.files())
+    require_alone(target, names, base or replaced)
     there = [] if state.resumed else sorted(target.stamps(names))
     if not overwrite:
         _refuse_files_of_others(plan, target, there, base)
@@ -290,11 +292,47 @@ def begin_join(
     state: RunState, names: Sequence[str], words: Sequence[str], *, overwrite: bool
 ) -> None:
     """Begin to write these files, which are in other data sets already, or go on with it."""
-    make_way(state, names, overwrite, require_vacant(state, overwrite=overwrite))
+    is_finished, replaced = require_vacant(state, overwrite=overwrite), None
+    with suppress(DestinationError):
+        replaced = finished_manifest(state.target)
+    make_way(state, names, overwrite, is_finished)
+    require_alone(state.target, names, replaced)
     there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
     for name in there[:1]:
         raise _file_of_others(state.target, name)
     state.begin(names, words)
+
+
+def require_alone(target: Target, names: Collection[str], known: Manifest | None) -> None:
+    """Refuse a directory whose companions would not be where those of its data set are.
+
+    ``names`` are the files that a run may write, ``known`` is the data set that is there.
+    """
+    destination = target.destination
+    if destination.apart is None:
+        _require_nothing_beside(destination)
+        return
+    own = {*names, *(known.names() if known else ())}
+    for name in target.inside():
+        if name not in own:
+            raise DestinationError(
+                f"{destination.url(name)}: is not of this data set, and --apart makes a directory "
+                "that holds shards alone; move it away, or choose another destination"
+            )
+    if destination.remote is None and os.path.ismount(destination.place):
+        raise DestinationError(
+            f"{destination}: is a file system of its own, so that nothing lies beside it, as "
+            "--apart needs; choose a directory in it"
+        )
+
+
+def _require_nothing_beside(destination: Destination) -> None:
+    """Refuse a directory of a data set that has its companions beside it."""
+    if destination.single is None and (there := read_beside(destination.url(""))) is not None:
+        raise DestinationError(
+            f"{there[0]}: is the manifest of {destination}, which holds shards alone; give --apart "
+            "as well, or choose another destination"
+        )
 
 
 def _has_bare_record(target: Target) -> bool:
@@ -347,8 +385,9 @@ def _remove_bare_record(target: Target, names: Iterable[str]) -> None:
     """Remove the manifest of data that is gone, and those of these files that it names."""
     if (finished := finished_manifest(target)) is None:
         return
+    own = filter(target.destination.may_hold, names)
     sizes = {file.name: file.bytes for file in finished.every_file()}
-    stamps = target.stamps(sizes.keys() & set(names))
+    stamps = target.stamps(sizes.keys() & set(own))
     # A file that has changed since is not dsprep's any more. The manifest goes last: a run that is
     # killed here does the same again.
     same = [name for name, (size, _) in stamps.items() if size == sizes[name]]
@@ -396,10 +435,12 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
 def _require_own(destination: Destination, finished: Manifest) -> None:
     """Refuse a manifest that belongs to another file, and was copied or renamed."""
     names = [shard.name for shard in finished.shards] or [finished.name]
-    if destination.single and not {destination.single, destination.stem}.intersection(names):
+    is_single = bool(destination.single)
+    is_other = is_single and not {destination.single, destination.stem}.intersection(names)
+    if is_other or finished.directory != destination.apart:
         raise DestinationError(
-            f"{destination.url(destination.manifest.name)}: belongs to {', '.join(names)}; move it "
-            f"away, or choose another name than {destination.single}"
+            f"{destination.url(destination.manifest.name)}: belongs to {format_some(names)}; move "
+            f"it away, or choose another name than {os.path.basename(str(destination))}"
         )
 
 
@@ -410,6 +451,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     if not outcome.samples:
         state.forget()
         remove_replaced(target, None)
+        target.remove_place()
         first = rejects[0]
         raise SourceError(
             f"{job.source.root}: all {len(rejects):,} samples were rejected, the first "
@@ -511,10 +553,13 @@ def _companions(
     if job.images.augment is not None:
         table = augment_table(plan.catalog, job.images.augment, [each.path for each in rejects])
         found[destination.companion(AUGMENT_FILE).name] = table
-    facts = iter([ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards])
+    found |= {destination.known_as(name): data for name, data in job.layout.class_maps().items()}
+    facts = (ShardFacts(os.path.basename(it.name), it.samples, it.bytes) for it in shards)
     before = len(base.shards) if base else 0
     for side, count in plan.sets:
-        found |= job.layout.dataset_index(job.set_name(side), [*islice(facts, before + count)])
+        of_side = [*islice(facts, before + count)]
+        index = job.layout.dataset_index(job.set_name(side), of_side)
+        found |= {destination.shard(name): data for name, data in index.items()}
     reports = {"rejects.jsonl": [each.to_json() for each in rejects]}
     if base is None:
         reports["skipped.jsonl"] = [each.to_json() for each in plan.skipped]
@@ -543,7 +588,8 @@ def files_of_run(target: Target) -> list[str]:
     """Return the names of the files that the unfinished run at a target may have written."""
     files = (target.noted_run() or {}).get("files")
     named = files if isinstance(files, list) else []
-    return [name for name in named if isinstance(name, str) and "/" not in name]
+    may_hold = target.destination.may_hold
+    return [name for name in named if isinstance(name, str) and may_hold(name)]
 
 
 def remove_replaced(target: Target, finished: Manifest | None) -> None:
@@ -552,7 +598,7 @@ def remove_replaced(target: Target, finished: Manifest | None) -> None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
         if (replaced := parse_manifest(data, REPLACED)) != finished:
-            names = replaced.names()
+            names = set(filter(target.destination.may_hold, replaced.names()))
             remove_folder(target.destination, names)
             target.delete(names - (finished.names() if finished else set()))
     target.delete_notes(REPLACED)

@@ -221,10 +221,10 @@ class Target:
             )
 
     def partial(self, name: str) -> Path:
-        return self.temporary / file_name(name)
+        return self.temporary / os.path.basename(name)
 
     def path(self, name: str) -> Path:
-        return self.destination.directory / file_name(name)
+        return self.destination.directory / name
 
     def leave(self, name: str, written: Written, urls: Mapping[str, str] = _NOWHERE) -> None:
         """Publish a shard after its sidecars, then leave its receipt.
@@ -237,7 +237,7 @@ class Target:
         self.write(self._receipt(name), json.dumps(receipt).encode())
 
     def _receipt(self, shard: str) -> str:
-        return f"{self.notes}{RECEIPTS}/{file_name(shard)}.json"
+        return f"{self.notes}{RECEIPTS}/{os.path.basename(shard)}.json"
 
     def without_receipts(self, shards: Iterable[str]) -> list[str]:
         """Return those of these shards that have no receipt, good or not; none is read."""
@@ -292,6 +292,9 @@ class Target:
         self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
     ) -> dict[str, str]:
         """Give temporary files, or those that lie elsewhere, their final names; returns ETags."""
+        if self.destination.apart:
+            with destination_errors(place := self.destination.place):
+                place.mkdir(exist_ok=True)
         for file in files:
             final = self.path(file.name)
             if file.name in urls:
@@ -306,6 +309,7 @@ class Target:
     def publish_manifest(self, data: bytes) -> None:
         """Publish the manifest, when the names of all files in it are on the disk."""
         directory = self.destination.directory
+        sync_path(self.destination.place)
         sync_path(directory)
         write_whole(self.destination.manifest, data, self.temporary)
         sync_path(directory)
@@ -315,6 +319,19 @@ class Target:
         for path in map(self.destination.directory.joinpath, names):
             with destination_errors(path), suppress(IsADirectoryError):
                 path.unlink(missing_ok=True)
+
+    def inside(self) -> list[str]:
+        """Return the names of what lies in a directory for shards alone."""
+        try:
+            return sorted(map(self.destination.shard, os.listdir(self.destination.place)))
+        except FileNotFoundError:
+            return []
+
+    def remove_place(self) -> None:
+        """Remove a directory for shards alone that has none."""
+        if self.destination.apart and self.destination.remote is None:
+            with suppress(OSError):
+                self.destination.place.rmdir()
 
     def find(self, name: str) -> bytes | None:
         """Read a small file; None if there is none."""
@@ -418,11 +435,25 @@ class PrefixTarget(Target):
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         keys = {self._key(name): name for name in names}
-        levels = self._store.levels(self._key(self.destination.stem))
-        found = (each for level in levels for each in level.files if each.key in keys)
+        found = (each for each in self._listed() if each.key in keys)
         if len(keys) < 2:  # a listing is a request for each thousand files of the data set
             found = (each for each in map(self._store.stat, keys) if each)
         return {keys[each.key]: (each.size, each.etag) for each in found}
+
+    def inside(self) -> list[str]:
+        prefix = self._key(self.destination.shard(""))
+        levels = list(self._store.levels(prefix))
+        found = [file.key for level in levels for file in level.files if file.key != prefix]
+        return [key.removeprefix(self._key()) for key in found]
+
+    def _listed(self) -> Iterator[Stored]:
+        """List the objects that may be files of this data set."""
+        destination = self.destination
+        prefixes = [destination.stem or destination.own_name]
+        prefixes += [destination.shard("")] if destination.apart else []
+        for prefix in prefixes:
+            for level in self._store.levels(self._key(prefix)):
+                yield from level.files
 
     def publish(
         self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
@@ -559,7 +590,8 @@ class PrefixTarget(Target):
     def abort_uploads(self, names: Iterable[str]) -> None:
         keys = {self._key(name) for name in names}
         with suppress(StoreError):
-            for upload in self._store.list_uploads(self._key(self.destination.stem)):
+            prefix = self.destination.stem or self.destination.own_name
+            for upload in self._store.list_uploads(self._key(prefix)):
                 if upload.key in keys:
                     self._store.abort(upload)
 
@@ -659,11 +691,6 @@ def _not_the_file(url: str) -> SourceError:
     return SourceError(
         f"{url}: is not the file that its manifest names; check it with dsprep verify"
     )
-
-
-def file_name(name: str) -> str:
-    """Return the file name of a shard, or of a piece, whose name has a slash."""
-    return name.replace("/", "-")
 
 
 def target_of(destination: Destination, part: Part | None = None) -> Target:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
-from dsprep.dataset.manifest import manifest_of
+from dsprep.dataset.manifest import manifest_beside, manifest_of, scratch_beside
 from dsprep.declared import called_with, field, options_in
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
@@ -471,15 +471,19 @@ def _require_finished(source: Source, files: Sequence[str]) -> None:
     for root in (source.root, *source.others):
         if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
             continue
-        for entry in entries(root):
-            if not (entry.name.startswith(".") and entry.name.endswith(SCRATCH) and entry.is_dir()):
-                continue
-            own = canonical(source.own_state) == canonical(entry.path)
-            notes = [note.name for note in entries(entry.path)]
+        hidden = [entry for entry in entries(root) if entry.name.startswith(".")]
+        places = [each.path for each in hidden if each.name.endswith(SCRATCH) and each.is_dir()]
+        beside = "" if is_file(manifest_beside(root)) else scratch_beside(root)
+        if beside and is_dir(beside):
+            places.append(beside)
+        for place in places:
+            own = canonical(source.own_state) == canonical(place)
+            notes = [note.name for note in entries(place)]
             if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
                 some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
+                where = f"{os.path.basename(place)} {'beside it' if place == beside else 'there'}"
                 raise SourceError(
-                    f"{root}: is incomplete: an unfinished run has left {entry.name} there; run "
+                    f"{root}: is incomplete: an unfinished run has left {where}; run "
                     "its command again to finish it, or name the shards by a pattern "
                     f"to take those that are there: '{some}'"
                 )

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest, recorded_options
+from dsprep.dataset.manifest import (
+    MANIFEST,
+    Manifest,
+    manifest_beside,
+    manifest_of,
+    read_beside,
+    read_manifest,
+    recorded_options,
+)
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, format_of_source
 from dsprep.formats.base import Format
@@ -148,7 +156,7 @@ def _of_files(
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
     made = recorded_options(manifest, path)
-    counts = {shard.name: shard.samples for shard in manifest.shards}
+    counts = {os.path.basename(shard.name): shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}
     if not made.known:  # shards of others that have an index
         found = _of_others(files, made.layout, alone)
@@ -168,6 +176,8 @@ def _of_others(files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
     if schema is not None:
         return replace(found, schema=schema, samples=read_counts(directory, files), known=True)
     own = [f"{os.path.basename(files[0])}.classes.txt"] if alone else ["classes.txt"]
+    if beside := manifest_beside(directory or "."):
+        own.append(beside.removesuffix(MANIFEST) + "classes.txt")
     for name in (*own, *NUMBERED, "classes.txt"):
         path = os.path.join(directory, name)
         if not is_file(path):
@@ -210,6 +220,9 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
             files.append(path)
     if not files:
         return None
+    with suppress(OtherVersion):
+        if (beside := read_beside(directory)) and beside[1].directory:
+            return _of_manifest(*beside)
     sides = sides_of_files(files, known)
     if not sides:
         require_one_split(directory, files)

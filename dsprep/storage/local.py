@@ -48,6 +48,7 @@ _ADVICE = {
     errno.EPERM: "permission denied; choose a directory that you may write to",
     errno.EROFS: "the file system is read-only; choose another destination",
     errno.ENOTDIR: "a part of the path is a file, not a directory",
+    errno.EXDEV: "it is on another file system than the directory above it; choose another place",
     errno.EFBIG: "the file is larger than the file system or the limits of this process allow",
 }
 

@@ -98,7 +98,9 @@ def prepare(
     """
     made, layout = shards.made, shards.made.layout
     if understood.schema is None:
-        raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
+        raise SourceError(
+            f"{shards.destination.place}: {understood.notes[-1]}; nothing can be compared"
+        )
     recorded = _as_recorded(against, shards, understood)
     catalog, _ = read_source(recorded, pool.map)
     label, known = understood.schema.label, catalog.settled.schema
@@ -212,7 +214,7 @@ def _match_fields(
 def _other_classes(comparison: Comparison) -> Iterator[Problem]:
     """Find classes that have other names in the source."""
     shards, source = comparison.shards, comparison.pipeline.schema.by_name
-    file = shards.destination.manifest.name if shards.manifest else str(shards.directory)
+    file = shards.destination.manifest.name if shards.manifest else str(shards.destination.place)
     for field in comparison.fields:
         if field.type not in ("class", "objects", "mask"):
             continue

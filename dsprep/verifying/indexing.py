@@ -90,21 +90,28 @@ def _index(
         task = IndexTask("", layout, layout.shard_index in kinds, scratch, whole)
         tasks = [task._replace(path=str(directory / name)) for name in shards.present]
         with progress.running("indexing", manifest.samples if manifest else 0):
-            found = pool.map(make_index, tasks, progress.advance)
+            found = [_named(each, shards) for each in pool.map(make_index, tasks, progress.advance)]
         made = dict(zip(shards.present, found, strict=True))
         problems = [shard.problem for shard in found if shard.problem]
         settled = [shard.index for shard in found if shard.index]
         is_whole = not any(shard.problem or shard.compressed for shard in found)
         if "wids" in kinds and is_whole and len(made) == len(shards.names):
             for data_set, names in _data_sets(shards):
-                facts = [ShardFacts(name, made[name].samples, made[name].bytes) for name in names]
+                facts = [
+                    ShardFacts(shards.shown(name), made[name].samples, made[name].bytes)
+                    for name in names
+                ]
                 ((name, data),) = layout.dataset_index(data_set, facts).items()
                 difference = partial(wids_difference, shards=facts)
-                settled.append(settle(directory / name, "wids", data, difference, scratch))
+                over_all = settle(
+                    shards.destination.place / name, "wids", data, difference, scratch
+                )
+                settled.append(_in_place(over_all, shards))
         problems += _mismatches(manifest, made)
         if not problems and (manifest or "manifest" in kinds):
             settled.append(_settle_manifest(shards, made, settled, state, scratch))
         if scratch is not None:
+            sync_path(shards.destination.place)
             sync_path(directory)
     words = {} if state == "checked" else {"missing": "written", "wrong": "replaced"}
     files = [file._replace(state=words.get(file.state, file.state)) for file in settled]
@@ -120,7 +127,7 @@ def _index(
         else:
             notes.append(f"{name}: {remark}" if name else remark)
     return IndexReport(
-        destination=str(directory),
+        destination=str(shards.destination.place),
         format=layout.name,
         state=state,
         shards=len(found),
@@ -130,6 +137,16 @@ def _index(
         problems=problems,
         notes=notes,
     )
+
+
+def _in_place(index: IndexFile, shards: Shards) -> IndexFile:
+    """Give an index beside shards the name that the manifest has for it."""
+    name = shards.destination.shard(index.receipt.name)
+    return index._replace(receipt=replace(index.receipt, name=name))
+
+
+def _named(found: IndexedShard, shards: Shards) -> IndexedShard:
+    return replace(found, index=found.index and _in_place(found.index, shards))
 
 
 def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
@@ -145,9 +162,9 @@ def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
 
 def _clash(shards: Shards) -> str:
     """Say which index would have the name of another shard's; empty if none would."""
-    directory, layout = shards.directory, shards.made.layout
-    owners = {index_name(name, layout): name for name in shards.names}
-    ours = shards.manifest.names() if shards.manifest else set()
+    directory, layout = shards.destination.place, shards.made.layout
+    owners = {index_name(shards.shown(name), layout): name for name in shards.names}
+    ours = set(map(shards.shown, shards.manifest.names() if shards.manifest else ()))
     for name in sorted(path.name for path in directory.iterdir()):
         other = format_of_file(name)
         if other is None or other is type(layout) or not other.shard_index:
@@ -163,7 +180,7 @@ def _clash(shards: Shards) -> str:
 
 def _require_own_name(shards: Shards, kinds: frozenset[str], overwrite: bool) -> None:
     """Refuse to write an index of all shards in the place of something else."""
-    path = shards.directory / f"{data_set_name(shards)}.json"
+    path = shards.destination.place / f"{data_set_name(shards)}.json"
     if "wids" in kinds and path.exists() and not overwrite:
         with suppress(OSError):
             if read_wids(read_whole(path)) is not None:
@@ -237,14 +254,16 @@ def _data_sets(shards: Shards) -> Iterator[tuple[str, Sequence[str]]]:
         named = f"{manifest.name}-{side}"  # if --name was given
         own = [name for name in shards.names if manifest.sides[name] == side]
         (index,) = shards.made.layout.dataset_index(named, [])
-        yield named if index in manifest.names() else side, own
+        yield named if shards.destination.shard(index) in manifest.names() else side, own
 
 
 def data_set_name(shards: Shards) -> str:
     """Return what the names of the shards begin with, without their numbers."""
     name = shards.manifest.name if shards.manifest else shards.destination.stem
     return common_name(
-        {name} if name else {NUMBERS.sub("", shard_stem(shard)) for shard in shards.names}
+        {name}
+        if name
+        else {NUMBERS.sub("", shard_stem(shards.shown(shard))) for shard in shards.names}
     )
 
 
@@ -253,8 +272,12 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
     receipts = []
     for name, shard in made.items():
         index, stem = index_name(name, layout), name.removesuffix(layout.suffix)
-        beside = (directory / f"{stem}{suffix}" for suffix in layout.sidecar_suffixes)
-        others = [FileReceipt.of(path) for path in beside if path.name != index and path.is_file()]
+        beside = (f"{stem}{suffix}" for suffix in layout.sidecar_suffixes)
+        others = [
+            FileReceipt.of(directory / file, file)
+            for file in beside
+            if file != index and (directory / file).is_file()
+        ]
         sidecars = (*((shard.index.receipt,) if shard.index else ()), *others)
         receipts.append(ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, sidecars))
     classes = shards.destination.companion("classes.txt")
@@ -271,6 +294,7 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
             "format": {"name": layout.name},
             "indexed": True,
             "single_file": shards.destination.single is not None,
+            **({"apart": True} if shards.destination.apart else {}),
         },
         shards=receipts,
         files=[FileReceipt.of(classes)] if classes.is_file() else [],

@@ -14,15 +14,15 @@ from dsprep.dataset.manifest import (
     FileReceipt,
     Manifest,
     Recorded,
-    manifest_names,
     manifest_of,
+    manifests_in,
     read_manifest,
     recorded_options,
     single_of,
 )
 from dsprep.errors import OtherVersion, SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
-from dsprep.plan.destination import Destination
+from dsprep.plan.destination import Destination, place_of
 from dsprep.sources.names import by_directory, expand, located, require_there
 from dsprep.storage.local import is_scratch
 from dsprep.storage.location import Location
@@ -45,6 +45,10 @@ class Shards:
     @property
     def directory(self) -> Path:
         return self.destination.directory
+
+    def shown(self, name: str) -> str:
+        """Return the name of a file in the directory of the shards, or beside it."""
+        return name.removeprefix(self.destination.shard(""))
 
     @property
     def present(self) -> list[str]:
@@ -88,13 +92,8 @@ def find_sources(name: str) -> list[Shards]:
 
 
 def _in_directory(path: Path) -> list[Shards]:
-    own = manifest_names(os.listdir(path))
-    beside = path.resolve().with_name(f"{path.resolve().name}.{MANIFEST}")
-    if own != [MANIFEST] and beside.exists():
-        with suppress(OtherVersion):
-            if (found := of_manifest(str(beside), read_manifest(beside))).made.layout.is_tree:
-                return [found]
-    return [_with_manifest(path / name) for name in own] or [without_manifest(Destination(path))]
+    own = [_with_manifest(Path(each)) for each in manifests_in(str(path))]
+    return own or [without_manifest(place_of(str(path)))]
 
 
 def _some_of(files: Sequence[str]) -> Shards:
@@ -102,7 +101,9 @@ def _some_of(files: Sequence[str]) -> Shards:
     names = [os.path.basename(path) for path in files]
     with suppress(SourceError):  # another program may have written a file of that name
         if found := manifest_of(files, single=False):
-            whole, wanted = of_manifest(*found), set(names)
+            whole = of_manifest(*found)
+            names = [whole.destination.shard(name) for name in names]
+            wanted = set(names)
             shards = [shard for shard in found[1].shards if shard.name in wanted]
             samples, size = (sum(getattr(it, what) for it in shards) for what in _TOTALS)
             manifest = replace(found[1], shards=shards, samples=samples, bytes=size)
@@ -114,7 +115,8 @@ def _some_of(files: Sequence[str]) -> Shards:
 def of_manifest(path: str, manifest: Manifest, remote: Location | None = None) -> Shards:
     """Return the shards of the manifest at a path; on S3, they are below a location."""
     directory, name = os.path.split(path)
-    where = Destination(Path() if remote else Path(directory), single_of(name), remote)
+    own = None if manifest.directory else single_of(name)
+    where = Destination(Path() if remote else Path(directory), own, remote, manifest.directory)
     names = [shard.name for shard in manifest.shards]
     count, file = format_count(manifest.rejected, "sample"), where.companion("rejects.jsonl").name
     notes = (f"{count} of the source not in the shards: {file} says why",) * (manifest.rejected > 0)
@@ -138,7 +140,7 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
     """Return shards that have no manifest: those of these names, or all in the directory."""
     directory, by_format = where.directory, dict[str, list[str]]()
     names = [where.single] if where.single else names
-    there = names or sorted(os.listdir(directory))
+    there = names or sorted(map(where.shard, os.listdir(where.place)))
     for name in there:
         layout = format_of_source(name)
         if names and layout is None:
@@ -146,17 +148,18 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         if layout and (names or (name[0] != "." and (directory / name).is_file())):
             by_format.setdefault(layout.name, []).append(name)
     if not by_format:
-        what = f"finished shard; {UNFINISHED}" if any(map(is_scratch, there)) else ""
-        raise SourceError(f"{directory}: holds no {what or f'shards ({suffixes()})'}")
+        is_begun = any(map(is_scratch, there)) or (where.apart and where.scratch.is_dir())
+        what = f"finished shard; {UNFINISHED}" if is_begun else ""
+        raise SourceError(f"{where.place}: holds no {what or f'shards ({suffixes()})'}")
     tables = {name for name in by_format if not FORMATS[name].concatenative}
     if tables and not names and len(by_format) == len(tables) + 1:  # as img2dataset writes them
         for name in tables:
             del by_format[name]
     if len(by_format) > 1:
         raise SourceError(
-            f"{directory}: shards of {' and '.join(sorted(by_format))}; name those of one format"
+            f"{where.place}: shards of {' and '.join(sorted(by_format))}; name those of one format"
             if names
-            else f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
+            else f"{where.place}: holds shards of {' and '.join(by_format)}; name them file by file"
         )
     ((kind, found),) = by_format.items()
     return Shards(Recorded(FORMATS[kind](), known=False), found, None, where)
@@ -164,29 +167,34 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
 
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
     """Find the shards that no manifest names, and what unfinished runs have left."""
-    directory = found[0].directory
-    is_whole = os.path.isdir(path) and os.path.samefile(path, directory)
-    if not found[0].is_part and (is_whole or found[0].destination.single is None):
-        names = os.listdir(directory)  # else the others there were not named
+    where = found[0].destination
+    is_whole = os.path.isdir(path) and os.path.samefile(path, where.place)
+    if not found[0].is_part and (is_whole or where.single is None):
+        names = [*map(where.shard, os.listdir(where.place))]  # else the others were not named
         yield from left_over(names, names if is_whole else (), found)
 
 
 def left_over(
     files: Collection[str], directories: Collection[str], found: Sequence[Shards]
 ) -> Iterator[tuple[str, str]]:
-    """Find unfinished runs among directories, and shards that no manifest names among files."""
+    """Find unfinished runs among directories, and shards that no manifest names among files.
+
+    A directory that holds shards alone has no other files.
+    """
     scratches = {shards.destination.scratch.name for shards in found}
+    place = f"{found[0].destination.apart}/" if found and found[0].destination.apart else ""
     for name in sorted(filter(is_scratch, directories)):
         if name not in scratches:
-            yield name, UNFINISHED
+            yield name.removeprefix(place), UNFINISHED
     manifests = [shards.manifest for shards in found if shards.manifest]
     known = {file.name for manifest in manifests for file in manifest.every_file()}
     single = any(manifest.options.get("single_file") for manifest in manifests)
     formats = {shards.made.layout.name for shards in found}
     for name in sorted(files) if manifests else ():
         layout = format_of_file(name)
-        if name not in known and layout is not None and (single or layout.name in formats):
-            yield name, "is there, but not in the manifest"
+        is_shard = layout is not None and (single or layout.name in formats)
+        if name not in known and (is_shard or (place and not is_scratch(name))):
+            yield name.removeprefix(place), "is there, but not in the manifest"
 
 
 # A file and a manifest, compared

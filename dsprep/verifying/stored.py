@@ -11,7 +11,13 @@ from io import BytesIO
 from shlex import quote
 from typing import NamedTuple
 
-from dsprep.dataset.manifest import MANIFEST, FileReceipt, manifest_names, parse_manifest
+from dsprep.dataset.manifest import (
+    MANIFEST,
+    UNFINISHED,
+    FileReceipt,
+    manifest_names,
+    parse_manifest,
+)
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
 from dsprep.formats.folder import LISTING, Listed
@@ -110,6 +116,9 @@ def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
     place = _look(Location(bucket, above + slash if is_file or not name else key + "/"))
     problems: list[Problem] = []
     sets = _sets(place, name if is_file else "", problems)
+    notes = "" if is_file or sets else _notes_beside(place)
+    if notes:
+        problems.append(Problem(notes, UNFINISHED))
     if not (sets or problems or (not is_file and SCRATCH in place.deeper)):
         is_gone = (is_shard and name not in place.names) or not (place.names or place.deeper)
         if not is_gone:
@@ -122,11 +131,22 @@ def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
             advice = "on S3, verify takes a prefix, a manifest or a shard, and no pattern"
         raise SourceError(f"{url}: nothing is there; {advice}")
     if not is_file or name == MANIFEST:
-        here = [shards for at, shards in sets if at is place]
-        for name, message in left_over(place.names, place.deeper, here):
+        alone = [shards for _, shards in sets if shards.destination.apart]
+        here = alone or [shards for at, shards in sets if at is place]
+        shard = alone[0].destination.shard if alone else str
+        names = map(shard, place.names)
+        for name, message in left_over([*names], [*map(shard, place.deeper)], here):
             end = "/" if name in place.deeper else ""
             problems.append(Problem(place.url(name + end), message))
     return sets, problems
+
+
+def _notes_beside(place: Place) -> str:
+    """Return where an unfinished run keeps its notes beside a place; empty if there is none."""
+    above, slash, folder = place.location.key.rstrip("/").rpartition("/")
+    notes = f"{above}{slash}.{folder}{SCRATCH}/"
+    is_there = folder and any(any(page) for page in place.store.list(notes))
+    return place.store.url(notes) if is_there else ""
 
 
 def _look(location: Location) -> Place:
@@ -155,7 +175,7 @@ def _sets(place: Place, name: str, problems: list[Problem]) -> list[tuple[Place,
     if not name and own != [MANIFEST] and folder and place.store.stat(above + slash + beside):
         there = _look(Location(place.location.bucket, above + slash))
         shards = _read(there, beside, problems)
-        if shards is None or shards.made.layout.is_tree:
+        if shards is None or shards.made.layout.is_tree or shards.destination.apart == folder:
             return [(there, shards)] if shards else []
     found = [_read(place, manifest_name, problems) for manifest_name in own]
     return [(place, shards) for shards in found if shards]
@@ -221,7 +241,7 @@ def _verify(
         some = format_some(right)
         notes.append(f"the server keeps a wrong checksum, and the bytes are right: {some}")
     return VerifyReport(
-        destination=place.url(""),
+        destination=place.url(where.shard("")),
         format=shards.made.layout.name,
         manifest=True,
         shards=0 if is_tree else len(data),

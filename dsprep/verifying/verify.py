@@ -165,7 +165,7 @@ def _verify(
     schema = Schema(()) if is_tree else whole
     roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
-        destination=str(shards.directory),
+        destination=str(shards.destination.place),
         format=made.layout.name,
         manifest=manifest is not None,
         shards=len(shards.present),
@@ -215,7 +215,7 @@ def understand(shards: Shards, choice: Choice, pool: Executor) -> Understood:
 
     # A directory has files that describe all shards in it; these may be sides of a split, though.
     is_whole = shards.destination.single is None and not shards.is_part
-    whole = [[str(shards.directory)]] if is_whole else []
+    whole = [[str(shards.destination.place)]] if is_whole else []
     for first, *others in [*whole, files] if files else []:
         source = make_source(first, others=others, kind=layout.name, choice=choice)
         try:
@@ -279,13 +279,13 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
             yield Problem(shards.destination.manifest.name, wrong)
     large = set(shards.names)
     for name, file in {file.name: file for file in manifest.every_file()}.items():
-        path = shards.directory / name
+        path, shown = shards.directory / name, shards.shown(name)
         if not path.is_file():
-            yield Problem(name, "is in the manifest, but not there")
+            yield Problem(shown, "is in the manifest, but not there")
         elif name not in large:
             try:
-                if path.stat().st_size != file.bytes or FileReceipt.of(path) != file:
-                    yield Problem(name, "is not as it was written")
+                if path.stat().st_size != file.bytes or FileReceipt.of(path, name) != file:
+                    yield Problem(shown, "is not as it was written")
             except OSError as error:
                 yield problem_of(error, path)
 
@@ -296,7 +296,7 @@ def _compare_shards(
     receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)
-        receipt = receipts.get(name)
+        receipt = receipts.get(shards.destination.shard(name))
         yield from (*found.problems, *found.others)
         if found.crc32c is None:
             continue

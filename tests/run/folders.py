@@ -14,7 +14,7 @@ from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.folder import finish_folder
 from dsprep.run.state import RunState
-from dsprep.run.target import Written, file_name, target_of
+from dsprep.run.target import Written, target_of
 from dsprep.sample import Sample
 
 
@@ -35,13 +35,13 @@ def write_unit(state: RunState, name: str, layout: Folder, samples: Sequence[Sam
         writer.finish()
     finally:
         writer.close()
-    receipt = FileReceipt(file_name(name), writer.bytes, writer.crc32c)
+    receipt = FileReceipt(name, writer.bytes, writer.crc32c)
     target.leave(name, Written(len(samples), [receipt]))
 
 
 def write_units(state: RunState, layout: Folder, units: Sequence[Sequence[Sample]]) -> Any:
     """Write the units that are not done; returns what stands for the plan."""
-    names = [f"units/{number:06}" for number in range(len(units))]
+    names = [f"units-{number:06}" for number in range(len(units))]
     for name, samples in zip(names, units, strict=True):
         if name not in state.done:
             write_unit(state, name, layout, samples)

@@ -155,7 +155,7 @@ def test_units_that_a_power_cut_spoiled_are_written_again(tmp_path: Path, damage
     state = begin(tmp_path)
     write_units(state, LAYOUT, crowd(20))
     state.release()
-    listing = state.pieces.path("units/000002")
+    listing = state.pieces.path("units-000002")
     target = listing if "listing" in damage else state.pieces.tree / "c5/12.bin"
     if "gone" in damage:
         target.unlink()
