@@ -273,12 +273,12 @@ def begin(
         sizes = [shard.bytes for shard in shards if shard.name not in state.done]
         freed = sum(file.bytes for file in replaced.every_file()) if overwrite and replaced else 0
         target.require_room(sizes, freed)
+    names = list(plan.files())
+    _require_alone(target, names, base or replaced)
     if base is None:
         if overwrite and is_tree:
             require_own_files(destination)
-        make_way(state, plan.files(), overwrite, is_finished)
-    names = list(plan.files())
-    require_alone(target, names, base or replaced)
+        make_way(state, names, overwrite, is_finished)
     there = [] if state.resumed else sorted(target.stamps(names))
     if not overwrite:
         _refuse_files_of_others(plan, target, there, base)
@@ -295,15 +295,15 @@ def begin_join(
     is_finished, replaced = require_vacant(state, overwrite=overwrite), None
     with suppress(DestinationError):
         replaced = finished_manifest(state.target)
+    _require_alone(state.target, names, replaced)
     make_way(state, names, overwrite, is_finished)
-    require_alone(state.target, names, replaced)
     there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
     for name in there[:1]:
         raise _file_of_others(state.target, name)
     state.begin(names, words)
 
 
-def require_alone(target: Target, names: Collection[str], known: Manifest | None) -> None:
+def _require_alone(target: Target, names: Collection[str], known: Manifest | None) -> None:
     """Refuse a directory whose companions would not be where those of its data set are.
 
     ``names`` are the files that a run may write, ``known`` is the data set that is there.
@@ -312,7 +312,7 @@ def require_alone(target: Target, names: Collection[str], known: Manifest | None
     if destination.apart is None:
         _require_nothing_beside(destination)
         return
-    own = {*names, *(known.names() if known else ())}
+    own = {*names, *files_of_run(target), *(known.names() if known else ())}
     for name in target.inside():
         if name not in own:
             raise DestinationError(

@@ -8,9 +8,11 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from dsprep.arguments import AnyPath
+from dsprep.dataset.manifest import MANIFEST, manifest_beside
 from dsprep.declared import Options, called_with, field, option
 from dsprep.errors import (
     DestinationError,
@@ -86,7 +88,9 @@ def sync(options: SyncOptions) -> SyncReport:
         source_side = side(source, ours, SourceStoreError, options.follow_links)
         destination_side = side(destination, theirs, DestinationStoreError, follow=True)
         way = TransferOptions(pace, tally, part_size, tally.keep)
-        return Sync(source_side, destination_side, way, options).run()
+        report = Sync(source_side, destination_side, way, options).run()
+        report.notes += _notes_of_manifest(source_side, source, destination)
+        return report
     except (KeyboardInterrupt, Interrupted):
         pace.stop()
         raise Interrupted(
@@ -101,6 +105,25 @@ def sync(options: SyncOptions) -> SyncReport:
         pace.close()
         for store in stores:
             store.close()
+
+
+def _notes_of_manifest(side: Side, source: str, destination: str) -> list[str]:
+    """Say which command sends the manifest as well, if it lies beside a directory."""
+    path = manifest_beside(source)
+    if isinstance(side, Prefix):
+        is_there = path and side.store.stat(parse_url(path).key) is not None
+    else:
+        is_there = path and side.single is None and os.path.isfile(path)
+    if not is_there:
+        return []
+    name = os.path.basename(path).removesuffix(f".{MANIFEST}")
+    above, _, last = destination.rstrip("/").rpartition("/")
+    ends = (os.path.dirname(path) or ".", above or "." if last == name else destination)
+    patterns = f"--exclude '*' --include {quote(f'{name}/*')} --include {quote(f'{name}.*')}"
+    return [
+        f"{path}: lies beside {source}, and is not sent; all files of this data set: "
+        f"dsprep sync {quote(ends[0])} {quote(ends[1])} {patterns}"
+    ]
 
 
 def _require_apart(options: SyncOptions, ours: Location | None, theirs: Location | None) -> None:
