@@ -249,7 +249,10 @@ class SelectionOptions(Options):
     )
     drop: Sequence[str] = _fields("Leave these fields out.", default=(), metavar="FIELD[,FIELD...]")
     rename: Mapping[str, str] | None = _fields(
-        "Write the field OLD under the name NEW; repeatable.", metavar="OLD=NEW"
+        "Write the field OLD under the name NEW; with a dot in front, as in image=.image, that is "
+        "the whole name of its member in WebDataset. height, width, channels and other facts of "
+        "an image are written if OLD names them. Repeatable.",
+        metavar="OLD=NEW",
     )
     cast: Mapping[str, str] | None = _rare_fields(
         "Give a field another type, such as tokens=list<int> for the text '[101, 7]'; repeatable.",

@@ -128,10 +128,11 @@ class Pipeline:
     overridden: frozenset[str] = frozenset()  # what rows change in samples: `label`, `id`
 
     @property
-    def typed_facts(self) -> frozenset[str]:
-        """The facts of images that samples of the format have."""
+    def typed_facts(self) -> Mapping[str, str]:
+        """The fields of samples of the format that tell facts of images, and which each tells."""
         schema = self.layout.schema
-        return FACTS.intersection(schema.by_name) if schema is not None else frozenset()
+        fields = schema.fields if schema is not None else ()
+        return {each.name: each.tells for each in fields if each.tells}
 
     @property
     def moves(self) -> bool:
@@ -386,12 +387,13 @@ def _replace_image(sample: Sample, image: Encoded, layout: Format) -> None:
 def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
     """Return a function that sets facts of an image: after a transform all, else those missing."""
     layout, is_new = pipeline.layout, pipeline.images.changes
-    typed, known = pipeline.typed_facts, pipeline.schema.by_name
+    typed = pipeline.typed_facts
+    known = {each.name for each in pipeline.schema.fields if each.places or not each.fact}
 
     def renew_typed(sample: Sample, image: Encoded) -> None:
-        for name in typed:
+        for name, fact in typed.items():
             if (is_new or image.before or name not in sample.fields) and (
-                (value := FACTS_OF[name](image)) is not None
+                (value := FACTS_OF[fact](image)) is not None
                 and (name not in known or name in sample.fields or image.shape)
             ):
                 sample.fields[name] = value
@@ -532,7 +534,8 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
     typed = layout.schema is not None
     kept = {*pipeline.images.kept(schema)}
     moving = {each.name for each in schema.fields if each.type in ("objects", "mask")}
-    judged = kept | FACTS | {schema.label} | moving
+    facts = {each.name for each in schema.fields if each.tells}
+    judged = kept | facts | {*FACTS, schema.label} | moving
     images, moves = further_images(schema), pipeline.images.moving_option is not None
 
     def name_of(raw: str) -> str:

@@ -545,6 +545,7 @@ def _job_of_append(
         only=choice.only or fields.only,
         drop=(*fields.drop, *choice.drop),
         rename={**fields.rename, **choice.rename},
+        recorded=frozenset(fields.rename),
     )
     source = source.replace(
         choice=choice,

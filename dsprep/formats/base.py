@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 SIZES = ("height", "width", "channels")  # facts that the shape of bare pixels consists of
+LONGEST_FACT = 64  # bytes of the longest fact of an image, a SHA-256
 
 
 class Entry(NamedTuple):
@@ -359,7 +360,8 @@ def pixel_sizes(schema: Schema) -> list[Field]:
     if image is None or not image.kind.is_raw:
         return []
     types = dict.fromkeys(SIZES, "int") | {"format": "text"}
-    names = (name for name in types if name not in schema.by_name)
+    told = {*schema.by_name, *(each.tells for each in schema.fields)}
+    names = (name for name in types if name not in told)
     return [Field(name, types[name], image.missing) for name in names]
 
 

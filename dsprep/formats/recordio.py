@@ -99,7 +99,7 @@ class RecordIO(Format):
                 f"give --drop {label.name}, or --drop {objects.name}"
             )
         others = [each.name for each in schema.others if each is not objects]
-        known = FACTS | {IMAGE_ID, "source_id"} if objects else FACTS
+        known = {*FACTS, *((IMAGE_ID, "source_id") if objects else ())}
         if refused := [name for name in others if name not in known]:
             role = ",label" if label else f",{objects.name}" if objects else ""
             raise OptionError(

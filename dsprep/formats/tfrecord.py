@@ -19,6 +19,7 @@ from dsprep.annotations import tensorflow
 from dsprep.annotations.objects import FLAGS, Objects
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import (
+    LONGEST_FACT,
     SIZES,
     Entry,
     Format,
@@ -225,10 +226,11 @@ class TFRecord(Format):
         if not is_own:
             missing = schema.image_field is None or schema.image_field.missing
             facts = _SIZED if schema.objects else names.written
+            told = {*schema.by_name, *(each.tells for each in schema.fields)}
             added = [
                 Field(name, "int", missing, (), ((_FACTS[name],),))
                 for name in (facts if schema.image else ())
-                if name not in schema.by_name and name != "format"  # which the image tells
+                if name not in told and name != "format"  # which the image tells
             ]
             added += [
                 Field(name, "text", bool(label and label.missing), (), ((name,),))
@@ -281,8 +283,8 @@ class TFRecord(Format):
             elif feature == SEGMENTATION:
                 makers[feature] = each.name, _maker(feature, each, 0, False)
                 makers[SEGMENTATION_FORMAT] = each.name, _png_entry
-            elif each.name == "format" and each.type == "text" and own:
-                makers[feature] = None, partial(_format_entry, feature, own, "format")
+            elif each.tells == "format" and each.type == "text" and own:
+                makers[feature] = None, partial(_format_entry, feature, own, each.name)
             elif each != image:
                 first = names.first_class if feature == CLASS_NUMBER else 0
                 is_label = each == label and feature == names.numbers
@@ -293,7 +295,8 @@ class TFRecord(Format):
                 told = schema.by_name.get(name)
                 if told is None or told.type == "text":
                     makers[name] = None, partial(_class_entry, name, label)
-        if own and "format" in names.written:
+        renamed = any(each.given and each.tells == "format" for each in schema.fields)
+        if own and "format" in names.written and not renamed:
             makers.setdefault(FORMAT, (None, partial(_format_entry, FORMAT, own, "")))
         place = _own_feature(image) if image else ""
         before = [makers[name] for name in sorted(makers) if name < place]
@@ -315,8 +318,10 @@ class TFRecord(Format):
             body: Sizes
             if column.name == schema.image:
                 body = rows["image"]
-            elif column.name in SIZES:
+            elif column.tells in SIZES:
                 body = 5  # a varint: PNG has 31 bits for either
+            elif column.fact:
+                body = LONGEST_FACT
             elif column.name != schema.label:
                 continue
             elif column.kind.is_integer and "cls" in rows.columns:

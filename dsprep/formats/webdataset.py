@@ -14,10 +14,18 @@ from functools import cached_property, lru_cache, partial
 from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
-from dsprep.annotations.objects import FLAGS, PARTS
+from dsprep.annotations.objects import FLAGS, PARTS, Objects
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
-from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
+from dsprep.formats.base import (
+    LONGEST_FACT,
+    Entry,
+    Format,
+    Group,
+    ShardFacts,
+    Span,
+    refuse_lists_of_bytes,
+)
 from dsprep.formats.values import MAX_NAME, extension_of, field_of, json_writer, quote
 from dsprep.images.header import sniff
 from dsprep.images.pixels import Shape, pack_npy
@@ -60,6 +68,8 @@ _NAMED = {
 }
 
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
+_EXACT = re.compile(r"[^\s./\0]+([.][^\s./\0]+)*")
+_LONGEST_EXACT = 50
 _PASSED_OVER = re.compile(r"__[^/]*__($|/)")
 
 _Member: TypeAlias = tuple[str, bytes, Mapping[str | None, bytes], Callable[[Value], bytes] | None]
@@ -122,18 +132,18 @@ class WebDataset(Format):
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         refuse_lists_of_bytes(schema, self.name)
-        fields = [*schema.fields]
+        fields, told = [*schema.fields], {each.tells for each in schema.fields}
         if self.metadata or schema.objects:
             fields += [
                 Field(name, "int", missing=True)
                 for name in ("width", "height")
-                if name not in schema.by_name
+                if name not in schema.by_name and name not in told
             ]
         same = schema.format == self.name
         places = _places(fields, schema, same)
         left_out = _conflicts(places, self.metadata)
         taken = set(places.values())
-        kept = []
+        kept, notes = list[Field](), list[str]()
         for each in fields:
             place = places[each.name]
             own: list[Place] = [place]
@@ -143,7 +153,7 @@ class WebDataset(Format):
                 own.append((unknown if (unknown,) not in taken else f"image.{unknown}",))
             if each.name not in left_out:
                 kept.append(replace(each, places=tuple(own)))
-        notes = []
+        notes += _unlike_names(kept, schema)
         if left_out:
             notes.append(
                 f"left out, because the field 'json' takes their place: {format_some(left_out)}"
@@ -269,16 +279,24 @@ class WebDataset(Format):
         if "masks" in rows.columns:
             # One with a palette becomes gray PNG, which may be larger.
             total += _member_weights(key, "mask.png", rows["masks"] * 2 + 1024)
+        facts = 0  # bytes of those in the object of JSON that the user asked for
+        for each in self.written.fields:
+            if each.fact and len(each.places[0]) > 1:
+                facts += len(quote(each.places[0][1])) + LONGEST_FACT + len('"":,')
+            elif each.fact:
+                total += _member_weights(key, each.places[0][0], key * 0 + LONGEST_FACT)
         if self.written.objects and "objects" in rows.columns:
             # A box has four numbers of at most 24 characters.
-            text = rows["texts"] + rows["objects"] * 128 + len('{"width":,"height":}') + 32
+            text = rows["texts"] + rows["objects"] * 128 + len('{"width":,"height":}') + 32 + facts
             total += _member_weights(key, _JSON, text)
         elif self.metadata:
-            facts = '{"filename":,"width":2147483647,"height":2147483647}'
-            text = _json_sizes(rows["path"]) + len(facts)
+            own = '{"filename":,"width":2147483647,"height":2147483647}'
+            text = _json_sizes(rows["path"]) + len(own) + facts
             if "class" in rows.columns:
                 text += (_json_sizes(rows["class"]) + len('"class":,')).fill_null(0)
             total += _member_weights(key, _JSON, text)
+        elif facts:
+            total += _member_weights(key, _JSON, key * 0 + facts + len("{}"))
         return total
 
     def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
@@ -327,8 +345,13 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
     whole = {place for each in fields for place in each.places if len(place) == 1}
     places: dict[str, Place] = {}
     roles = {schema.image: IMAGE, schema.label: LABEL}
+    exact = [each for each in fields if each.exact]
+    for each in exact:
+        places[each.name] = _exact_place(each)
     tabled = []
     for each in fields:
+        if each.exact:
+            continue
         is_kept = same and each.places and not (each.given or each.kind.is_raw)
         own = each.places[0] if is_kept else ()
         own = own if len(own) == 1 or each.name != schema.label else ()
@@ -349,7 +372,39 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
                 f"{each.name!r}: give --rename {each.name}=NAME"
             )
         places[each.name] = free[0]
+    for each in exact:
+        member = WebDataset.place_of(each.name)
+        others = (name for name in places if name != each.name)
+        if other := [name for name in others if WebDataset.place_of(places[name][0]) == member]:
+            raise OptionError(
+                f"--rename: the member .{each.name} may be that of the field {other[0]!r}: give "
+                "another name"
+            )
     return places
+
+
+def _unlike_names(fields: Iterable[Field], schema: Schema) -> Iterator[str]:
+    """Say which members are not called as the user named the image and the label."""
+    for each in fields:
+        member, name = each.places[0][0], each.name
+        if not each.given or each.exact or name not in (schema.image, schema.label):
+            continue
+        if len(each.places[0]) == 1 and not member.startswith(name):
+            shown = ".jpg, .png or the like" if member == _PLAIN_IMAGE else f".{member}"
+            yield f"--rename {name}: its member is {shown}; give .{name} for exactly that member"
+
+
+def _exact_place(each: Field) -> Place:
+    """Return the member that the user named for a field."""
+    name = each.name
+    if _EXACT.fullmatch(name) is None or len(name) > _LONGEST_EXACT or name != name.lower():
+        raise OptionError(
+            f"--rename: .{name} is not what readers find behind a key: give at most "
+            f"{_LONGEST_EXACT} characters in lower case, without blanks and slashes"
+        )
+    if each.kind.of is Objects:
+        raise OptionError(f"--rename: boxes lie in .{_JSON}, and cannot be the member .{name}")
+    return (name,)
 
 
 def _place(each: Field, role: str) -> Place:

@@ -288,8 +288,11 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
 # where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it
 Place: TypeAlias = tuple[str, ...]
 IMAGE, LABEL = "image", "label"  # the roles, and what users may call the fields that have them
-# fields that follow from the image: made again after a transform, else carried where they fit
-FACTS = frozenset({"width", "height", "channels", "colorspace", "format", "sha256"})
+# fields that follow from the image, and their types: made again after a transform, else carried
+# where they fit
+FACTS: Mapping[str, str] = dict.fromkeys(("width", "height", "channels"), "int") | dict.fromkeys(
+    ("colorspace", "format", "sha256"), "text"
+)
 
 
 @dataclass(frozen=True)
@@ -303,6 +306,8 @@ class Field:
     places: tuple[Place, ...] = ()  # where raw samples have it; a sample has it in one of these
     told: str = ""  # what told its type, for reports
     given: bool = False  # whether the user chose its name, which then holds in any format
+    exact: bool = False  # whether this name is the whole name of its file, nothing added to it
+    fact: str = ""  # which fact of the image it tells, if it has another name or the user asked
     width: int = 0  # the length of its list in the first sample; 0 if that is not known
     # the ids that the source of objects gives to classes, by number; empty if it gives none
     ids: tuple[int, ...] = ()
@@ -312,6 +317,11 @@ class Field:
     @property
     def kind(self) -> Type:
         return TYPES[self.type]
+
+    @property
+    def tells(self) -> str:
+        """The fact of the image that it tells; empty if it tells none."""
+        return self.fact or (self.name if self.name in FACTS else "")
 
     def class_id(self, number: int) -> int:
         return self.ids[number] if number < len(self.ids) else number + 1
@@ -323,7 +333,7 @@ class Field:
         places = [list(place) for place in self.places]
         values: dict[str, Any] = {"name": self.name, "type": self.type, "missing": self.missing}
         values |= {"names": list(self.names), "places": places, "ids": list(self.ids)}
-        values |= {"flags": self.flags}
+        values |= {"flags": self.flags, "fact": self.fact}
         return {name: value for name, value in values.items() if value}
 
 
@@ -427,6 +437,8 @@ def _field(values: Any) -> Field:
         raise ValueError(f"the field {quoted(name)}: missing is true or false")
     if ids and (len(ids) != len(names) or {*map(type, ids)} != {int} or len({*ids}) < len(ids)):
         raise ValueError(f"the field {quoted(name)} needs an id of its own for each class")
-    flags = values.get("flags") is True
+    flags, fact = values.get("flags") is True, values.get("fact", "")
+    if fact not in ("", *FACTS) or (fact and kind != FACTS[fact]):
+        raise ValueError(f"the field {quoted(name)} tells no fact of an image")
     places, ids = tuple(map(tuple, places)), tuple(ids)
-    return Field(name, kind, missing, tuple(names), places, ids=ids, flags=flags)
+    return Field(name, kind, missing, tuple(names), places, ids=ids, flags=flags, fact=fact)

@@ -70,7 +70,10 @@ class Reading:
         """All keys of JSON that a look found, where nothing of it is left out or a field whole."""
         looked = [path for path, column, _ in self._nested if column.told == "a look"]
         raws = {path[0] for path in looked if not self._plain[path[0]]} - self.ignored
-        return {raw: FACTS | {path[1] for path in looked if path[0] == raw} for raw in raws}
+        return {
+            raw: frozenset((*FACTS, *(path[1] for path in looked if path[0] == raw)))
+            for raw in raws
+        }
 
     @cached_property
     def _objects(self) -> str | None:

@@ -290,7 +290,10 @@ class Choice:
     label_type: str | None = None  # `class`, `multi`, `float` or `text`
     only: tuple[str, ...] = ()  # the fields to keep; empty for all
     drop: tuple[str, ...] = ()  # the fields to leave out
-    rename: Mapping[str, str] = field(default_factory=dict)  # new names by old ones
+    # new names by old ones; with a dot in front, the exact name
+    rename: Mapping[str, str] = field(default_factory=dict)
+    # the old ones that an earlier run knew, and that samples may lack
+    recorded: frozenset[str] = frozenset()
     cast: Mapping[str, str] = field(default_factory=dict)  # new types by names of fields
     schema: Schema | None = None  # the schema, which then is not settled by a look
     look_all: bool = False  # whether all samples are looked at
@@ -301,8 +304,13 @@ class Choice:
     def __post_init__(self) -> None:
         if both := set(self.only) & set(self.drop):
             raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
-        if len(set(self.rename.values())) < len(self.rename):
+        if len(set(self.new_names.values())) < len(self.rename):
             raise OptionError("--rename gives two fields the same name")
+        if bare := [name for name, new in self.rename.items() if not new.removeprefix(".")]:
+            raise OptionError(f"--rename {bare[0]}={self.rename[bare[0]]}: gives no name")
+        for name, new in self.rename.items():
+            if "=" in new:
+                raise OptionError(f"--rename {name}={new}: give --rename again for another field")
         for name, kind in self.cast.items():
             if kind not in _CASTS:
                 raise OptionError(f"--cast {name}={kind}: choose one of {', '.join(_CASTS)}")
@@ -312,6 +320,11 @@ class Choice:
         """The parts of JSON that the name of the label may mean."""
         parts = (self.label or "").split(".")
         return tuple((".".join(parts[:at]), *parts[at:]) for at in range(1, len(parts)))
+
+    @property
+    def new_names(self) -> Mapping[str, str]:
+        """The new names of fields by their old ones, without the dot that makes them exact."""
+        return {name: new.removeprefix(".") for name, new in self.rename.items()}
 
     def options(self) -> dict[str, Any]:
         """Return the choice as a manifest records it: what the schema does not tell."""
@@ -346,6 +359,12 @@ def settle(
     ignored: set[str] = set()
     roles: dict[str, str] = {}
     parted = {place[0] for place in told.by_place if len(place) > 1}
+    # A member `.jpg` that the user named exactly has the place of all images.
+    by_table: dict[Place, Field] = {
+        (table.place_of(place[0]),): each
+        for place, each in told.by_place.items()
+        if each.kind.is_image
+    }
     apart = set[str]()  # JSON that is nothing but fields of their own, as a look shows
     for place in table.parts:
         if place in seen and not (parted or told.objects or is_given):
@@ -360,7 +379,7 @@ def settle(
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
-        known = told.by_place.get(place)
+        known = told.by_place.get(place) or by_table.get(place)
         if known is None and not is_part:
             role = {IMAGE: told.image, LABEL: told.label}.get(meaning.role)
             named = (told.by_name.get(name) for name in (raw, meaning.field, role) if name)
@@ -534,7 +553,7 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     for problem in idle_names("--only", named, schema):
         raise OptionError(f"{problem}; fields are {there}")
     idle = idle_names("--drop", choice.drop, schema)
-    idle += idle_names("--rename", choice.rename, schema)
+    facts = _named_facts(choice, schema)
     dropped, only = (
         {found.name for name in names if (found := schema.named(name))}
         for names in (choice.drop, choice.only)
@@ -546,20 +565,48 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     ]
     if not kept and schema.fields:
         raise OptionError(f"--only and --drop leave no field of {there}")
-    new = {found.name: to for name, to in choice.rename.items() if (found := schema.named(name))}
-    still: dict[str | None, str] = {each.name: new.get(each.name, each.name) for each in kept}
-    if len(set(still.values())) < len(kept):
+    new = {
+        found.name: (to, choice.rename[name][0] == ".")
+        for name, to in choice.new_names.items()
+        if (found := schema.named(name))
+    }
+    still: dict[str | None, str] = {each.name: each.name for each in kept}
+    fields = []
+    for each in kept:
+        if each.name in new:
+            name, exact = new[each.name]
+            still[each.name] = name
+            fact = each.tells if name != each.tells else each.fact
+            each = replace(each, name=name, given=True, exact=exact, fact=fact)
+        fields.append(each)
+    fields += facts
+    if len({each.name for each in fields}) < len(fields):
         raise OptionError("--rename gives a field the name of another one")
-    fields = tuple(
-        replace(each, name=still[each.name], given=each.given or each.name in new) for each in kept
-    )
     image, label = still.get(schema.image), still.get(schema.label)
-    chosen = replace(schema, fields=fields, image=image, label=label)
+    chosen = replace(schema, fields=tuple(fields), image=image, label=label)
     gone = {place[0] for each in schema.fields if each.name not in still for place in each.places}
     counts = {still[name]: count for name, count in settled.counts.items() if name in still}
     # What the look has not seen may be left out as well: it may come later.
     ignored = settled.ignored | gone | {name for name in choice.drop if not schema.named(name)}
     return settled._replace(schema=chosen, ignored=ignored, counts=counts), idle
+
+
+def _named_facts(choice: Choice, schema: Schema) -> list[Field]:
+    """Return the facts of images that --rename names and samples lack: they are made."""
+    facts = []
+    for name, new in choice.new_names.items():
+        if schema.named(name) or (name in choice.recorded and name not in FACTS):
+            continue
+        if name not in FACTS or schema.image is None:
+            there = format_some(list(schema.by_name))
+            what = "no sample has this field, and no fact of an image is called so"
+            raise OptionError(
+                f"--rename {name}: {what}; fields are {there}; facts are {', '.join(FACTS)}"
+            )
+        exact = choice.rename[name][0] == "."
+        made = Field(new, FACTS[name], True, told="the image", given=True, exact=exact, fact=name)
+        facts.append(made)
+    return facts
 
 
 def impose(source: Settled, base: Schema, where: str) -> Settled:
@@ -573,7 +620,7 @@ def impose(source: Settled, base: Schema, where: str) -> Settled:
         if found is not None:
             used.add(found.name)
             fields.append(replace(each, places=found.places))
-        elif not each.missing and each.name not in FACTS:
+        elif not each.missing and not each.tells:
             raise SourceError(
                 f"{where}: its samples have the field {each.name!r} ({each.type}), and the new "
                 f"ones have {format_some(list(schema.by_name))}: give --rename OLD={each.name}"

@@ -106,7 +106,7 @@ def prepare(
     label, known = understood.schema.label, catalog.settled.schema
     if label and label in known.by_name and known.label != label and not recorded.choice.unlabeled:
         # It was packed with --label-field, or a table called it so.
-        old = {new: name for name, new in shards.made.fields.rename.items()}.get(label, label)
+        old = {new: name for name, new in shards.made.fields.new_names.items()}.get(label, label)
         recorded = recorded.replace(choice=replace(recorded.choice, label=old))
         catalog, _ = read_source(recorded, pool.map)
     settled, reader = catalog.settled, catalog.reader
@@ -185,12 +185,10 @@ def _match_fields(
     names: dict[str, str] = {}
     for field in base.fields:
         role = roles.get(field.name, "")
-        if made.transform is not None and (
-            role == IMAGE or field.name in FACTS or field.name in others
-        ):
+        if made.transform is not None and (role == IMAGE or field.tells or field.name in others):
             continue
         name = field.name if field.name in source.by_name else own.get(role)
-        if name is None and not (role == LABEL and made.known) and field.name not in FACTS:
+        if name is None and not (role == LABEL and made.known) and not field.tells:
             extra.append(field.name)
             continue
         bits = layout.limits.label_bits if role == LABEL else layout.limits.float_bits
@@ -198,7 +196,7 @@ def _match_fields(
         fields.append(replace(field, type=kind))
         if name is not None and name != field.name:
             names[field.name] = name
-    matched = {names.get(field.name, field.name) for field in base.fields} | FACTS
+    matched = {names.get(field.name, field.name) for field in base.fields} | {*FACTS}
     matched.add(IMAGE_ID)  # which few formats have a place for
     matched |= {own[role] or "" for name, role in roles.items() if name}
     lacking = [
