@@ -248,6 +248,9 @@ def verify(dest: str, against: str | None, **options: Any) -> int:
     After shard append, SOURCE can be either source: the shards that were made of it are compared,
     and the report counts the samples that were not.
 
+    DEST may be an augmented manifest, too, of any tool: all of its lines are read, and the images
+    that they refer to.
+
     On S3, DEST is a prefix, a manifest or a shard. All files that the manifest names are compared
     with it without reading them, by the checksums that S3 keeps or that dsprep stored in the
     metadata. --download reads everything, and so proves files that have neither. The environment

@@ -57,13 +57,16 @@ def serve(
 ) -> int:
     """Stream DATA to a program on this machine, as SageMaker's Pipe mode does.
 
-    DATA is shards (a file, a pattern, a directory, a manifest), a directory of files, or an
-    augmented manifest, on a disk or on S3. Each epoch is a named pipe below DIR: train_0, train_1.
-    The next pipe is there before the last one has ended. A reader that closes its pipe early ends
-    the epoch. DIR also has the configuration files of a training job.
+    DATA is shards (a file, a pattern, a directory, a manifest), a directory of files, an augmented
+    manifest, or text of lines (.csv, .tsv, .txt, .libsvm, .jsonl), on a disk or on S3. Each epoch
+    is a named pipe below DIR: train_0, train_1. The next pipe is there before the last one has
+    ended. A reader that closes its pipe early ends the epoch. DIR also has the configuration files
+    of a training job.
 
-    Shards are sent as they are, one after another, or are converted on the way. Files, and the
-    attributes of an augmented manifest, are records of RecordIO each.
+    Shards are sent as they are, one after another, or are converted on the way. Text is sent as it
+    is, too, and decompressed. Other files, and the attributes of an augmented manifest, are records
+    of RecordIO each. A .jsonl is an augmented manifest if its lines refer to files (source-ref), or
+    if --attributes is given.
 
     What follows -- is run with the environment of a training job (SM_CHANNEL_TRAIN and so on), and
     both stop together. The exit code is that of the program. A stream that breaks never looks like

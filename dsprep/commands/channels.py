@@ -1,7 +1,8 @@
 """What a channel of a SageMaker job sends in Pipe mode: the bytes of an epoch, in constant memory.
 
 The objects of a channel come one after another, as they are; with ``RecordWrapperType`` RecordIO,
-each is the payload of a record. Of an augmented manifest, each attribute of a line is a record:
+each is the payload of a record. Tables and other text of lines have no such wrapper, and are
+decompressed. Of an augmented manifest, each attribute of a line is a record:
 a file for the names that end in ``-ref``, else the value as text (SageMaker's developer guide,
 "Augmented Manifest File Format for Pipe Mode Training").
 
@@ -20,12 +21,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from dsprep.commands.facts import DataFacts, facts_of, side_of
+from dsprep.commands.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, FORMATS
-from dsprep.formats.augmented import MANIFESTS, REFERENCE, default_attributes
+from dsprep.formats.augmented import REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
 from dsprep.keywords import CHANNEL
@@ -41,6 +42,10 @@ _SENT_WHOLE = (
     "holds RecordIO's magic number: it is sent whole here, but SageMaker sends it in parts, of "
     "which its reader for TensorFlow loses 4 bytes each"
 )
+_NO_LINE_BREAK = (
+    "its last line has no line break, so that it runs into the first line of a file that follows: "
+    "add one"
+)
 _BLOCK = 1 << 20  # bytes that are sent at once, unless a record is larger
 
 # The value of `ContentType` for each format; the first two are those of SageMaker's algorithms.
@@ -50,6 +55,11 @@ CONTENT_TYPES = {
     "tfrecord": "application/x-tfrecord",
     "webdataset": "application/x-tar",
     "parquet": "application/x-parquet",
+    "csv": "text/csv",
+    "tsv": "text/tab-separated-values",
+    "txt": "text/plain",
+    "libsvm": "text/libsvm",
+    "jsonl": "application/jsonlines",
     "list": "application/x-image",
     "files": "application/x-recordio",
     "augmented-manifest": "application/x-recordio",
@@ -73,7 +83,7 @@ class Channel:
     """A channel: what it sends, in its order."""
 
     name: str
-    format: str  # of what it sends; `files`, or `augmented-manifest`
+    format: str  # of what it sends; `files`, `augmented-manifest`, or an extension of `TEXTS`
     units: Sequence[Unit] = field(repr=False)
     sizes: Mapping[str, int] = field(default_factory=dict, repr=False)  # of files, where known
     part: Part = Part(0, 1)
@@ -134,6 +144,9 @@ class Channel:
                 name=path,
             )
         with ShardStream(path, file) as stream:
+            if self.format in TEXTS:
+                yield from self._text(path, stream, told)
+                return
             if self.format != "recordio":
                 yield from stream.blocks()
                 return
@@ -141,6 +154,13 @@ class Channel:
                 if offset is not None and not self.source:
                     told.notes[f"{path}: the record at byte {offset} {_SENT_WHOLE}"] = None
                 yield from record
+
+    def _text(self, path: str, stream: ShardStream, told: Told) -> Iterator[bytes]:
+        block = b"\n"
+        for block in stream.blocks():
+            yield block
+        if not block.endswith(b"\n"):
+            told.notes[f"{path}: {_NO_LINE_BREAK}"] = None
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -194,7 +214,7 @@ def channels_of(
     data: str, name: str | None, attributes: Sequence[str], notes: dict[str, None]
 ) -> Iterator[Channel]:
     """Return the channel of a data set, or, without a name, one for each of its sides."""
-    if data.endswith(MANIFESTS):
+    if is_augmented(data, attributes):
         own = channel_name(name or "train", data)
         yield Channel(own, "augmented-manifest", _lines(data, attributes))
         return

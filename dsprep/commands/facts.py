@@ -17,16 +17,21 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
-from dsprep.formats.augmented import MANIFESTS, parse_augmented
+from dsprep.formats.augmented import MANIFESTS, parse_augmented, refers_to_files
 from dsprep.images.transform import Transform
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
 from dsprep.sources.scan import scan_below
 from dsprep.sources.shardset import ShardSet, find_shards
-from dsprep.storage.files import entries, exists, facts, is_dir, is_file, read_bytes
+from dsprep.storage.files import entries, exists, facts, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.location import is_s3
 from dsprep.text import read_text
 from dsprep.units import quoted_names
+
+TEXTS = ("csv", "tsv", "txt", "libsvm", "jsonl")
+"""The extensions of text whose lines are samples, for readers of such lines."""
+
+_HEAD = 1 << 20  # bytes that show whether lines of JSON refer to files
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ class DataFacts:
 
     place: str  # as it was given
     directory: str  # where its files are
-    format: str  # name of the format; `files`, `list`, or `augmented-manifest`
+    # name of the format; `files`, `list`, `augmented-manifest`, or an extension of `TEXTS`
+    format: str
     samples: int | None = None  # how many there are; None if nothing tells
     classes: int | None = None  # how many the label, or the objects, have; None if nothing tells
     bytes: int | None = None  # the size of the shards, or of all files; None if nothing tells
@@ -48,11 +54,24 @@ class DataFacts:
     schema: Schema | None = None  # that every sample was checked against; None if none was
 
 
-def facts_of(place: str) -> list[DataFacts]:
+def is_augmented(place: str, attributes: Sequence[str] = ()) -> bool:
+    """Return whether a file is an augmented manifest, of which a user may name attributes.
+
+    Other lines of JSON are text: only those that refer to files need to be read line by line.
+    """
+    if not place.endswith(".jsonl") or attributes:
+        return place.endswith(MANIFESTS)
+    if not is_file(place):
+        return False
+    with source_errors(place), open_file(place) as file:
+        return refers_to_files(file.pread(_HEAD, 0).decode("utf-8-sig", errors="replace"))
+
+
+def facts_of(place: str, attributes: Sequence[str] = ()) -> list[DataFacts]:
     """Return the facts of a data set, or those of each of its sides."""
     if place.endswith(".lst"):
         return [_of_list(place)]
-    if place.endswith(MANIFESTS):
+    if is_augmented(place, attributes):
         return [_of_lines(place)]
     for path in (place, os.path.join(place, MANIFEST), manifest_beside(place)):
         if path.endswith(MANIFEST) and is_file(path):
@@ -62,9 +81,9 @@ def facts_of(place: str) -> list[DataFacts]:
     return [_of_files(place)]
 
 
-def side_of(place: str, name: str | None) -> list[DataFacts]:
+def side_of(place: str, name: str | None, attributes: Sequence[str] = ()) -> list[DataFacts]:
     """Return the facts of the side of this name, or of all sides without one."""
-    sides = facts_of(place)
+    sides = facts_of(place, attributes)
     found = [each for each in sides if name is None or each.side in ("", name)]
     if not found:
         raise OptionError(
@@ -161,6 +180,11 @@ def _of_files(place: str) -> DataFacts:
         files = [(name, facts(place).size)]
     if not files:
         raise SourceError(f"{place}: holds no files")
+    beside = [finding.path for scan in scans for finding in scan.findings]
+    size = sum(size for _, size in files)
+    extensions = {_text_extension(name) for name, _ in files}
+    if len(extensions) == 1 and (text := extensions.pop()):
+        return DataFacts(place, directory, text, bytes=size, files=files, beside=beside)
     documents = [name for name, _ in files if name.endswith(".json")]
     images = sum(name.rpartition(".")[2].lower() in IMAGE_EXTENSIONS for name, _ in files)
     return DataFacts(
@@ -169,10 +193,16 @@ def _of_files(place: str) -> DataFacts:
         "files",
         samples=images or len(documents) or None,
         classes=_annotated_classes(directory, documents) if documents and not images else None,
-        bytes=sum(size for _, size in files),
+        bytes=size,
         files=files,
-        beside=[finding.path for scan in scans for finding in scan.findings],
+        beside=beside,
     )
+
+
+def _text_extension(name: str) -> str:
+    """Return the extension of text of lines, without that of gzip; empty for other files."""
+    extension = name.removesuffix(".gz").rpartition(".")[2]
+    return extension if extension in TEXTS else ""
 
 
 def _annotated_classes(place: str, documents: Sequence[str]) -> int | None:

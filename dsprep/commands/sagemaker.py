@@ -202,7 +202,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
         default = place.rstrip("/").rpartition("/")[2]
         yield JobChannel(name or default, place, "File")
         return
-    for data in side_of(place, name or None):
+    for data in side_of(place, name or None, options.attributes):
         own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
         yield _located(channel_name(own, place), data, options)
 

@@ -25,6 +25,7 @@ from dsprep.commands.guard import GuardedProgram
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
+from dsprep.formats import FORMATS
 from dsprep.options import require_effect
 from dsprep.run.part import Part, parse_part
 from dsprep.storage.local import Lock, destination_errors, write_whole
@@ -43,7 +44,9 @@ class ChannelServed(NamedTuple):
     """What was sent through the pipes of a channel."""
 
     name: str
-    format: str  # of what it sent; `files` or `augmented-manifest`, if these are framed
+    # of what it sent; `files` or `augmented-manifest`, if these are framed; `csv` and other
+    # extensions of text of lines
+    format: str
     files: int  # the shards or files of an epoch, or lines of the manifest; of this part only
     epochs: int  # number of epochs that were read whole
     closed_early: int  # number of epochs whose reader closed the pipe before the end
@@ -66,8 +69,9 @@ class ServeReport:
 def serve(options: of.ServeOptions) -> ServeReport:
     """Serve channels as SageMaker's Pipe mode does: a named pipe for each epoch.
 
-    ``data`` is shards (a file, a pattern, a directory, a manifest), a directory of files, or an
-    augmented manifest. It is the channel ``train`` or, if it has sides, a channel for each.
+    ``data`` is shards (a file, a pattern, a directory, a manifest), a directory of files, an
+    augmented manifest, or text of lines, such as CSV. It is the channel ``train`` or, if it has
+    sides, a channel for each.
     ``program`` is a command to run with the environment of a training job, until it ends.
     ``write`` is called with each block of the one channel instead, without pipes.
 
@@ -128,7 +132,7 @@ def _channels(options: of.ServeOptions, notes: dict[str, None]) -> list[Channel]
     channels = []
     for name, data in named or [(None, options.data)]:
         for each in channels_of(str(data), name, options.attributes, notes):
-            if options.to is not None and each.is_wrapped:
+            if options.to is not None and each.format not in FORMATS:
                 raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")
             if len(each.units) < part.of:
                 files = format_count(len(each.units), "file")

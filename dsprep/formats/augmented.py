@@ -1,10 +1,11 @@
-"""SageMaker's augmented manifest: a line of JSON for each image.
+"""SageMaker's augmented manifest: a line of JSON for each image, or for each text.
 
 ``{"source-ref": "s3://bucket/cat/a.jpg", "class": "0", "class-metadata": {"class-name": "cat"}}``:
 where the image is, an attribute that labels it, and what there is to say about that. This is what
 Ground Truth puts out: the label is the number of a class
 (``groundtruth/image-classification``), a list of them (``…-multilabel``), or boxes in pixels
-(``groundtruth/object-detection``).
+(``groundtruth/object-detection``). Lines of texts, ``{"source": "a text", "label": 1}``, are what
+BlazingText reads: the text, and the number of its class or a list of such numbers.
 """
 
 from __future__ import annotations
@@ -20,25 +21,30 @@ from dsprep.annotations.mxnet import in_shares, is_detection_label, is_sized_hea
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.values import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.schema import LABEL
 from dsprep.units import is_text, quoted_names
 
 SOURCE = "source-ref"
+TEXT = "source"  # the attribute that is a text
 METADATA = "-metadata"
 REFERENCE = "-ref"  # ends the names of attributes that refer to another file of the sample: a mask
 MANIFESTS = (".manifest", ".jsonl")  # how the names of manifests end
-MULTILABEL = "groundtruth/image-classification-multilabel"  # a list of the numbers of classes
+# lists of the numbers of classes
+MULTILABEL = "groundtruth/image-classification-multilabel"
+TEXT_MULTILABEL = "groundtruth/text-classification-multilabel"
 _LARGEST = 2**53
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
 _LONGEST = 1 << 26  # characters of a line
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 _BOX = ("left", "top", "width", "height")
+_REFERRING = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
 
 class Annotated(NamedTuple):
     """A line of a manifest."""
 
     line: int  # its number, from 1
-    ref: str  # where the image is, as it is written there
+    ref: str  # where the image is, as it is written there; empty for a text
     # its numbers: a class, several, or boxes (width and height of the image, then class, x0, y0, x1
     # and y1 of each object, in pixels); None if the manifest has no labels
     label: tuple[float, ...] | None
@@ -47,23 +53,37 @@ class Annotated(NamedTuple):
     others: tuple[str, ...] = ()  # the attributes that refer to other files of the sample
     has_masks: bool = False  # whether a file of them is a mask, whose colors are told
     lists_classes: bool = False  # whether it says that its list is one of the numbers of classes
+    is_text: bool = False  # whether it has a text, and no image
+    unread: tuple[str, ...] = ()  # attributes beside a text that are not its label
 
 
 class _Wrong(ValueError):
     """What is wrong with a line."""
 
 
-def parse_augmented(text: str, source: str) -> Iterator[Annotated]:
-    """Read the lines of a manifest; the first shows which attribute is the label."""
-    attribute = kind = None
+def refers_to_files(text: str) -> bool:
+    """Return whether the first line of a text has an attribute that refers to a file."""
+    return _REFERRING.match(text) is not None
+
+
+def parse_augmented(text: str, source: str, label: str | None = None) -> Iterator[Annotated]:
+    """Read the lines of a manifest.
+
+    Without a name, the first line shows which attribute is the label.
+    """
+    attribute = kind = is_text = None
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             values = _parse(line)
-            attribute = _find_attribute(values) if kind is None else attribute
+            if kind is None:
+                attribute, is_text = label or _find_attribute(values), SOURCE not in values
+            if is_text is not (SOURCE not in values):
+                own, first = (SOURCE, TEXT) if is_text else (TEXT, SOURCE)
+                raise _Wrong(f"has {own!r}, but the first line has {first!r}")
             found = _annotated(number, values, attribute)
-            if kind is not None and found.kind != kind:
+            if kind is not None and found.kind != kind and not (is_text and kind and found.kind):
                 raise _Wrong(
                     f"the label is {_KINDS[found.kind]}, but that of the first line {_KINDS[kind]}"
                 )
@@ -76,11 +96,16 @@ def parse_augmented(text: str, source: str) -> Iterator[Annotated]:
 def _find_attribute(values: dict[str, Any]) -> str | None:
     """Which attribute of a line labels its image; None if there is none."""
     names = [name for name in values if not name.endswith((METADATA, REFERENCE))]
+    if SOURCE not in values:
+        names.remove(TEXT)
+        names = [LABEL] if LABEL in names else names
     described = [name for name in names if name + METADATA in values]
     if described:
         return described[0]
     if len(names) > 1:
-        raise _Wrong(f"say which attribute is the label: {quoted_names(names)}")
+        raise _Wrong(
+            f"several attributes may be the label: {quoted_names(names)}: give --label-field NAME"
+        )
     return names[0] if names else None
 
 
@@ -88,6 +113,9 @@ def default_attributes(names: Collection[str]) -> list[str]:
     """Return which attributes of a line a job reads: references, then labels with metadata."""
     references = [name for name in names if name.endswith(REFERENCE)]
     others = [name for name in names if not name.endswith((REFERENCE, METADATA))]
+    if not references and TEXT in others:
+        references = [TEXT]
+        others.remove(TEXT)
     return [*references, *([name for name in others if name + METADATA in names] or others)]
 
 
@@ -100,19 +128,25 @@ def _parse(line: str) -> dict[str, Any]:
         raise _Wrong("is no JSON: a manifest has an object on each line") from None
     if not isinstance(values, dict):
         raise _Wrong("is no JSON object")
+    if SOURCE not in values and is_text(values.get(TEXT)):
+        return values
     if not values.get(SOURCE) or not is_text(values[SOURCE]):
-        raise _Wrong(f"has no {SOURCE!r}, which tells where the image is")
+        raise _Wrong(f"has no {SOURCE!r}, which tells where the image is, and no text {TEXT!r}")
     return values
 
 
 def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Annotated:
-    ref = values[SOURCE]
     others = tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
     has_masks = any(colors_of(values, name) for name in others)
+    found = Annotated(number, values.get(SOURCE, ""), None, "", {}, others, has_masks)
+    if refers_to_none := SOURCE not in values:
+        read = (TEXT, attribute, f"{attribute}{METADATA}")
+        unread = tuple(name for name in values if name not in read)
+        found = found._replace(is_text=True, unread=unread)
     if attribute is None:
         if _find_attribute(values) is not None:
             raise _Wrong("has a label, but the first line has none")
-        return Annotated(number, ref, None, "", {}, others, has_masks)
+        return found
     if attribute not in values:
         raise _Wrong(f"has no label {attribute!r}")
     value, metadata = values[attribute], values.get(attribute + METADATA)
@@ -124,23 +158,25 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
         if name and is_text(name) and key.isascii() and key.isdecimal() and len(key) < 16
     }
     if isinstance(value, dict):
-        return Annotated(number, ref, _boxes(value), "boxes", names, others, has_masks)
+        if refers_to_none:
+            raise _Wrong(f"the label {attribute!r} is neither a number nor a list of numbers")
+        return found._replace(label=_boxes(value), kind="boxes", names=names)
     if isinstance(value, str) and value.strip().startswith("["):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             raise _Wrong(f"the label {value!r:.80} is no list of numbers") from None
     if isinstance(value, list):
-        lists_classes = metadata.get("type") == MULTILABEL
+        lists_classes = metadata.get("type") in (MULTILABEL, TEXT_MULTILABEL)
         if not value and not lists_classes:
             raise _Wrong(f"the label {attribute!r} is empty")
         numbers = tuple(map(_number, value))
-        return Annotated(number, ref, numbers, "list", names, others, has_masks, lists_classes)
+        return found._replace(label=numbers, kind="list", names=names, lists_classes=lists_classes)
     label = _number(value)
     name: Any = metadata.get("class-name")
     if name and is_text(name) and label.is_integer() and label >= 0:
         names[int(label)] = name
-    return Annotated(number, ref, (label,), "number", names, others, has_masks)
+    return found._replace(label=(label,), kind="number", names=names)
 
 
 def colors_of(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -225,6 +261,26 @@ def format_augmented(
                 raise BadSample(f"{path}: {error}") from None
             values["class"] = value
             values["class" + METADATA] = {"human-annotated": "yes"} | metadata
+        lines.append(json.dumps(values, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def format_texts(
+    rows: Iterable[tuple[str, Label | None, str | None]], classes: Sequence[str] | None = None
+) -> str:
+    """Write a manifest of texts, each with its label and the name of its class."""
+    rows = list(rows)
+    labels = [label for _, label, _ in rows if label is not None]
+    kind = _kind_of(labels, len(classes or ()))
+    lines = []
+    for text, label, name in rows:
+        values: dict[str, Any] = {TEXT: text}
+        if label is not None:
+            value, metadata = _attribute(label, name, classes or (), kind.replace("boxes", ""))
+            values[LABEL] = _plain(float(value)) if isinstance(value, str) else value
+            if "class-name" in metadata or metadata.get("class-map"):
+                about = {"type": metadata["type"].replace("image-", "text-")}
+                values[LABEL + METADATA] = {"human-annotated": "yes"} | metadata | about
         lines.append(json.dumps(values, ensure_ascii=False) + "\n")
     return "".join(lines)
 

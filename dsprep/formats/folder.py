@@ -27,7 +27,7 @@ import google_crc32c
 from dsprep.annotations import mxnet
 from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
-from dsprep.formats.augmented import Row, format_augmented
+from dsprep.formats.augmented import Row, format_augmented, format_texts
 from dsprep.formats.base import Format, refuse_lists_of_bytes
 from dsprep.formats.values import extension_of, json_writer, quote
 from dsprep.formats.webdataset import WebDataset
@@ -82,6 +82,11 @@ class Listed(NamedTuple):
     # the fields that are further images, and how their paths end
     references: tuple[tuple[str, str], ...] = ()
     side: str = ""  # that of a split, if the key does not tell it
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files; without any, that of the values that it has instead."""
+        return sum(file.bytes for file in self.files) if self.files else len(self.fields.encode())
 
     @property
     def own_side(self) -> str:
@@ -374,13 +379,68 @@ class Folder(Format):
 
 @dataclass(frozen=True)
 class AugmentedFolder(Folder):
-    """Files in directories of classes, and an augmented manifest beside them."""
+    """Files in directories of classes, and an augmented manifest beside them.
+
+    Samples without an image are lines of the manifest, each with a text; the folder stays empty.
+    """
 
     name: ClassVar[str] = "augmented-manifest"
     object_parts: ClassVar[frozenset[str]] = frozenset()
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        made, notes = super().arranged(schema)
+        if schema.image is not None:
+            return made, notes
+        self._require_text(schema)
+        return made, ["texts are in the manifest beside the folder, which stays empty"]
+
+    def _require_text(self, schema: Schema) -> None:
+        """Refuse samples without an image that are more, or less, than a text and its label."""
+        label = schema.label_field
+        texts = [each.name for each in schema.fields if each.type == "text" and each != label]
+        if not texts:
+            raise OptionError(
+                f"format {self.name}: its lines have an image or a text, and the samples have "
+                f"neither; fields are {format_some(list(schema.by_name))}"
+            )
+        others = [each.name for each in schema.fields if each.name != texts[0] and each != label]
+        if others:
+            raise OptionError(
+                f"format {self.name}: a line holds a text and its label; leave out what else there "
+                f"is, such as --drop {','.join(others)}"
+            )
+        if label is not None and not label.kind.is_number:
+            raise OptionError(
+                f"format {self.name}: the label of a text is a number or a list of numbers, and "
+                f"{label.name!r} is {label.kind.what}: give --label-type class"
+            )
+        if self.prefix:
+            raise OptionError("--prefix: lines of texts refer to no files; leave it out")
+
+    @cached_property
+    def _text(self) -> str | None:
+        """The field that is the text of a line; None if lines refer to images."""
+        texts = (each.name for each in self.written.fields if each.type == "text")
+        return next(texts, None) if self.written.image is None else None
+
+    def _paths(
+        self, sample: Sample, own: str | None
+    ) -> tuple[str, list[tuple[str, bytes]], str | None, tuple[tuple[str, str], ...]]:
+        if self._text is None:
+            return super()._paths(sample, own)
+        if self._text not in sample.fields:
+            raise BadSample(f"has no {self._text!r}, the text of its line")
+        return sample.key, [], None, ()
+
+    def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
+        return iter(()) if self._text is not None else super().metadata_lines(samples, counts)
+
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
+        if self._text is not None:
+            told = ((json.loads(f"{{{each.fields}}}"), each) for each in samples)
+            texts = ((values[self._text], each.label, each.class_name) for values, each in told)
+            return format_texts(texts, classes)
         rows: list[Row] = []
         for each in samples:
             image, *files = (file.path for file in each.files)

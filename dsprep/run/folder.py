@@ -126,7 +126,7 @@ def finish_folder(plan: Plan, state: RunState, counts: Counter[str]) -> int:
                 what = "is a link" if final.is_symlink() else what
                 raise DestinationError(f"{final}: {what}; choose another destination") from None
             sync_path(final.parent)
-    return sum(file.bytes for file in _files(listing))
+    return sum(each.size for each in read_listing(listing))
 
 
 def sizes_in_folder(destination: Destination) -> Iterator[tuple[str, int, int | None]]:
@@ -183,7 +183,7 @@ def _format_list(samples: Iterable[Listed]) -> str:
     rows = [
         (each.id, (each.label,) if isinstance(each.label, int) else each.label, path)
         for each in samples
-        if each.label is not None and fits_lst(path := each.files[0].path)
+        if each.label is not None and each.files and fits_lst(path := each.files[0].path)
     ]
     ids, labels, paths = zip(*rows, strict=True) if rows else ((), (), ())
     return format_lst(ids if len(set(ids)) == len(ids) else range(len(ids)), labels, paths)

@@ -190,7 +190,8 @@ def is_bare(target: Target, finished: Manifest) -> bool:
     """
     if holds_folder(finished):
         try:
-            return all(found is None for _, _, found in sizes_in_folder(target.destination))
+            found = [size for _, _, size in sizes_in_folder(target.destination)]
+            return found != [] and set(found) == {None}  # texts have no files
         except (OSError, ValueError):  # nothing tells which files are of the folder
             return not any(files_below(folder_of(target.destination)))
     return bool(finished.shards) and not target.stamps([each.name for each in finished.shards])

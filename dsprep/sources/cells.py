@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.formats.augmented import refers_to_files
 from dsprep.sources.annotation_files import CVAT_ADVICE
 from dsprep.text import refuse_compressed
 from dsprep.units import format_count, quoted, quoted_names
@@ -32,7 +33,6 @@ _ANNOTATIONS = {
     "XML": (r"\s*<\?xml\b", _TABLE),
     "a label file of YOLO": (r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}", _DIRECTORY),
 }
-_AUGMENTED = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _PARQUET = b"PAR1"
 _WINDOWS = "Windows-1252"  # a superset of the printable characters of Latin-1
@@ -94,7 +94,7 @@ def parse_cells(
 
 def refuse_annotations(text: str, source: str, is_lines: bool = False) -> None:
     """Refuse the files of annotation tools that are neither tables nor lists."""
-    if _AUGMENTED.match(text):
+    if refers_to_files(text):
         raise SourceError(
             f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
             "with --from augmented-manifest; for boxes or masks, with --annotations"

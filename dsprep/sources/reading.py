@@ -329,7 +329,7 @@ def _manifest(source: Source, run_all: RunAll) -> Found | None:
     """Read SageMaker's augmented manifest, as the source or as the list of a directory."""
     if source.kind is None:
         return None  # the name of the file tells it
-    from dsprep.sources.tree import read_augmented
+    from dsprep.sources.augmented import read_augmented
 
     _require_alone(source)
     path = source.list_file or source.root

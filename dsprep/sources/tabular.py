@@ -249,11 +249,11 @@ def _table(
         for block in found:
             offsets.extend(block.offsets)
             sizes.extend(block.sizes)
-        parts.append(_rows_of(number, name, state, offsets, sizes, sizes))
+        parts.append(rows_of(number, name, state, offsets, sizes, sizes))
     return pl.concat(parts).select(pl.int_range(pl.len()).alias("index"), pl.all())
 
 
-def _rows_of(
+def rows_of(
     file: int, name: str, state: Facts, offsets: array[int], sizes: array[int], stored: array[int]
 ) -> pl.DataFrame:
     """Return the rows of a file, which are called by its name and their number there."""
@@ -368,7 +368,7 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
     ]
     width = sum(max(each.width, 1) * each.size for each in arrays)
     sizes = array("q", [width * each for each in stored])
-    table = _rows_of(0, os.path.basename(path), state, offsets, sizes, stored)
+    table = rows_of(0, os.path.basename(path), state, offsets, sizes, stored)
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
     classes, overridden = source.class_names(), frozenset[str]()
     if source.labels is not None:

@@ -288,6 +288,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
     for listed in counted(task.listed, report):
         files: dict[str, bytes] = {}
         before = len(found.problems)
+        found.bytes += 0 if listed.files else listed.size
         for file in listed.files:
             path, wrong = os.path.join(task.path, file.path), ""
             try:
@@ -315,7 +316,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
             digest = digest_of(sample)
         except (BadSample, ValueError) as error:
             reason = str(error)
-        first = listed.files[0].path
+        first = listed.files[0].path if listed.files else ""
         if task.columns is not None:
             found.digested.append((key, digest, reason, key, first, None))
         if wrong_annotations is not None and sample is not None:

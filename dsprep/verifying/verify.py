@@ -23,11 +23,13 @@ from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Schema
 from dsprep.sources.infer import with_sizes
 from dsprep.sources.reading import Source, make_source, read_source, source_of
+from dsprep.storage.files import is_file
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
 from dsprep.verifying.annotated import ObjectsSeen, counts_of, notes_of_objects
 from dsprep.verifying.inspection import Inspected, Task, Understood, inspect, merged
+from dsprep.verifying.lines import is_manifest_of_lines, verify_lines
 from dsprep.verifying.loaders import count_samples, require_loader
 from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
@@ -42,7 +44,8 @@ _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one ta
 def verify(options: VerifyOptions) -> VerifyReport:
     """Verify shards: those of a manifest, or, where there is none, those that are there.
 
-    ``dest`` is a directory of shards, one shard, or a manifest; on S3, what a manifest names.
+    ``dest`` is a directory of shards, one shard, a manifest, or an augmented manifest; on S3, what
+    a manifest names.
     ``against`` is what :func:`dsprep.pack` takes or, with its labels, what
     :func:`dsprep.make_source` makes of it.
 
@@ -58,6 +61,16 @@ def verify(options: VerifyOptions) -> VerifyReport:
     began = time.monotonic()
     progress = options.progress or Progress()
     against = None if against is None else source_of(against)
+    if is_manifest_of_lines(dest):
+        if is_file(f"{dest}.json"):  # sage.manifest is a file of the data set that sage is
+            dest = f"{dest}.json"
+        elif against is not None or loader is not None:
+            option = "--loader" if against is None else "--against"
+            raise OptionError(f"{dest}: is a manifest of lines; {option} goes with shards")
+        else:
+            with open_executor(options.workers) as pool:
+                report = verify_lines(options, pool, progress)
+            return replace(report, seconds=time.monotonic() - began)
     if is_s3(dest):
         from dsprep.verifying.stored import verify_stored  # local runs do without S3
 
@@ -82,7 +95,8 @@ def verify(options: VerifyOptions) -> VerifyReport:
                 remove_leftovers(shards.destination, shards.manifest)
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         reports = [_verify(shards, options, against, pool, progress) for shards in found]
-    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
+    stray = [Problem(*each) for each in strays(dest, found)]
+    return joined(str(options.dest), reports, stray, began)
 
 
 def _verify(

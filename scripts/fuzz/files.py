@@ -13,11 +13,11 @@ from pathlib import Path
 
 from dsprep.catalog import Catalog
 from dsprep.errors import DsprepError
+from dsprep.sources.augmented import read_augmented
 from dsprep.sources.parquet import read_parquet
 from dsprep.sources.pixel_reader import read_pickle
 from dsprep.sources.pixels import read_pixels
 from dsprep.sources.reading import make_source, read_source
-from dsprep.sources.tree import read_augmented
 from scripts.fuzz.samples import JPEG
 from scripts.fuzz.target import Target, require_equal
 

@@ -176,7 +176,7 @@ def test_many_attributes_are_told_in_few_words(
     line = json.dumps({"source-ref": "a.jpg"} | {f"c{at}": at for at in range(100_000)})
     done = pack(run_here, images, tmp_path / "out", "manifest", line)
     assert done.code == 4
-    assert "say which attribute is the label: 'c0', 'c1', " in done.err
+    assert "several attributes may be the label: 'c0', 'c1', " in done.err
     assert "and 99,980 more" in done.err
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dsprep.errors import SourceError
+from dsprep.sources.augmented import read_augmented
 from dsprep.sources.reading import make_source
-from dsprep.sources.tree import read_augmented
 
 
 @pytest.fixture

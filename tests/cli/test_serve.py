@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import shlex
@@ -28,6 +30,7 @@ from tests.conftest import Finished, Running
 from tests.here import Here
 from tests.images import jpeg
 from tests.limits import no_memory_above
+from tests.missing import framework
 from tests.servers.bucket import Bucket
 
 Start = Callable[..., Running]
@@ -517,6 +520,53 @@ def test_lines_of_an_augmented_manifest(made: Path, tmp_path: Path) -> None:
     served.end()
     config = json.loads((tmp_path / "ml/input/config/inputdataconfig.json").read_text())
     assert config["train"]["RecordWrapperType"] == "RecordIO"
+
+
+def test_text_is_sent_without_a_wrapper(tmp_path: Path) -> None:
+    """Lines of several files, as readers of CSV, LIBSVM and JSON Lines take them from a pipe."""
+    pandas, datasets = framework("pandas"), framework("sklearn.datasets")
+    csv = tmp_path / "csv"
+    csv.mkdir()
+    (csv / "a.csv").write_text("1,2\n3,4\n")
+    (csv / "b.csv.gz").write_bytes(gzip.compress(b"5,6\n7,8"))
+    (tmp_path / "x.libsvm").write_text("1 1:0.5 3:2\n0 2:1\n")
+    lines = [{"source": "a\nb", "label": 1}, {"a": 1}]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    channels = {"csv": csv, "svm": tmp_path / "x.libsvm", "lines": tmp_path / "x.jsonl"}
+    served = Served(tmp_path / "ml", channels=channels)
+    rows = pandas.read_csv(served.pipe(0, "csv"), header=None)
+    assert rows.to_numpy().tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
+    with served.pipe(0, "svm").open("rb") as pipe:
+        values, labels = datasets.load_svmlight_file(io.BytesIO(pipe.read()))
+    assert (values.toarray().tolist(), labels.tolist()) == ([[0.5, 0, 2], [0, 1, 0]], [1, 0])
+    assert [json.loads(line) for line in served.pipe(0, "lines").open()] == lines
+    config = json.loads((tmp_path / "ml/input/config/inputdataconfig.json").read_text())
+    types = ("text/csv", "text/libsvm", "application/jsonlines")
+    assert [(each["ContentType"], each["RecordWrapperType"]) for each in config.values()] == [
+        (name, "None") for name in types
+    ]
+    report = served.end()
+    assert [(each.format, each.files) for each in report.channels] == [
+        ("csv", 2),
+        ("libsvm", 1),
+        ("jsonl", 1),
+    ]
+    (note,) = report.notes
+    assert note.startswith(f"{csv}/b.csv.gz: its last line has no line break")
+    named = Served(tmp_path / "named", tmp_path / "x.jsonl", attributes=["source", "label"])
+    with pytest.raises(SourceError, match=r"x\.jsonl:2: has no attribute 'source'"):
+        named.end()
+
+
+def test_damaged_text_is_no_end_of_an_epoch(tmp_path: Path) -> None:
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 9)[:-9])
+    with pytest.raises(DamagedShard, match="data is cut short"):
+        dsprep.serve(tmp_path / "x.csv.gz", write=bytes)
+    (tmp_path / "y.csv").write_text("1,2\n")
+    with pytest.raises(OptionError, match="converts shards"):
+        dsprep.serve(tmp_path / "y.csv", to="tfrecord", write=bytes)
+    with pytest.raises(OptionError, match="is no augmented manifest"):
+        dsprep.serve(tmp_path / "y.csv", attributes=["a"], write=bytes)
 
 
 def test_a_record_in_parts_is_sent_whole(tmp_path: Path) -> None:

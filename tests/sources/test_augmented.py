@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dsprep
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import format_augmented, parse_augmented
+from dsprep.sources.augmented import read_augmented
 from dsprep.sources.reading import make_source, read_source
-from dsprep.sources.tree import read_augmented
 
 
 def line(ref: str, label: Any = "0", name: str | None = None, **more: Any) -> str:
@@ -173,7 +174,13 @@ def test_which_attribute_labels(root: Path) -> None:
     assert read(root, '{"source-ref":"c.jpg","x":5}')[0].table["cls"].to_list() == [5]
     assert read(root, '{"source-ref":"c.jpg"}')[0].label_column is None
     several = '{"source-ref":"c.jpg","x":5,"y":6}'
-    assert refusal(root, several) == ":1: say which attribute is the label: 'x', 'y'"
+    assert refusal(root, several) == (
+        ":1: several attributes may be the label: 'x', 'y': give --label-field NAME"
+    )
+    chosen = dsprep.make_source(
+        root / "images", list_file=root / "output.manifest", label_field="y"
+    )
+    assert read_augmented(chosen)[0].table["cls"].to_list() == [6]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +188,10 @@ def test_which_attribute_labels(root: Path) -> None:
     [
         (["cat"], ":1: is no JSON"),
         (["", "[]"], ":2: is no JSON object"),
-        (['{"source": "a text"}'], ":1: has no 'source-ref'"),
+        (['{"source": ["a text"]}'], ":1: has no 'source-ref'"),
+        (['{"source": "a text"}'], ": its lines are texts, and no images: give it as SOURCE"),
+        ([line("c.jpg"), '{"source": "a"}'], ":2: has 'source', but the first line has"),
+        (['{"source": "a", "label": {}}'], ":1: the label 'label' is neither a number nor a list"),
         (['{"source-ref": ""}'], ":1: has no 'source-ref'"),
         (['{"source-ref": 7}'], ":1: has no 'source-ref'"),
         (['{"source-ref": "\\ud800.jpg"}'], ":1: has no 'source-ref'"),
