@@ -2,9 +2,9 @@
 
 python -m scripts.soak [--rounds 20] [--seed 0] [--data FOLDER] [--only TROUBLE]
 
-Each round takes the next source and format, and the next trouble: parts that are killed, also on
-S3, that are stopped until others have done their work, that cannot read their source, that run
-twice, or the plain command in between; or runs on a Ray cluster whose nodes, or whose driver, die
+Each round takes the next source and format, and the next trouble: parts that are killed or run
+twice, also on S3, that are stopped until others have done their work, that cannot read their
+source, or the plain command in between; or runs on a Ray cluster whose nodes, or whose driver, die
 or stop. FOLDER has images in a directory for each class; without it, some are drawn. It exits with
 1 if a round has failed; what that round wrote stays there to look at.
 """
@@ -122,6 +122,23 @@ class Round:
         while not (self.dest / ".dsprep/plan.zip").exists() and time.monotonic() < until:
             time.sleep(0.01)
 
+    def on_s3(self) -> str:
+        """Write to a bucket; returns the prefix of the data set."""
+        prefix = f"{self.dest.name}-{self.chance.random()}/"
+        self.place = f"{self.bucket().url}/{prefix}"
+        return prefix
+
+    def take_from_s3(self, prefix: str) -> None:
+        """Copy the data set, which is complete, from the bucket."""
+        self.expect_status(0)
+        self.dest.mkdir()
+        for key, data in self.bucket().contents(prefix).items():
+            path = self.dest / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        if left := [each for each in self.bucket().uploads() if each[0].startswith(prefix)]:
+            self.failures.append(f"unfinished uploads: {left}")
+
     def compare(self, alone: Path) -> None:
         there, expected = files_of(self.dest), files_of(alone)
         if there != expected:
@@ -146,9 +163,7 @@ def killed(round: Round) -> None:
 
 def killed_on_s3(round: Round) -> None:
     """Kill a third of the parts at any moment; each of these is given again on another machine."""
-    bucket = round.bucket()
-    prefix = f"{round.dest.name}-{round.chance.random()}/"
-    round.place = f"{bucket.url}/{prefix}"
+    prefix = round.on_s3()
     live = [round.on_machine(f"machine-{number}").part(number) for number in range(PARTS)]
     victims = round.chance.sample(range(PARTS), KILLED)
     for number in victims:
@@ -160,14 +175,24 @@ def killed_on_s3(round: Round) -> None:
         round.end(f"part {number}", process, 0, *((-9,) if number in victims else ()))
     for number, process in zip(victims, again, strict=True):
         round.end(f"part {number} again", process)
-    round.expect_status(0)
-    round.dest.mkdir()
-    for key, data in bucket.contents(prefix).items():
-        path = round.dest / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    if left := [upload for upload in bucket.uploads() if upload[0].startswith(prefix)]:
-        round.failures.append(f"unfinished uploads: {left}")
+    round.take_from_s3(prefix)
+
+
+def twice_on_s3(round: Round) -> None:
+    """Give each part on two machines at once, and kill some of the first ones."""
+    prefix = round.on_s3()
+    numbers = [*range(PARTS), *range(PARTS)]
+    live = [round.on_machine(f"machine-{at}").part(number) for at, number in enumerate(numbers)]
+    victims = round.chance.sample(range(PARTS), KILLED)
+    for at in victims:
+        time.sleep(3 * round.chance.random())
+        with suppress(ProcessLookupError):
+            os.killpg(live[at].pid, signal.SIGKILL)
+    for at, process in enumerate(live):
+        round.end(f"part {numbers[at]}", process, 0, 5, *((-9,) if at in victims else ()))
+    for number in range(PARTS):
+        round.end(f"part {number} again", round.on_machine(f"last-{number}").part(number))
+    round.take_from_s3(prefix)
 
 
 def failing(round: Round) -> None:
@@ -279,7 +304,18 @@ def node_stops(round: Round) -> None:
 
 
 TROUBLES: tuple[Callable[[Round], None], ...] = (
-    *(killed, failing, twice, node_dies, stopped, killed_on_s3, driver_dies, plain, node_stops),
+    *(
+        killed,
+        failing,
+        twice,
+        node_dies,
+        stopped,
+        killed_on_s3,
+        twice_on_s3,
+        driver_dies,
+        plain,
+        node_stops,
+    ),
 )
 
 
