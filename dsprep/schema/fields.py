@@ -423,7 +423,8 @@ def _field(values: Any) -> Field:
     except (TypeError, KeyError):
         raise ValueError("a field needs a name and a type") from None
     names, places, ids = (values.get(key, []) for key in ("names", "places", "ids"))
-    if not all(isinstance(each, list) for each in (names, places, ids, *places)):
+    inner = places if isinstance(places, list) else []
+    if not all(isinstance(each, list) for each in (names, places, ids, *inner)):
         raise ValueError(f"the field {quoted(name)}: names, places and ids are lists")
     texts = [name, *names, *(part for place in places for part in place)]
     if not isinstance(kind, str) or kind not in TYPES:

@@ -46,6 +46,7 @@ def schema(field: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]
         (schema({"names": {"a": "b"}}), "names, places and ids are lists"),
         (schema({"names": None}), "names, places and ids are lists"),
         (schema({"places": ["ab"]}), "names, places and ids are lists"),
+        (schema({"places": 5}), "names, places and ids are lists"),
         (schema({"ids": {"0": 1, "1": 2}}), "names, places and ids are lists"),
         (schema({"names": ["cat", HALF]}), "has a name or a place that is no text"),
         (schema({"name": HALF}), "has a name or a place that is no text"),
