@@ -9,7 +9,7 @@ import sys
 import tarfile
 import time
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 
 import numpy as np
 from PIL import Image
@@ -58,8 +58,8 @@ def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.
     """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": "raw"}), flush=True)
     began = time.perf_counter()
-    found = chain.from_iterable(map(find, data))
-    found = sorted(at for name, *at in found if name.lower().endswith(IMAGES))
+    found = [at for place in data for name, *at in find(place) if name.lower().endswith(IMAGES)]
+    found = sorted(found) or sys.exit(f"{' '.join(data)}: no images")
     epochs = repeat(found) if steps else [found]
     orders = (random.sample(each, len(each)) if shuffle else each for each in epochs)
     todo = (each[at : at + batch] for each in orders for at in range(0, len(each), batch))

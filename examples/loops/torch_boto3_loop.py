@@ -30,7 +30,8 @@ class Images(Dataset):
     def __init__(self, place):
         self.bucket, _, prefix = f"{place.rstrip('/')}/".removeprefix("s3://").partition("/")
         found = boto3.resource("s3").Bucket(self.bucket).objects.filter(Prefix=prefix)
-        self.keys = sorted(each.key for each in found if each.key.lower().endswith(IMAGES))
+        images = (each.key for each in found if each.key.lower().endswith(IMAGES))
+        self.keys = sorted(images) or sys.exit(f"{place}: no images")
 
     def __len__(self):
         return len(self.keys)

@@ -22,7 +22,8 @@ class Images(Dataset):
 
     def __init__(self, place):
         found = (os.path.join(top, name) for top, _, names in os.walk(place) for name in names)
-        self.paths = sorted(path for path in found if path.lower().endswith(IMAGES))
+        images = (path for path in found if path.lower().endswith(IMAGES))
+        self.paths = sorted(images) or sys.exit(f"{place}: no images")
 
     def __len__(self):
         return len(self.paths)

@@ -23,7 +23,8 @@ class Images(Dataset):
 
     def __init__(self, place):
         found = s3fs.S3FileSystem().find(place)
-        self.paths = sorted(path for path in found if path.lower().endswith(IMAGES))
+        images = (path for path in found if path.lower().endswith(IMAGES))
+        self.paths = sorted(images) or sys.exit(f"{place}: no images")
 
     def __len__(self):
         return len(self.paths)

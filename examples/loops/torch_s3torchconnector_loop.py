@@ -48,6 +48,8 @@ def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.
     config = S3ClientConfig(force_path_style=endpoint is not None)
     common = {"region": region, "endpoint": endpoint, "s3client_config": config}
     dataset = S3MapDataset.from_prefix(f"{data[0].rstrip('/')}/", transform=read, **common)
+    if not len(dataset):
+        sys.exit(f"{data[0]}: no objects")
     options = {"num_workers": workers, "persistent_workers": workers > 0}
     collate = partial(to_batch, work=work)
     loader = DataLoader(dataset, batch, shuffle=shuffle > 0, collate_fn=collate, **options)

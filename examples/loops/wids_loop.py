@@ -18,6 +18,14 @@ from wids.wids import compute_num_samples
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
+def image_of(sample):
+    """Return the image of a sample."""
+    for name in IMAGES:
+        if name in sample:
+            return sample[name]
+    raise ValueError(f"{sample['__key__']} has no image")  # next() would end the epoch
+
+
 def random_resized_crop(image):
     """Cut a random part out of an image, and resize it to 224 x 224."""
     area = random.uniform(0.08, 1) * image.width * image.height
@@ -29,7 +37,7 @@ def random_resized_crop(image):
 
 def to_batch(samples, work):
     """Make a batch of images, and count the bytes of their files."""
-    files = [next(sample[name] for name in IMAGES if name in sample).read() for sample in samples]
+    files = [image_of(sample).read() for sample in samples]
     images, size = files, sum(map(len, files))
     if work != "bytes":
         images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
@@ -45,6 +53,8 @@ def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.
     # Shards on a disk are read where they lie.
     shards = [{"url": path, "nsamples": compute_num_samples(path)} for path in data]
     dataset = wids.ShardListDataset(shards, keep=True, localname=str, transformations=[])
+    if not len(dataset):
+        sys.exit(f"{' '.join(data)}: no samples")
     sampler = None
     if shuffle:
         sampler = wids.ChunkedSampler(dataset, chunksize=shuffle, shufflefirst=True)
