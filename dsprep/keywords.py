@@ -374,6 +374,11 @@ class FormatOptions(Options):
         "is_deleted is true. For the offline store of a Feature Store.",
         metavar="COLUMN",
     )
+    as_of: str | None = _rare_samples(
+        "With --latest, read the records as they were at this time, in UTC unless it names a zone: "
+        "rows of later times do not count.",
+        metavar="TIME",
+    )
 
 
 class SizeOptions(Options):

@@ -226,6 +226,8 @@ split: --root needs is_list
     it orders the rows of a record; give --key with the column that identifies a record
 pack, convert, shard, augment: --key needs keys
     keys come from path or index, or with --latest from a column; choose one of them
+--as-of needs --latest
+    it says which rows are too new: give --latest with the column of times
 --latest needs parquet
     SOURCE is not Parquet, whose columns tell records and times; leave it out
 --duplicates needs rows

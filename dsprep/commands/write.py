@@ -173,10 +173,12 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
     given = options.given
     more = options.values_of(of.ClassOptions)
-    key, versions = options.key, None
+    key, versions = options.key, tuple[str, ...]()
     if options.latest is not None:
         key, versions = "path", (options.key, options.latest)
-    source = source_with(options, **more, versions=versions)
+        if options.as_of is not None:
+            versions = (*versions, options.as_of)
+    source = source_with(options, **more, versions=versions or None)
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked, options.apart)
     is_gzip = (destination.single or "").endswith(".gz")

@@ -382,8 +382,9 @@ class Recorded:
     frame: tuple[str | None, str | None] = (None, None)
     # which fields were kept: `only`, `drop`, `rename`, `cast`; empty if all were
     fields: Choice = Choice()
-    # the columns of records and of their times, if only the newest versions were read
-    versions: tuple[str, str] | None = None
+    # the columns of records and of their times, if only the newest versions were read; then the
+    # time after which versions did not count, if there was one
+    versions: tuple[str, ...] | None = None
     augment: Augment | None = None  # what was done to copies
     copies: Copies | None = None  # how many there are; None without any
     known: bool = True  # whether this was recorded; if not, it is what is most likely
@@ -415,7 +416,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
             frozenset(map(str, options.get("keep_fields", ()))),
             (options.get("annotation_size"), options.get("boxes_frame")),
             Choice(only=only, drop=drop, rename=rename, cast=cast),
-            versions and (str(versions[0]), str(versions[1])),
+            versions and tuple(map(str, versions)),
             *copies_of(options),
         )
         # What was converted to the right type, or left out, is not what was recorded.

@@ -47,7 +47,7 @@ def read_parquet(
     classes: tuple[str, ...] | None,
     *,
     choice: Choice = _NO_CHOICE,
-    versions: tuple[str, str] | None = None,
+    versions: tuple[str, ...] | None = None,
     run_all: RunAll = map,
 ) -> Found:
     """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
@@ -75,7 +75,8 @@ def read_parquet(
 
     newest, only = None, list[Sequence[int] | None]([None] * len(paths))
     if versions is not None:
-        newest, more = newest_rows(paths, *versions, run_all)
+        key, latest, *as_of = versions
+        newest, more = newest_rows(paths, key, latest, "".join(as_of), run_all)
         notes += more
         chosen = [array("q") for _ in paths]
         for file, row in newest.select("file", "row").iter_rows():

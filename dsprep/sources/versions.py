@@ -2,13 +2,15 @@
 
 Such a store never changes a row: a record that is written again, or deleted, is a further row. Its
 newest row is that with the latest event time; of several, that of the latest call and, then, that
-which was written last. So AWS's own query for Athena has it.
+which was written last. So AWS's own query for Athena has it. Its query for an earlier time
+(``--as-of``) takes the rows whose event time is not later, and then does the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any
 
 import polars as pl
@@ -25,13 +27,20 @@ _SHOWN = 3  # times that a message names
 
 
 def newest_rows(
-    paths: Sequence[str], key: str, time: str, run_all: RunAll = map
+    paths: Sequence[str], key: str, time: str, as_of: str = "", run_all: RunAll = map
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return ``file``, ``row`` and ``key`` of the newest row of each record, with notes.
 
     ``key`` is the column that says which record a row is of, ``time`` that of event times. A record
-    whose newest row says that it is deleted has none.
+    whose newest row says that it is deleted has none. If ``as_of`` is a time, later rows do not
+    count, nor do rows without a time.
     """
+    limit = _seconds(as_of) if as_of else None
+    if as_of and (limit is None or not isfinite(limit)):
+        raise OptionError(
+            f"--as-of {as_of}: is no time; give one such as 2024-05-01T12:00:00Z, or seconds since "
+            "1970"
+        )
     tasks = [(path, {"--key": key, "--latest": time}, (*_TIES, _DELETED)) for path in paths]
     found = enumerate(run_all(read_columns, tasks))
     columns = [_with_places(number, read, key, time) for number, read in found]
@@ -41,6 +50,13 @@ def newest_rows(
         count = format_count(rows["key"].null_count(), "row")
         raise SourceError(f"{paths[file]}: row {row}: no {key!r} ({count} like this): correct it")
     rows = rows.with_columns(times(rows["time"], time, where))
+    there, without = rows.height, rows["time"].null_count()
+    if limit is not None:
+        rows = rows.filter(_seconds_in(rows["time"], time) <= limit)
+        if rows.is_empty():
+            raise SourceError(
+                f"{where}: has no row of --as-of {as_of} or before: give a later time"
+            )
     order = [name for name in ("time", *_TIES) if name in rows.columns]
     newest = rows.sort(order, maintain_order=True).unique("key", keep="last").sort("file", "row")
     kept = newest
@@ -51,17 +67,21 @@ def newest_rows(
     if kept.is_empty():
         raise SourceError(f"{where}: all {format_count(newest.height, 'record')} are deleted")
     notes = [
-        f"--latest {time} keeps {format_count(kept.height, 'record')} of {rows.height:,} rows; "
+        f"--latest {time} keeps {format_count(kept.height, 'record')} of {there:,} rows; "
         f"left out: {format_count(rows.height - newest.height, 'older version')}, "
         f"{format_count(newest.height - kept.height, 'deleted record')}"
     ]
+    if limit is not None:
+        later = format_count(there - without - rows.height, "row")
+        notes.append(f"--as-of {as_of} leaves out {later} of later times")
     if tied:
         notes.append(
             f"{format_count(tied, 'row')} as new as the newest of its record: the last is kept"
         )
-    if without := rows["time"].null_count():
+    if without:
         be = "is" if without == 1 else "are"
-        notes.append(f"{format_count(without, 'row')} without {time!r} {be} taken for the oldest")
+        taken = "taken for the oldest" if limit is None else "left out"
+        notes.append(f"{format_count(without, 'row')} without {time!r} {be} {taken}")
     return kept.select("file", "row", "key"), notes
 
 
@@ -94,6 +114,13 @@ def times(column: pl.Series, name: str, where: str) -> pl.Series:
             f"or texts such as {quoted('2024-05-01T12:00:00Z')}: correct it, or name another column"
         )
     return column.replace_strict(known, default=None, return_dtype=pl.Float64)
+
+
+def _seconds_in(column: pl.Series, name: str) -> pl.Series:
+    """Return times that can be compared as seconds since 1970; numbers are such."""
+    if column.dtype in (pl.Duration, pl.Time):
+        raise OptionError(f"--as-of: the column {name!r} holds {column.dtype}, no dates")
+    return column.dt.epoch("us") / 1e6 if column.dtype.is_temporal() else column
 
 
 def _seconds(text: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -164,6 +165,67 @@ def test_newest_is_what_a_scan_in_order_finds(
     assert catalog.keys().to_list() == [rows[at][0] for at in expected]
 
 
+_EPOCH = 1_714_557_600  # 2024-05-01T10:00:00Z
+_FORMS: dict[str, Callable[[int], Any]] = {
+    "text": lambda at: datetime.fromtimestamp(_EPOCH + at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    "number": lambda at: _EPOCH + at + 0.0,
+    "time": lambda at: datetime.fromtimestamp(_EPOCH + at, UTC),
+}
+_OF_STORE = "id t v api_invocation_time write_time is_deleted"
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize(
+    ("as_of", "until"),
+    [
+        ("2024-05-01T10:00:02Z", 2),
+        ("2024-05-01T10:00:01.500Z", 1.5),
+        ("2024-05-01T12:00:03+02:00", 3),
+        ("2024-05-01 10:00:00", 0),
+        (str(_EPOCH + 4), 4),
+        ("2025-01-01", 99_999_999),
+    ],
+)
+def test_as_of_is_what_a_query_of_the_store_finds(
+    tmp_path: Path, form: str, as_of: str, until: float
+) -> None:
+    """The query is the one for Athena: rows until a time, the newest of each, unless deleted."""
+    call, later = datetime(2024, 5, 1, 10), datetime(2024, 5, 1, 11)
+    rows = [
+        *(("a", 0, "a0", call, call, False), ("a", 2, "a2", call, call, False)),
+        *(("b", 0, "b0", call, call, False), ("b", 1, "", call, call, True)),
+        *(("b", 3, "b3", call, call, False), ("a", 2, "a2'", later, call, False)),
+        *(("c", 1, "c1", call, later, False), ("c", 1, "c1'", call, call, False)),
+        *(("d", 4, "d4", call, call, False), ("e", None, "e", call, call, False)),
+    ]
+    base = sqlite3.connect(":memory:")
+    base.execute("create table store (id, t, v, a, w, is_deleted)")
+    texts = [[str(each) if isinstance(each, datetime) else each for each in row] for row in rows]
+    base.executemany("insert into store values (?, ?, ?, ?, ?, ?)", texts)
+    query = """select v from (select *, row_number() over (partition by id order by t desc, a desc,
+        w desc) as n from store where t <= ?) where n = 1 and not is_deleted order by v"""
+    expected = [v for (v,) in base.execute(query, [until])]
+    changed = [(row[0], None if row[1] is None else _FORMS[form](row[1]), *row[2:]) for row in rows]
+    path = store(tmp_path / "x.parquet", *changed, named=_OF_STORE)
+    found, notes = newest_rows([path], "id", "t", as_of)
+    values = pl.read_parquet(path)["v"]
+    assert sorted(values[row] for row in found["row"]) == expected
+    left = sum(row[1] is not None and row[1] > until for row in rows)
+    shown = "1 row" if left == 1 else f"{left} rows"
+    assert notes[1] == f"--as-of {as_of} leaves out {shown} of later times"
+    assert notes[-1] == "1 row without 't' is left out"
+
+
+def test_as_of_before_all(tmp_path: Path) -> None:
+    path = store(tmp_path / "x.parquet", ("a", "2024-05-01", "a1"), ("b", None, "b"))
+    with pytest.raises(SourceError, match="has no row of --as-of 2024-04-30 or before"):
+        newest_rows([path], "id", "t", "2024-04-30")
+    with pytest.raises(OptionError, match="--as-of yesterday: is no time; give one such as"):
+        newest_rows([path], "id", "t", "yesterday")
+    with pytest.raises(OptionError, match="--as-of nan: is no time"):
+        newest_rows([path], "id", "t", "nan")
+
+
 def test_columns_of_other_writers(tmp_path: Path) -> None:
     """Spark's timestamps of 96 bits, categories of pandas, bytes that no one calls text."""
     call, later = datetime(2024, 5, 1, 10), datetime(2024, 5, 1, 11)
@@ -230,6 +292,22 @@ def test_a_feature_store_is_packed(
     rows = pl.read_parquet(path).rename({"label": "label_id"}, strict=False).sort("review_id")
     found = rows.select("review_id", "input_ids", "label_id").rows()
     assert found == [("R1", [101, 77, 102], 0), ("R3", [101, 9], 0), ("R4", [1], 1)]
+
+
+def test_a_feature_store_as_it_was(run_here: RunHere, offline: Path, tmp_path: Path) -> None:
+    dest, until = tmp_path / "out", ("--as-of", "2024-05-01T11:00:00Z")
+    options = ("--to", "parquet", *KEYS, *until, *OWN, "-j1")
+    done = run_here("pack", offline, dest, *options, "--cast", "input_ids=list<int>")
+    assert done.code == 0, done.err
+    assert "keeps 3 records of 8 rows; left out: 1 older version, 0 deleted records" in done.out
+    assert "--as-of 2024-05-01T11:00:00Z leaves out 4 rows of later times" in done.out
+    (path,) = dest.glob("*.parquet")
+    rows = pl.read_parquet(path).sort("review_id")
+    assert rows["input_ids"].to_list() == [[101, 7, 102], [101, 8], [101, 9]]
+    assert run_here("verify", dest, "--against", offline, "--no-image", "-q").code == 0
+    done = run_here("pack", offline, tmp_path / "no", "--to", "parquet", "--no-image", *until)
+    assert done.code == 2
+    assert "it says which rows are too new: give --latest" in done.err
 
 
 def test_numbers_go_into_tensors(run_here: RunHere, offline: Path, tmp_path: Path) -> None:
