@@ -83,6 +83,7 @@ class Catalog:
     reader: Reader  # how workers read the samples
     schema: Schema | None = None  # the fields, as far as the source declares them
     schema_known: bool = False  # whether it declares all, so that no sample is looked at
+    imageless: bool = False  # whether a manifest says that the samples have no image
     settled: Settled = UNSETTLED  # the schema of the samples
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
     # what a list changes in whole samples, which the table has: `label`, `id`

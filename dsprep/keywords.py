@@ -388,7 +388,9 @@ class SizeOptions(Options):
     shards: int | None = _shards(
         "Number of shards, of each side if there are any, instead of a size."
     )
-    samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
+    samples_per_shard: int | None = _shards(
+        "Number of samples in each shard, instead of a size; with --target-size, at most so many."
+    )
 
 
 class ApartOptions(Options):

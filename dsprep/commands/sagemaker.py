@@ -90,7 +90,6 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     effects = {
         "--prefix": any(each.data and not is_s3(each.data.place) for each in channels),
         "--attributes": any(each.attributes for each in channels),
-        "--lists": lists,
     }
     if idle := [name for name, effect in effects.items() if name in options.given and not effect]:
         raise OptionError(f"{idle[0]} has no effect: no channel needs it; leave it out")
@@ -99,7 +98,9 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         if count < options.instances:
             files = format_count(int(count), "file")
             notes.append(f"{each.name}: {files} for {options.instances} instances; some get none")
-    if options.lists is not None:
+    if options.lists is not None and not lists:
+        notes.append(f"--lists {options.lists}: no channel needs a list, so none is written")
+    elif options.lists is not None:
         require_disk(str(options.lists))
         _write_lists(str(options.lists), lists)
     elif lists:

@@ -246,8 +246,8 @@ def size_of(options: of.SizeOptions) -> ShardSize:
     target = None if options.target_size is None else parse_size(options.target_size)
     sizes = (target, options.shards, options.samples_per_shard)
     given = [size for size in sizes if size is not None]
-    if len(given) > 1:
-        raise OptionError("give one of --target-size, --shards and --samples-per-shard")
+    if len(given) > 1 and options.shards is not None:
+        raise OptionError("--shards fixes their size: leave it out, or the other limit")
     if any(size < 1 for size in given):
         raise OptionError(f"a shard size of {given[0]} makes no shards")
     return ShardSize(*sizes)
@@ -541,7 +541,7 @@ def _job_of_append(
     if size == ShardSize():  # the one that the existing shards were cut to
         known = base.options.get("size") or {}
         target, samples = known.get("target"), known.get("samples")
-        size = ShardSize(target=target, samples=samples if target is None else None)
+        size = ShardSize(target=target, samples=samples)
     choice = replace(
         choice,
         only=choice.only or fields.only,

@@ -49,17 +49,19 @@ _SAMPLE_SEED = 1  # the images that are tried do not depend on the seed of the o
 
 @dataclass(frozen=True)
 class ShardSize:
-    """How large shards are: at most one of the first three is given."""
+    """How large shards are: at most one of the first three is given, or target and samples."""
 
     target: int | None = None  # bytes on disk that no shard may exceed
     shards: int | None = None  # how many shards, of about as many bytes each
-    samples: int | None = None  # how many samples in each shard; the last one takes the rest
+    # how many samples in each shard; the last one takes the rest. With a target, at most so many
+    samples: int | None = None
     multiple_of: int | None = None  # the number of shards is a multiple of this
     by_file: bool = False  # whether each shard of the source becomes one
 
     @property
     def by_bytes(self) -> bool:
-        return self.shards is None and self.samples is None and not self.by_file
+        by_samples = self.samples is not None and self.target is None
+        return self.shards is None and not by_samples and not self.by_file
 
     def to_json(self) -> dict[str, Any]:
         size = {name: getattr(self, name) for name in ("target", "shards", "samples")}
@@ -90,7 +92,7 @@ def plan_shards(
         cuts = [0, *(files != files.shift()).arg_true(), len(files)]
     elif size.shards is not None:
         cuts = cut_into(weights, size.shards)
-    elif size.samples is not None:
+    elif size.samples is not None and size.target is None:
         cuts = [*range(0, len(weights), size.samples), len(weights)]
     else:
         target = DEFAULT_TARGET if size.target is None else size.target
@@ -101,7 +103,7 @@ def plan_shards(
                 f"--target-size {target}: too small for a {layout.name} shard, which takes at "
                 f"least {format_count(least, 'byte')}{in_megabytes(target)}"
             )
-        cuts = cut_by_bytes(weights, room)
+        cuts = cut_by_bytes(weights, room, size.samples)
     if size.multiple_of is not None and (len(cuts) - 1) % size.multiple_of:
         cuts = cut_into(weights, len(cuts) - 1 + -(len(cuts) - 1) % size.multiple_of)
     sums = _sums(weights)
@@ -118,22 +120,23 @@ def in_megabytes(target: int) -> str:
     return f"; did you mean {target}MB?" if target < 1000 else ""
 
 
-def cut_by_bytes(weights: pl.Series, capacity: int) -> list[int]:
-    """Cut into the fewest shards of at most ``capacity``, of about equal size."""
+def cut_by_bytes(weights: pl.Series, capacity: int, samples: int | None = None) -> list[int]:
+    """Cut into the fewest shards of at most ``capacity`` and samples, of about equal size."""
     # A sample heavier than that is alone in its shard.
-    sums = _sums(weights)
+    sums, most = _sums(weights), len(weights) if samples is None else samples
     # fits[n] is the first row from which on all samples fit into n shards: filled from the end.
     fits = [len(weights)]
     while fits[-1] > 0:
         stop = fits[-1]
-        fits.append(min(bisect_left(sums, sums[stop] - capacity, 0, stop), stop - 1))
+        first = bisect_left(sums, sums[stop] - capacity, max(0, stop - most), stop)
+        fits.append(min(first, stop - 1))
     # For equal shares, a sample that has a shard for itself counts as a full shard.
     shares = sums
     if (weights > capacity).any():
         shares = _sums(weights.clip(upper_bound=capacity))
 
     def limits(start: int, left: int) -> tuple[int, int]:
-        fullest = bisect_right(sums, sums[start] + capacity) - 1
+        fullest = min(bisect_right(sums, sums[start] + capacity) - 1, start + most)
         return max(fits[left - 1], start + 1), max(fullest, start + 1)
 
     return _cut_evenly(shares, len(fits) - 1, limits)

@@ -218,6 +218,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     needs_image = reader.has_images and not job.source.choice.no_image and not job.copies
+    needs_image = needs_image and not (catalog.imageless and job.augmented is None)
     if settled.schema.image is None and needs_image:
         if reader.reads_samples:
             raise no_image_error(job.source.root, settled.schema)

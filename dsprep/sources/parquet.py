@@ -82,8 +82,10 @@ def read_parquet(
         for file, row in newest.select("file", "row").iter_rows():
             chosen[file].append(row)
         only = [*chosen]
+    imageless = known is not None and known.image is None
+    needs_none = choice.no_image or imageless
     tasks = [
-        (path, columns, label_column, choice.no_image, rows)
+        (path, columns, label_column, needs_none, rows)
         for path, rows in zip(paths, only, strict=True)
     ]
     indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
@@ -137,7 +139,8 @@ def read_parquet(
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     changed = frozenset({"label"} if columns.label else ())
-    catalog = Catalog(table, root, classes, reader, declared, True, overridden=changed)
+    told = (declared, True, imageless)
+    catalog = Catalog(table, root, classes, reader, *told, overridden=changed)
     return catalog, findings
 
 

@@ -313,7 +313,9 @@ def read_shards(
     reader = ShardReader(shards.files, shards.layout, is_named, tuple(unpacked), tuple(states))
     keyed = keyed or is_named
     schema, enforced = shards.schema, shards.enforced
-    catalog = Catalog(table, shards.name, classes, reader, schema, enforced, keys_known=keyed)
+    imageless = schema is not None and schema.image is None
+    told = (schema, enforced, imageless)
+    catalog = Catalog(table, shards.name, classes, reader, *told, keys_known=keyed)
     return with_sides_of_files(catalog, shards.sides), findings
 
 

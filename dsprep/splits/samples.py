@@ -14,6 +14,7 @@ from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
+from dsprep.schema import LABEL_NAMES
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.classes import Known, classes_for
 from dsprep.sources.infer import classes_of_objects, with_detection_labels
@@ -23,7 +24,7 @@ from dsprep.sources.table import find_columns
 from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text, refuse
-from dsprep.units import quoted_names
+from dsprep.units import quoted, quoted_names
 from dsprep.workers.executor import Executor
 
 _MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
@@ -237,10 +238,14 @@ def parse_assignment(
         sides = [name for name in cells.columns if name.lower() in SIDE_COLUMNS]
         gives = "class" if prediction else "side"
         if not prediction and len(sides) != 1:
-            raise OptionError(
-                f"{source}: name its column of sides with --assign-column: "
-                f"{quoted_names(cells.columns)}"
-            )
+            there = f"name its column of sides with --assign-column: {quoted_names(cells.columns)}"
+            classes = [name for name in cells.columns if name.lower() in LABEL_NAMES]
+            if classes and not sides:
+                there += (
+                    f". If {quoted(classes[0])} has the names of classes, give dsprep convert "
+                    f"SOURCE DEST --labels {source} --to folder for a directory of each"
+                )
+            raise OptionError(f"{source}: {there}")
         column = (prediction or sides)[0]
     names, _ = find_columns(cells.columns, path_column, [column], source)
     values = pl.DataFrame([numbers, cells[names].alias("name"), cells[column].alias("value")])

@@ -321,6 +321,13 @@ def test_lists_are_written(made: Path, tmp_path: Path) -> None:
     assert all((made / "recordio" / name).exists() for name in names)
 
 
+def test_lists_that_no_channel_needs_are_a_note(made: Path, tmp_path: Path) -> None:
+    where = tmp_path / "lists"
+    report = dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, lists=where)
+    assert f"--lists {where}: no channel needs a list, so none is written" in report.notes
+    assert not where.exists()
+
+
 def test_refused(made: Path) -> None:
     for data, told in (
         (
@@ -332,9 +339,8 @@ def test_refused(made: Path) -> None:
     ):
         with pytest.raises(OptionError, match=re.escape(told)):
             dsprep.sagemaker(data, prefix=PREFIX)
-    for options in ({"lists": "x"}, {"attributes": ["x"]}):
-        with pytest.raises(OptionError, match="no channel needs it"):
-            dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, **options)
+    with pytest.raises(OptionError, match="no channel needs it"):
+        dsprep.sagemaker([made / "tfrecord"], prefix=PREFIX, attributes=["x"])
     with pytest.raises(OptionError, match="--seed is for training jobs"):
         dsprep.sagemaker([PREFIX], seed=3, output=PREFIX, command=["pack"])
     with pytest.raises(OptionError, match="has no side test, but 'train', 'val'"):

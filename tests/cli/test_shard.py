@@ -12,6 +12,7 @@ import pytest
 
 from dsprep.formats import CONCATENATIVE, FORMATS
 from dsprep.formats.stream import ShardStream
+from dsprep.units import parse_size
 from tests.attack.trees import contents, manifest, names
 from tests.conftest import Finished
 from tests.images import jpeg
@@ -112,6 +113,26 @@ class TestSizes:
         sizes = [path.stat().st_size for path in shards(dest, name)]
         assert max(sizes) <= 20480
         assert all(sum(pair) > 20480 * 0.6 for pair in pairwise(sizes[:-1]))
+
+    def test_two_limits_hold(
+        self, run_here: RunHere, sets: dict[str, Path], tmp_path: Path
+    ) -> None:
+        name, dest = COPIED[0], tmp_path / "out"
+        found = {}
+        for size, most in (("20480", 2), ("20480", 50), ("1MB", 5)):
+            limits = ("--target-size", size, "--samples-per-shard", most)
+            args = (sets[name], dest, *limits, "--overwrite", "-qj1")
+            assert run_here("shard", *args).code == 0
+            assert max(path.stat().st_size for path in shards(dest, name)) <= parse_size(size)
+            found[size, most] = [len(each) for each in encoded(dest, name)]
+            assert max(found[size, most]) <= most
+        assert len(found["20480", 50]) < len(found["20480", 2])
+        assert len(found["1MB", 5]) == 5 and sum(found["1MB", 5]) == TOTAL
+        assert manifest(dest)["options"]["size"] == {
+            "target": 1_000_000, "shards": None, "samples": 5
+        }  # fmt: skip
+        refused = run_here("shard", sets[name], tmp_path / "x", *limits, "--shards", 3)
+        assert (refused.code, "--shards fixes their size" in refused.err) == (2, True)
 
     @pytest.mark.parametrize("name", COPIED)
     def test_as_many_for_each_reader_with_about_as_many_bytes(

@@ -523,6 +523,13 @@ class TestAnAssignment:
         assert refused.code == 2
         assert "has labels already" in refused.err
 
+    def test_of_classes_by_name(self, run_here: RunCli, animals: Path, tmp_path: Path) -> None:
+        table = tmp_path / "labels.csv"
+        table.write_text("image,class\n1.jpg,cat\n")
+        refused = run_here("split", animals, "-o", tmp_path / "out", "--assign", table)
+        assert refused.code == 2
+        assert f"give dsprep convert SOURCE DEST --labels {table} --to folder" in refused.err
+
     def test_of_sides(self, run_here: RunCli, lst: Path, tmp_path: Path) -> None:
         table = tmp_path / "folds.csv"
         lines = [

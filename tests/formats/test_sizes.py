@@ -212,28 +212,31 @@ weights_and_capacity = st.integers(1, 1000).flatmap(
 )
 
 
-def fewest(weights: list[int], capacity: int) -> int:
-    """The fewest runs of at most the capacity: those filled one after another."""
-    count, filled = 0, capacity + 1
+def fewest(weights: list[int], capacity: int, most: int) -> int:
+    """The fewest runs of at most the capacity and samples: those filled one after another."""
+    count, filled, samples = 0, capacity + 1, 0
     for weight in weights:
-        filled += weight
-        if filled > capacity:
-            count, filled = count + 1, weight
+        filled, samples = filled + weight, samples + 1
+        if filled > capacity or samples > most:
+            count, filled, samples = count + 1, weight, 1
     return count
 
 
 class TestCuts:
     @properties
-    @given(weights_and_capacity)
-    def test_by_bytes_are_as_few_shards_as_can_be(self, drawn: tuple[list[int], int]) -> None:
-        weights, capacity = drawn
-        cuts = cut_by_bytes(column(weights), capacity)
+    @given(weights_and_capacity, st.none() | st.integers(1, 12))
+    def test_by_bytes_are_as_few_shards_as_can_be(
+        self, drawn: tuple[list[int], int], samples: int | None
+    ) -> None:
+        (weights, capacity), most = drawn, samples or 1000
+        cuts = cut_by_bytes(column(weights), capacity, samples)
         assert cuts[0] == 0
         assert cuts[-1] == len(weights)
         for start, stop in pairwise(cuts):
             assert start < stop or not weights
             assert sum(weights[start:stop]) <= capacity or stop == start + 1
-        assert len(cuts) - 1 == max(1, fewest(weights, capacity))
+            assert stop - start <= most
+        assert len(cuts) - 1 == max(1, fewest(weights, capacity, most))
 
     @properties
     @given(weights_and_capacity)

@@ -431,12 +431,15 @@ class TestArrays:
     def test_sparse_to_other_formats_and_back(self, tmp_path: Path, sagemaker: ModuleType) -> None:
         X = sp.random(50, 30, 0.1, "csr", "f4", random_state=2)
         sp.save_npz(tmp_path / "X.npz", X)
-        before: Path | None = tmp_path / "X.npz"
+        before = tmp_path / "X.npz"
         for to in ("tfrecord", "parquet", "webdataset", "recordio-protobuf", "tfrecord"):
-            out = tmp_path / f"{to}-of-{before.name if before else ''}"
-            dsprep.convert(before, out, to=to, no_image=before != tmp_path / "X.npz")
+            out = tmp_path / f"{to}-of-{before.name}"
+            dsprep.convert(before, out, to=to)  # the manifest says that there are no images
             before = out
-        dsprep.convert(before, tmp_path / "last", to="recordio-protobuf", no_image=True)
+        dsprep.convert(before, tmp_path / "last", to="recordio-protobuf")
+        (before / "manifest.json").unlink()
+        with pytest.raises(SourceError, match="no image; .* or --no-image to accept"):
+            dsprep.convert(before, tmp_path / "bare", to="parquet")
         assert (sparse(records(tmp_path / "last", sagemaker)) != X).nnz == 0
 
     def test_labels_in_a_file(self, tmp_path: Path) -> None:
