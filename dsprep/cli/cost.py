@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 @command("", click.Argument(["data"], metavar="DATA...", nargs=-1), CostOptions)
 def cost(as_json: bool, quiet: bool, **options: Any) -> int:
-    """Say what DATA costs on S3, as files and as shards of several sizes.
+    """Say what DATA costs on S3, as files and as shards of several sizes, and in file systems.
 
     DATA is data sets with a manifest, or directories of images, on a disk or on S3. The report has
     storage a month, requests of the upload, and requests of an epoch: one for each object (File and
     Pipe mode), one for each 8 MiB (FastFile, and readers that stream), or one for each sample
-    (random access). Prices are list prices of a date, in a table that --prices replaces.
+    (random access). Below are EFS, FSx for Lustre and EBS, which jobs mount: storage of the
+    smallest size that is sold and holds the data, and what writing and reading all of it costs.
+    Prices are list prices of a date, in a table that --prices replaces.
 
     \b
     Examples:
@@ -50,7 +52,7 @@ def _lines(report: CostReport) -> Iterator[str]:
     yield f"{format_count(report.samples, 'sample')}, {format_size(report.bytes)}"
     head = ("", "objects", "a month", "upload", "epoch: objects", "8 MiB ranges", "samples")
     rows = [(each.layout, f"{each.objects:,}", *map(money, each[2:])) for each in report.layouts]
-    yield from table_of([head, *rows], "in US dollars")
+    yield from table_of([head, *rows], "on S3, in US dollars")
     machines = report.epoch and "{} an epoch, {} if input-bound".format(*map(money, report.epoch))
     same, other, internet = map(money, report.transfer.values())
     yield from rows_of(
@@ -60,6 +62,13 @@ def _lines(report: CostReport) -> Iterator[str]:
         ("prices", report.prices),
         width=10,
     )
+    if report.file_systems:
+        titles = ("", "size", "a month", "upload", "an epoch", "prices")
+        mounted = [
+            (each.name, format_size(each.bytes), *map(money, each[2:5]), each.date)
+            for each in report.file_systems
+        ]
+        yield from table_of([titles, *mounted], "in a file system instead, in US dollars")
 
 
 def sync_lines(report: SyncReport) -> Iterator[str]:

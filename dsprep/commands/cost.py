@@ -1,4 +1,4 @@
-"""``cost``: what data costs on S3, as files and as shards, by a table of prices.
+"""``cost``: what data costs on S3, as files and as shards, and in file systems, by a table.
 
 A GB is 10^9 bytes. All of it is arithmetic on counts and sizes: nothing is measured or looked up.
 """
@@ -29,6 +29,24 @@ Tiers = Sequence[tuple[float, float]]  # limits in GB, and prices up to there
 _PRICES = Path(__file__).with_name("prices.toml")
 
 
+class FileSystem(NamedTuple):
+    """The prices of a file system that jobs mount."""
+
+    name: str
+    date: str
+    storage: Tiers
+    write: float  # of a GB
+    read: float
+    least: float  # the smallest size that is sold, in GB
+    step: float  # what larger sizes are multiples of, in GB; 0 if any size is sold
+
+    def sold(self, size: float) -> float:
+        """Return the bytes that have to be paid for to hold some."""
+        if size <= self.least * _GB or not self.step:
+            return max(size, self.least * _GB)
+        return math.ceil(size / (self.step * _GB)) * self.step * _GB
+
+
 class Prices(NamedTuple):
     """A table of prices; see ``prices.toml``."""
 
@@ -39,6 +57,7 @@ class Prices(NamedTuple):
     writes: float
     reads: float
     conversion: float
+    file_systems: Sequence[FileSystem] = ()
 
     def requests(self, writes: float, reads: float = 0) -> float:
         """Return the price of requests."""
@@ -66,9 +85,20 @@ def read_prices(path: str | None = None) -> Prices:
             writes=float(values["requests"]["writes"]),
             reads=float(values["requests"]["reads"]),
             conversion=float(values["conversion"]["object-lambda"]),
+            file_systems=[
+                _file_system(name, {"date": values["date"]} | own)
+                for name, own in values.get("file-systems", {}).items()
+            ],
         )
     except (ValueError, LookupError, TypeError) as error:
         raise SourceError(f"{path}: is no table of prices ({error!s:.100})") from None
+
+
+def _file_system(name: str, values: Mapping[str, Any]) -> FileSystem:
+    costs = [float(values.get(each, 0)) for each in ("write", "read", "least", "step")]
+    if not all(0 <= each < math.inf for each in costs):
+        raise ValueError(f"{name}: prices and sizes are numbers from 0 on")
+    return FileSystem(name, str(values["date"]), _tiers(values["storage"]), *costs)
 
 
 def _tiers(values: Any) -> Tiers:
@@ -90,6 +120,17 @@ class LayoutCost(NamedTuple):
     samples: float  # an epoch, a request for each sample
 
 
+class FileSystemCost(NamedTuple):
+    """What the data costs in a file system, in US dollars."""
+
+    name: str
+    bytes: int  # the size that has to be paid for
+    storage: float  # a month
+    upload: float  # once, to write all of it
+    epoch: float  # to read all of it
+    date: str  # of the prices
+
+
 class EpochCost(NamedTuple):
     """What the machines of an epoch cost, in US dollars."""
 
@@ -99,7 +140,7 @@ class EpochCost(NamedTuple):
 
 @dataclass(frozen=True)
 class CostReport:
-    """What data costs on S3."""
+    """What data costs on S3, and in file systems."""
 
     samples: int
     bytes: int
@@ -108,11 +149,12 @@ class CostReport:
     transfer: Mapping[str, float]  # an epoch, by where the data is read, in US dollars
     conversion: float  # an epoch, through a function between S3 and the reader
     epoch: EpochCost | None  # None if nothing was told of the machines
+    file_systems: Sequence[FileSystemCost] = ()
 
 
 @called_with(of.CostOptions)
 def cost(options: of.CostOptions) -> CostReport:
-    """Return what data costs on S3: as single files and as shards of several sizes.
+    """Return what data costs on S3, as single files and as shards, and in file systems.
 
     ``data`` is data sets on a disk or on S3 with a manifest, or directories of images; without it,
     ``samples`` and ``size`` tell what there is.
@@ -147,7 +189,16 @@ def cost(options: of.CostOptions) -> CostReport:
         transfer={name: price_of(tiers, size) for name, tiers in prices.transfer.items()},
         conversion=size / _GB * prices.conversion,
         epoch=_epoch(options),
+        file_systems=[_in_file_system(each, size) for each in prices.file_systems],
     )
+
+
+def _in_file_system(each: FileSystem, size: int) -> FileSystemCost:
+    """Price data in a file system, which has no requests to pay for."""
+    sold, amount = each.sold(size), size / _GB
+    storage = price_of(each.storage, sold)
+    upload, epoch = amount * each.write, amount * each.read
+    return FileSystemCost(each.name, int(sold), storage, upload, epoch, each.date)
 
 
 def _layout(name: str, samples: int, size: int, objects: int, prices: Prices) -> LayoutCost:

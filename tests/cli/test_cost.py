@@ -62,11 +62,31 @@ def test_sums(
     assert report.transfer["same-region"] == 0
 
 
+def test_file_systems() -> None:
+    """Of 3 TB, at the prices in the table: $0.30, $0.140, $0.145 and $0.08 a GB and month."""
+    found = {each.name: each[1:5] for each in dsprep.cost(samples=9, size="3TB").file_systems}
+    assert found == {
+        # 3,000 x 0.30; each GB is written for $0.06 and read for $0.03
+        "EFS": pytest.approx((3 * 10**12, 900.0, 180.0, 90.0)),
+        # 4,800 GB are the smallest size from 3,000 on: 1,200, 2,400, and multiples of 2,400
+        "FSx for Lustre, scratch": pytest.approx((4800 * 10**9, 672.0, 0, 0)),
+        "FSx for Lustre, persistent": pytest.approx((4800 * 10**9, 696.0, 0, 0)),
+        "EBS gp3, a volume": pytest.approx((3 * 10**12, 240.0, 0, 0)),
+    }
+    for size, sold in (("1GB", 1200), ("1200GB", 1200), ("1201GB", 2400), ("2401GB", 4800)):
+        systems = dsprep.cost(samples=1, size=size).file_systems
+        assert [each.bytes for each in systems if "FSx" in each.name] == [sold * 10**9] * 2
+
+
 def test_the_figures_of_practice(run_here: Callable[..., Finished]) -> None:
     done = run_here("cost", "--samples", 10**9, "--size", "100TB", "--shard-size", "100MB")
     assert done.code == 0
     assert "  shards of 100 MB  1,000,000      $2,250.00  $30.00     $0.40 " in done.out
     assert "conversion $500.00 an epoch" in done.out
+    assert (
+        "  EFS                         100 TB  $30,000.00  $6,000.00  $3,000.00  2026-06"
+        in done.out
+    )
 
 
 def test_transfer_to_the_internet() -> None:
@@ -105,6 +125,15 @@ def test_a_table_of_your_own(tmp_path: Path) -> None:
     assert isinstance(report.layouts[0], LayoutCost)
     assert report.layouts[0].whole == pytest.approx(0.4)
     assert report.prices.endswith(", mine")
+    without, _, systems = text.partition("[file-systems")
+    (tmp_path / "own.toml").write_text(without)
+    assert dsprep.cost(samples=1, size="1GB", prices=tmp_path / "own.toml").file_systems == []
+    (tmp_path / "own.toml").write_text(f"{text}\n[file-systems.mine]\nstorage = [[0, 2]]\n")
+    *_, own_system = dsprep.cost(samples=1, size="1GB", prices=tmp_path / "own.toml").file_systems
+    assert own_system == ("mine", 10**9, 2.0, 0, 0, "2026-06")
+    (tmp_path / "own.toml").write_text(text.replace("read = 0.03", "read = -1"))
+    with pytest.raises(SourceError, match="EFS: prices and sizes are numbers from 0 on"):
+        dsprep.cost(samples=1, size=1, prices=tmp_path / "own.toml")
     (tmp_path / "own.toml").write_text(text.replace("[[50_000, 0.023], ", "[[0, 1], "))
     with pytest.raises(SourceError, match=r"own\.toml: is no table of prices \(limits of tiers"):
         dsprep.cost(samples=1, size=1, prices=tmp_path / "own.toml")
@@ -144,6 +173,7 @@ def test_json(run_here: Callable[..., Finished]) -> None:
     found = json.loads(run_here("cost", "--samples", 5, "--size", "1GB", "--json").out)
     assert found["layouts"][0]["objects"] == 5
     assert found["epoch"] is None
+    assert found["file_systems"][0]["name"] == "EFS"
 
 
 def test_money() -> None:
