@@ -216,6 +216,19 @@ class Catalog:
                 order.append(rows.gather(numbers.arg_sort()))
         return order.head(first) if first is not None else order.rechunk()
 
+    def source_order(self) -> pl.Series | None:
+        """Return the rows as their bytes follow one another in the source; None if they do."""
+        if not self.has_places:
+            return None
+        file, offset = self.table["file"], self.table["offset"]
+        same = file.slice(1) == file.head(-1)
+        later = (file.slice(1) > file.head(-1)) | (same & (offset.slice(1) >= offset.head(-1)))
+        if later.all():
+            return None
+        if same.all():
+            return offset.arg_sort()
+        return self.table.select(pl.arg_sort_by("file", "offset")).to_series()
+
     def by_side(self) -> Iterator[tuple[str, Catalog]]:
         """Yield the samples of each side, in their order; all of them, if there are no sides."""
         if not self.sides:
@@ -315,7 +328,10 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
     done = []
     while columns:
         column = columns.pop(0)
-        if rows is not None:
+        is_same = column.dtype.is_integer() and len(column) > 0 and column.min() == column.max()
+        if rows is not None and is_same:  # parts of such a column may share their memory
+            column = column.head(len(rows))
+        elif rows is not None:
             column = column.rechunk().gather(rows)
         if column.dtype == pl.Int64:
             fits = column.cast(pl.Int32, strict=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -422,9 +423,9 @@ def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
 class Measured(NamedTuple):
     """What trying a few samples showed."""
 
-    # bytes of each encoded image, or of each encoded sample where samples are read whole; None
-    # where the sample would be rejected
-    sizes: list[int | None]
+    # bytes of each encoded image, or of each encoded sample where samples are read whole; -1 where
+    # the sample would be rejected
+    sizes: array[int]
     seconds: float  # how long they took
     rejects: list[Reject]  # those, and why
     effects: Counter[str]  # what happened to how many
@@ -434,19 +435,19 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     """Make some samples, write nothing."""
     pipeline, rows = task
     began, layout = time.perf_counter(), pipeline.layout
-    sizes: list[int | None] = []
+    sizes = array("q")
     rejects: list[Reject] = []
     effects = Counter[str]()
     total = 0
     samples = counted(make_samples(pipeline, rows), report, lambda: total)
     for path, sample in zip(rows.paths, samples, strict=True):
-        size = None
+        size = -1
         try:
             if isinstance(sample, BadSample):
                 raise sample
             fields = sample.fields
             parts = layout.encode(sample) if layout.concatenative else []
-            size = None if sample.image is None else len(fields[sample.image])
+            size = 0 if sample.image is None else len(fields[sample.image])
             if pipeline.reader.reads_samples:
                 texts = (value for value in fields.values() if isinstance(value, bytes))
                 size = sum(map(len, parts)) or sum(map(len, texts))
@@ -456,7 +457,7 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
         except BadSample as error:
             rejects.append(reject_of(path, error))
         sizes.append(size)
-        total += size or 0
+        total += max(size, 0)
     return Measured(sizes, time.perf_counter() - began, rejects, effects)
 
 

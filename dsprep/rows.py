@@ -112,6 +112,10 @@ class Reader(ABC):
         """The files that rows count in their column ``file``; none if each sample is a file."""
         return ()
 
+    def largest_key(self) -> int | None:
+        """Return the largest key of a sparse row, whose items `stored` counts; None for others."""
+        return None
+
     @abstractmethod
     def read(self, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
         """Read the samples of some rows, in their order.

@@ -225,6 +225,11 @@ class Format(ABC):
         """Whether samples that are read whole differ in size by their keys alone."""
         return False
 
+    @property
+    def bounds_sparse(self) -> bool:
+        """Whether the items of sparse rows and their largest key tell what these weigh at most."""
+        return False
+
     def kept_parts(self) -> frozenset[str]:
         """Return what samples of the schema keep of objects besides boxes and classes."""
         return self.object_parts
@@ -282,8 +287,9 @@ class Format(ABC):
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         """Return the size of each encoded sample, exact if the catalog tells all that is written.
 
-        The rows are the catalog's table, with two more columns: ``image``, the bytes of the encoded
-        image, and, where classes have names, ``class``. No size is less than the true one.
+        The rows are the catalog's table, with more columns: ``image``, the bytes of the encoded
+        image; where classes have names, ``class``; and for sparse rows ``largest_key``, while
+        ``stored`` counts their items. No size is less than the true one.
         """
 
     def caveats(self, rows: pl.DataFrame) -> Iterator[str]:

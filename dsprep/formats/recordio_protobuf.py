@@ -155,8 +155,17 @@ class RecordIOProtobuf(Format):
 
     @property
     def is_fixed(self) -> bool:
+        return "0" in self._parts and self._has_only_label
+
+    @property
+    def bounds_sparse(self) -> bool:
+        return "keys" in self._parts and self._has_only_label
+
+    @property
+    def _has_only_label(self) -> bool:
+        """Whether there is nothing besides the features but a label of one number."""
         others = [each for each in self.written.fields if each.name not in self._parts.values()]
-        return "0" in self._parts and all(
+        return all(
             each.name == self.written.label
             and each.kind.of in (int, float)
             and not (each.kind.is_list or each.missing)
@@ -168,7 +177,14 @@ class RecordIOProtobuf(Format):
         total = protobuf.framed_sizes(key)
         counts: list[protobuf.Sizes]
         if self._parts:  # of 32 bits each, and so is the label
-            counts = [len(self._parts), *([1] if self.written.label else [])]
+            counts = [1] if self.written.label else []
+            features: protobuf.Sizes = protobuf.framed_sizes(len(self._parts) * 4)
+            if "largest_key" in rows.columns:
+                longest = protobuf.varint_sizes(int(rows["largest_key"].to_list()[0]) + 1)
+                features = protobuf.framed_sizes(rows["stored"] * 4)
+                features += protobuf.framed_sizes(rows["stored"] * longest)
+                features += protobuf.framed_sizes(longest)
+            total += protobuf.entry_sizes(_VALUES, features)
         else:
             total += protobuf.entry_sizes(_IMAGE, protobuf.framed_sizes(rows["image"]))
             counts = [1] if "cls" in rows.columns else []

@@ -23,8 +23,9 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Reject
 from dsprep.formats.base import Format
-from dsprep.pipeline import Measured, measure
+from dsprep.pipeline import measure
 from dsprep.progress import Progress
 from dsprep.units import format_count
 from dsprep.workers.executor import Executor
@@ -44,6 +45,9 @@ _SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard 
 _TIMED = 128  # how many samples are tried to find out how long a run will take
 _CHECKED = 1000  # the same, if they have annotations, which may be wrong
 _AT_ONCE = 1 << 17  # samples that are tried in one task: their rows take some 50 MB
+_MOST_TRIED = 1 << 30  # bytes of the samples that an estimate tries, if these are large
+_LEAST_TRIED = 16  # samples that are tried, however large they are
+_MOST_PASSED = 1 << 32  # bytes that an estimate unpacks of a file that is read front to back
 _SAMPLE_SEED = 1  # the images that are tried do not depend on the seed of the order
 
 
@@ -76,6 +80,15 @@ class PlannedShard(NamedTuple):
     start: int  # the first of its samples, as a row of the ordered catalog
     stop: int  # the row after its last
     bytes: int  # its size on disk, trailer included
+
+
+class Tried(NamedTuple):
+    """What trying some samples of a catalog showed."""
+
+    sizes: pl.Series  # as `Measured` has them, in the order of the catalog
+    seconds: float  # how long they took, the times of all workers together
+    rejects: list[Reject]
+    effects: Counter[str]
 
 
 def plan_shards(
@@ -222,34 +235,44 @@ def weigh(
 
     ``sample`` is what is tried, which does not depend on a shuffle (:func:`some_of`).
     """
-    sizes = catalog.table["size"].cast(int)
+    sizes = catalog.table["size"]
     layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
     if job.copies or job.size.by_file:
-        return sizes, None, not job.copies
+        return sizes.cast(int), None, not job.copies
     encodes = catalog.reader.encodes or catalog.reader.pixels is not None
     if job.images.changes or encodes:
         capacity = None
         if by_bytes:
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
-        return sizes if whole else encoded_sizes(job, catalog, sizes), capacity, True
+        return sizes.cast(int) if whole else encoded_sizes(job, catalog, sizes), capacity, True
     is_fixed = layout.is_fixed and catalog.schema_known  # which tables declare, and their paths
-    if (not whole or catalog.sizes is not None or is_fixed) and layout.weighs:
+    is_sparse = layout.bounds_sparse and catalog.reader.largest_key() is not None
+    if (not whole or catalog.sizes is not None or is_fixed or is_sparse) and layout.weighs:
         estimated = (whole and not is_fixed) or not layout.concatenative
         return encoded_sizes(job, catalog, sizes), None, estimated
     if not (layout.concatenative and by_bytes):
-        return sizes, None, True
-    tried = _try_samples(job, catalog, pool, progress)
-    return _weights(size or 0 for size in tried.sizes), None, False
+        return sizes.cast(int), None, True
+    return _try_samples(job, catalog, pool, progress).sizes.clip(0), None, False
 
 
 def some_of(catalog: Catalog, count: int = SAMPLE) -> Catalog:
-    """Return samples to try, from all over a catalog."""
-    return replace(catalog, table=catalog.table[catalog.shuffled_rows(_SAMPLE_SEED, count)])
+    """Return samples to try, from all over a catalog, within limits of their bytes."""
+    import polars as pl
+
+    table = catalog.table
+    if catalog.reader.spools():  # those before would be unpacked for each that lies far behind
+        ends = pl.col("offset").cast(int) + pl.col("size").cast(int)
+        near = table.select((ends <= _MOST_PASSED).arg_true()).to_series()
+        if 0 < len(near) < len(table):
+            table = table[near]
+    rows = replace(catalog, table=table).shuffled_rows(_SAMPLE_SEED, count)
+    chosen = table[rows]
+    before = chosen["size"].cast(int).cum_sum() - chosen["size"]
+    few = pl.int_range(len(chosen), eager=True) < _LEAST_TRIED
+    return replace(catalog, table=chosen.filter(few | (before < _MOST_TRIED)))
 
 
-def try_some(
-    job: Job, catalog: Catalog, pool: Executor, progress: Progress
-) -> tuple[float, Measured]:
+def try_some(job: Job, catalog: Catalog, pool: Executor, progress: Progress) -> tuple[float, Tried]:
     """Try some samples; return how long a run will take, and what they showed."""
     count = _TIMED if catalog.annotated is None else _CHECKED
     tried = _try_samples(job, some_of(catalog, count), pool, progress)
@@ -289,6 +312,8 @@ def _encoded_sizes(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.Ser
     table = widened(catalog.table.with_columns(image_sizes.alias("image")))
     if (sizes := object_sizes(catalog)) is not None:
         table = table.drop("label", strict=False).with_columns(sizes)
+    if (largest := catalog.reader.largest_key()) is not None:
+        table = table.with_columns(largest_key=pl.lit(largest, pl.Int64))
     if job.key == "index":
         table = table.with_columns(path=pl.col("index").cast(pl.String).str.zfill(9) + ".webp")
     if catalog.classes and catalog.label_column == "cls":
@@ -308,29 +333,40 @@ def _estimate(
     """Return estimates of the bytes of each image, and how full to plan a shard with them."""
     target = job.layout.capacity(job.size.target or DEFAULT_TARGET)
     tried = _try_samples(job, sample, pool, progress)
-    if not any(tried.sizes):
+    sizes = tried.sizes
+    if not (sizes > 0).any():
         raise SourceError(
-            f"{job.source.root}: no image can be packed of {len(tried.sizes):,} that dsprep tried: "
+            f"{job.source.root}: no image can be packed of {len(sizes):,} that dsprep tried: "
             f"{tried.rejects[0].reason if tried.rejects else 'they are empty'}"
         )
-    if len(tried.sizes) == len(catalog):
-        known = dict(zip(sample.table["index"], tried.sizes, strict=True))
-        return _weights(known[index] or 0 for index in catalog.table["index"]), target
-    measured = zip(sample.table["size"], tried.sizes, strict=True)
-    source, encoded = zip(*(each for each in measured if each[1]), strict=True)
+    if len(sizes) == len(catalog):
+        known = dict(zip(sample.table["index"], sizes.clip(0), strict=True))
+        return _weights(known[index] for index in catalog.table["index"]), target
+    measured = zip(sample.table["size"], sizes, strict=True)
+    source, encoded = zip(*(each for each in measured if each[1] > 0), strict=True)
     model = fit(source, encoded)
     predicted = _weights(map(model.predict, catalog.table["size"]))
     return predicted, model.safe_capacity(target, int(predicted.sum()) / len(predicted))
 
 
-def _try_samples(job: Job, sample: Catalog, pool: Executor, progress: Progress) -> Measured:
-    """Make the samples of a small catalog, all workers sharing the work, and measure them."""
-    share = min(math.ceil(len(sample) / (4 * pool.size)), _AT_ONCE)
+def _try_samples(job: Job, sample: Catalog, pool: Executor, progress: Progress) -> Tried:
+    """Make the samples of a catalog, all workers sharing the work, and measure them."""
+    import polars as pl
+
+    # What can only be read from front to back is unpacked once by each worker: rows are tried in
+    # their order in the source, and each worker goes on where its last rows ended.
+    order = sample.source_order()
+    rows = sample if order is None else replace(sample, table=sample.table[order])
+    tasks_each = 1 if sample.reader.spools() else 4
+    share = min(math.ceil(len(rows) / (tasks_each * pool.size)), _AT_ONCE)
     pipeline = job.pipeline(sample)
-    tasks = ((pipeline, sample.slice(at, share).rows()) for at in range(0, len(sample), share))
-    with progress.running("estimating sizes", len(sample)):
+    tasks = ((pipeline, rows.slice(at, share).rows()) for at in range(0, len(rows), share))
+    with progress.running("estimating sizes", len(rows)):
         parts = pool.map(measure, tasks, progress.advance)
-    sizes = list(chain.from_iterable(part.sizes for part in parts))
+    sizes = pl.concat([pl.Series(part.sizes, dtype=pl.Int64) for part in parts])
+    if order is not None:
+        sizes = sizes.gather(order.arg_sort())
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     effects = sum((part.effects for part in parts), Counter[str]())
-    return Measured(sizes, sum(part.seconds for part in parts), rejects, effects)
+    seconds = sum(part.seconds for part in parts)
+    return Tried(sizes, seconds, rejects, effects)

@@ -13,8 +13,10 @@ import ast
 import os
 import re
 import struct
+import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
 from math import prod
@@ -50,6 +52,12 @@ _REFUSED = {
     "M": "times: save numbers",
     "m": "times: save numbers",
 }
+
+
+# How far this process has unpacked members. Rows come in many tasks, in their order. Without it,
+# each task would unpack all that precedes its rows.
+_LEFT: dict[Hashable, Unpacked] = {}
+_MOST_LEFT = 64
 
 
 class Array(NamedTuple):
@@ -90,6 +98,19 @@ class Array(NamedTuple):
             return items
         return [items[at : at + width] for at in range(0, len(items), width)]
 
+    def numbers(self, file: Bytes) -> Iterator[array[Any]]:
+        """Read all numbers in blocks, in their order in the file."""
+        step, total = _BLOCK // self.size, prod(self.shape)
+        for at in range(0, total, step):
+            count = min(step, total - at)
+            if self.code in "e?":  # which `array` does not know
+                yield array("d" if self.code == "e" else "b", self._items(file, at, count))
+                continue
+            block = array(self.code, file.at(self.start + at * self.size, count * self.size))
+            if self.size > 1 and (self.order == ">") == (sys.byteorder == "little"):
+                block.byteswap()
+            yield block
+
     def _items(self, file: Bytes, first: int, count: int) -> tuple[Any, ...]:
         data = file.at(self.start + first * self.size, count * self.size)
         if self.code not in "sU":
@@ -125,6 +146,21 @@ class Unpacked:
     def __init__(self, file: OpenFile, packed: Packed) -> None:
         self._file, self._packed = file, packed
         self._restart()
+
+    @classmethod
+    def resumed(cls, file: OpenFile, packed: Packed, key: Hashable) -> Unpacked:
+        """Go on where this process has left the member, which nobody else can do meanwhile."""
+        found = _LEFT.pop(key, None)
+        if found is None:
+            return cls(file, packed)
+        found._file = file
+        return found
+
+    def leave(self, key: Hashable) -> None:
+        """Keep how far the member is unpacked, for the next rows."""
+        while len(_LEFT) >= _MOST_LEFT:
+            _LEFT.pop(next(iter(_LEFT)), None)
+        _LEFT[key] = self
 
     def _restart(self) -> None:
         self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -214,13 +250,16 @@ class ArrayReader(Reader):
     path: str
     state: Facts  # of the file when it was listed
     arrays: tuple[Array, ...]
-    # the number of columns of a sparse matrix, whose arrays are the numbers of columns and values:
-    # a row begins at its offset in them; 0 for other arrays
-    columns: int = 0
+    # of a sparse matrix, whose arrays are the numbers of columns and values: a row begins at its
+    # offset in them, and `stored` are its items; 0 for other arrays
+    sparse_columns: int = 0
     directory: str = ""  # the directory of the unpacked members, once there are such
 
     def sources(self) -> Sequence[str]:
         return (self.path,)
+
+    def largest_key(self) -> int | None:
+        return self.sparse_columns - 1 if self.sparse_columns else None
 
     def _to_spool(self) -> list[Array]:
         return [array for array in self.arrays if array.packed]
@@ -248,12 +287,21 @@ class ArrayReader(Reader):
         # the numbers of items that are read at once
         most = max(_BLOCK // max(array.width * array.size for array in arrays), 1)
         with OpenFiles(tuple(paths), (self.state, *[None] * (len(paths) - 1))) as files:
-            opened, spooled = [], 0
+            opened: list[Bytes] = []
+            spooled = 0
             for own, array in zip(self.arrays, arrays, strict=True):
                 spooled += own != array
-                opened.append(bytes_of(files.same(spooled if own != array else 0), array))
+                file, packed = files.same(spooled if own != array else 0), array.packed
+                key = self._key(array)
+                opened.append(Unpacked.resumed(file, packed, key) if packed else Plain(file))
             for run in runs(rows, most):
                 yield from self._read_run(opened, arrays, rows, run)
+            for each, array in zip(opened, arrays, strict=True):
+                if isinstance(each, Unpacked):
+                    each.leave(self._key(array))
+
+    def _key(self, array: Array) -> Hashable:
+        return self.path, self.state, array.packed
 
     def _read_run(
         self, opened: Sequence[Bytes], arrays: Sequence[Array], rows: Rows, run: Any
@@ -269,18 +317,18 @@ class ArrayReader(Reader):
             return
         for row in range(run.first, run.last):
             at = rows.offsets[row] - run.start
-            if self.columns:
+            if self.sparse_columns:
                 keys, values = (each[at : at + rows.stored[row]] for each in found)
-                wrong = [key for key in keys if not 0 <= key < self.columns]
+                wrong = [key for key in keys if not 0 <= key < self.sparse_columns]
                 if wrong:
-                    yield BadSample(f"has a value in column {wrong[0]} of {self.columns}")
+                    yield BadSample(f"has a value in column {wrong[0]} of {self.sparse_columns}")
                     continue
                 if len({*keys}) < len(keys):
                     twice = next(key for key in keys if keys.count(key) > 1)
                     yield BadSample(f"has two values in column {twice}: SciPy's sum_duplicates() "
                                     "makes one of them")  # fmt: skip
                     continue
-                fields = {"keys": keys, "values": values, "shape": self.columns}
+                fields = {"keys": keys, "values": values, "shape": self.sparse_columns}
             else:
                 names = (array.name for array in arrays)
                 fields = dict(zip(names, (each[at] for each in found), strict=True))

@@ -103,7 +103,8 @@ def _read_texts(source: Source, path: str, data: bytes, lines: Sequence[Annotate
     if state.size != len(data):
         raise SourceError(f"{path}: changes while it is read")
     classes = _classes(lines, source.class_names(), path)
-    table = rows_of(0, os.path.basename(path), state, offsets, sizes, sizes)
+    columns = (pl.Series(each, dtype=pl.Int64) for each in (offsets, sizes, sizes))
+    table = rows_of(0, os.path.basename(path), state, *columns)
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
     table = table.with_columns(_labels(lines, classes, path))
     field = Field("text", "text", False, (), ((TEXT,),), "the manifest")

@@ -16,6 +16,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -53,13 +54,18 @@ class BatchFile(NamedTuple):
     archive: ArchiveReader | None = None
     place: Place = (0, 0, 0)  # in the archive
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it is in an archive that can only be read from front to back."""
+        return self.archive is not None and bool(self.archive.spools())
+
     def __str__(self) -> str:
         return self.path if self.path.endswith(self.name) else f"{self.path}: {self.name}"
 
-    def blocks(self, *, raw: bool = False) -> Iterator[bytes]:
-        """Read the file from front to back, decompressed if it is compressed itself."""
+    def blocks(self, *, raw: bool = False, content: bytes | None = None) -> Iterator[bytes]:
+        """Read the file, or what was read of it, decompressed if it is compressed itself."""
         try:
-            with source_errors(self), self._open() as file:
+            with source_errors(self), self._open(content) as file:
                 block = file.read(_BLOCK)
                 stream: Readable = file
                 if not raw and block and compression_of(block):
@@ -71,9 +77,9 @@ class BatchFile(NamedTuple):
         except DamagedShard as damage:
             raise SourceError(f"{damage}; download it again") from None
 
-    def _open(self) -> BinaryIO | OpenFile:
+    def _open(self, content: bytes | None) -> BinaryIO | OpenFile:
         if self.archive is not None:
-            return io.BytesIO(*read_members([self]))
+            return io.BytesIO(next(read_members([self])) if content is None else content)
         file = open_file(self.path)
         if file.facts() != (self.size, self.mtime):
             file.close()
@@ -83,6 +89,14 @@ class BatchFile(NamedTuple):
     def changed(self) -> SourceError:
         """Return the error for a file that is another one than when it was listed."""
         return SourceError(f"{self.path}: has changed since it was listed; give the command again")
+
+
+def _contents(together: Sequence[Batch]) -> Iterator[bytes | None]:
+    """Read the batches of an archive in one pass; None for each if they are read by themselves."""
+    if together[0].file.is_streamed:
+        yield from read_members([batch.file for batch in together])
+    else:
+        yield from repeat(None, len(together))
 
 
 def read_members(files: Sequence[BatchFile]) -> Iterator[bytes]:
@@ -116,10 +130,10 @@ class Batch:
     def offset(self, image: int) -> int:
         return self.start + image * (self.size + self.between)
 
-    def pick(self, images: Iterable[int]) -> Iterator[bytes]:
+    def pick(self, images: Iterable[int], content: bytes | None = None) -> Iterator[bytes]:
         """Read the pixels of some images, in ascending order, without keeping others."""
         # Some files have more images than fit the memory.
-        blocks = self.file.blocks()
+        blocks = self.file.blocks(content=content)
         if self.pickled:
             blocks = iter([read_batch(b"".join(blocks), str(self.file), ())[0]])
         block, passed = b"", 0
@@ -147,25 +161,39 @@ class PixelReader(Reader):
     def sources(self) -> Sequence[str]:
         return [batch.file.path for batch in self.batches]
 
-    def _to_spool(self) -> list[int]:
-        return [at for at, batch in enumerate(self.batches) if not batch.in_place]
+    def _to_spool(self) -> list[list[int]]:
+        """Return the batches to unpack, those together that one pass over an archive reads."""
+        found: dict[str | int, list[int]] = {}
+        for at, batch in enumerate(self.batches):
+            if not batch.in_place:
+                found.setdefault(batch.file.path if batch.file.is_streamed else at, []).append(at)
+        places = [batch.file.place for batch in self.batches]
+        return [sorted(together, key=places.__getitem__) for together in found.values()]
 
     def spools(self) -> Sequence[int]:
         """The bytes of pixels of each batch whose images cannot be read one by one."""
-        return [self.batches[at].images * self.batches[at].size for at in self._to_spool()]
+        return [
+            sum(self.batches[at].images * self.batches[at].size for at in together)
+            for together in self._to_spool()
+        ]
 
     def write_spool(self, number: int, path: str) -> None:
-        batch = self.batches[self._to_spool()[number]]
+        together = [self.batches[at] for at in self._to_spool()[number]]
         with open(path, "wb") as spool:
-            spool.writelines(batch.pick(range(batch.images)))
+            for batch, content in zip(together, _contents(together), strict=True):
+                spool.writelines(batch.pick(range(batch.images), content))
 
     def spooled(self, directory: str) -> PixelReader:
         batches = list(self.batches)
-        for number, at in enumerate(self._to_spool()):
-            file = batches[at].file._replace(path=os.path.join(directory, str(number)))
-            batches[at] = replace(
-                batches[at], file=file, start=0, between=0, pickled=False, in_place=True
-            )
+        for number, together in enumerate(self._to_spool()):
+            start = 0
+            for at in together:
+                own = batches[at]
+                file = own.file._replace(path=os.path.join(directory, str(number)))
+                batches[at] = replace(
+                    own, file=file, start=start, between=0, pickled=False, in_place=True
+                )
+                start += own.images * own.size
         return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
@@ -174,6 +202,11 @@ class PixelReader(Reader):
             for number, offset in zip(rows.files, rows.offsets, strict=True)
         ]
         last = {number: at for at, (number, _) in enumerate(places)}
+        streams: dict[str, list[Batch]] = {}  # the batches that one pass over an archive reads
+        for number in last:
+            if self.batches[number].file.is_streamed:
+                streams.setdefault(self.batches[number].file.path, []).append(self.batches[number])
+        contents = {path: _contents(together) for path, together in streams.items()}
         picked: dict[int, dict[int, bytes]] = {}  # images of the batches that were read whole
         with OpenFiles(tuple(self.sources())) as files:
             for at, (number, image) in enumerate(places):
@@ -183,7 +216,10 @@ class PixelReader(Reader):
                 else:
                     if number not in picked:
                         wanted = sorted({image for other, image in places if other == number})
-                        picked[number] = dict(zip(wanted, batch.pick(wanted), strict=True))
+                        content = (
+                            next(contents[batch.file.path]) if batch.file.is_streamed else None
+                        )
+                        picked[number] = dict(zip(wanted, batch.pick(wanted, content), strict=True))
                     pixels = picked[number][image]
                     if at == last[number]:
                         del picked[number]

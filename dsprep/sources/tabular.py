@@ -9,13 +9,13 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
+from dsprep.catalog import AT_ONCE, COLUMNS, PLACE_COLUMNS, Catalog, Found, compact
 from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
@@ -249,23 +249,50 @@ def _table(
         for block in found:
             offsets.extend(block.offsets)
             sizes.extend(block.sizes)
-        parts.append(rows_of(number, name, state, offsets, sizes, sizes))
+        columns = (pl.Series(each, dtype=pl.Int64) for each in (offsets, sizes, sizes))
+        parts.append(rows_of(number, name, state, *columns))
     return pl.concat(parts).select(pl.int_range(pl.len()).alias("index"), pl.all())
 
 
 def rows_of(
-    file: int, name: str, state: Facts, offsets: array[int], sizes: array[int], stored: array[int]
+    file: int, name: str, state: Facts, offsets: pl.Series, sizes: pl.Series, stored: pl.Series
 ) -> pl.DataFrame:
     """Return the rows of a file, which are called by its name and their number there."""
-    stem = key_of(f"{os.path.splitext(name)[0]}.")
-    table = pl.DataFrame(
-        {"size": sizes, "offset": offsets, "stored": stored},
-        schema={"size": pl.Int64, "offset": pl.Int64, "stored": pl.Int64},
+    stem, count = key_of(f"{os.path.splitext(name)[0]}."), len(offsets)
+    columns = {
+        "path": _paths(f"{stem}-", count),
+        "size": sizes,
+        "mtime": _repeated(state.mtime_ns, count, pl.Int64()),
+        "file": _repeated(file, count, pl.Int32()),
+        "offset": offsets,
+        "stored": stored,
+    }
+    names = (name for name in (*COLUMNS, *PLACE_COLUMNS) if name != "index")
+    return pl.DataFrame([columns[name].alias(name) for name in names])
+
+
+def _paths(stem: str, count: int) -> pl.Series:
+    """Return a stem with the number of each row, without a second copy of all in memory."""
+    numbers = (
+        pl.int_range(at, min(at + AT_ONCE, count), eager=True) for at in range(0, count, AT_ONCE)
     )
-    number = pl.int_range(pl.len()).cast(pl.String).str.zfill(7)
-    columns = {"mtime": pl.lit(state.mtime_ns, pl.Int64), "file": pl.lit(file, pl.Int64)}
-    table = table.with_columns(path=pl.lit(f"{stem}-") + number, **columns)
-    return table.select(*[name for name in (*COLUMNS, *PLACE_COLUMNS) if name != "index"])
+    parts = (stem + each.cast(pl.String).str.zfill(7) for each in numbers)
+    return pl.concat([pl.Series(dtype=pl.String), *parts], rechunk=True)
+
+
+def _repeated(value: int, count: int, kind: pl.DataType) -> pl.Series:
+    """Return a column of one value, whose parts share their memory."""
+    part = pl.repeat(value, min(count, AT_ONCE), dtype=kind, eager=True)
+    whole, rest = divmod(count, max(len(part), 1))
+    return pl.concat([*[part] * whole, part.head(rest)], rechunk=False)
+
+
+def _narrow(column: pl.Series) -> pl.Series:
+    """Return whole numbers in less memory: in 32 bits if they fit, parts shared if all are one."""
+    column = compact([column]).to_series()
+    if len(column) and column.min() == column.max():
+        return _repeated(column[0], len(column), column.dtype)
+    return column
 
 
 def _class_numbers(
@@ -356,9 +383,11 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
         else:
             arrays, columns = _of_one_length(path, arrays, source.choice), 0
             count = arrays[0].shape[0]
-            offsets, stored = array("q", range(count)), array("q", [1]) * count
+            offsets = _narrow(pl.int_range(count, dtype=pl.Int64, eager=True))
+            stored = _repeated(1, count, pl.Int32())
             types = {each.name: each.type for each in arrays}
-    if not offsets:
+    count = len(stored)
+    if not count:
         raise SourceError(f"{path}: has no rows")
     findings = [
         Finding("note", "", f"{each.name}: rows of {shape} numbers are lists of {each.width:,}")
@@ -367,18 +396,20 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
         for shape in [" x ".join(map(str, each.shape[1:]))]
     ]
     width = sum(max(each.width, 1) * each.size for each in arrays)
-    sizes = array("q", [width * each for each in stored])
+    sizes = _narrow(stored.cast(pl.Int64) * width)
     table = rows_of(0, os.path.basename(path), state, offsets, sizes, stored)
-    table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
+    index = _narrow(pl.int_range(count, dtype=pl.Int64, eager=True)).alias("index")
+    table = pl.DataFrame([index, *table.get_columns()])
     classes, overridden = source.class_names(), frozenset[str]()
     if source.labels is not None:
-        labels, classes = _labels(source, len(offsets), classes)
+        labels, classes = _labels(source, count, classes)
         table, overridden = table.with_columns(labels), frozenset({"label"})
     reader = ArrayReader(path, state, tuple(arrays), columns)
+    has_empty = bool((stored == 0).any())
     schema = Schema(
         tuple(
             # Formats without empty lists have none for a row of zeros.
-            Field(name, kind, columns > 0 and 0 in stored and kind != "int", (), ((name,),), _TOLD)
+            Field(name, kind, columns > 0 and has_empty and kind != "int", (), ((name,),), _TOLD)
             for name, kind in types.items()
         )
     )
@@ -444,34 +475,42 @@ def _role(name: str, choice: Choice) -> set[str]:
 
 def _sparse(
     path: str, file: OpenFile, found: Mapping[str, Array]
-) -> tuple[int, array[int], array[int]]:
+) -> tuple[int, pl.Series, pl.Series]:
     """Return how many columns a sparse matrix has, where each row begins, and its items."""
 
-    def items(name: str) -> list[Any]:
+    def named(name: str) -> Array:
         each = found.get(name)
         if each is None:
             raise SourceError(f"{path}: is no complete matrix of SciPy: it has no {name}")
-        count = each.shape[0] if each.shape else 1
-        one = each._replace(shape=(count,))
-        return list(one.rows(bytes_of(file, one), 0, count))
+        return each._replace(shape=(each.shape[0] if each.shape else 1,))
 
-    kind, *_ = items("format") or [""]
+    told = named("format")
+    kind, *_ = told.rows(bytes_of(file, told), 0, told.shape[0]) or [""]
     if kind != "csr":
         raise SourceError(
             f"{path}: is a sparse matrix of the format {kind}, which has no rows: save it with "
             "scipy.sparse.save_npz(PATH, matrix.tocsr())"
         )
-    shape, ends, values = items("shape"), items("indptr"), found["data"]
+    shape, starts, values = named("shape"), named("indptr"), found["data"]
     keys = found.get("indices", values)
-    fits = all(type(each) is int and 0 <= each < 1 << 63 for each in (*shape, *ends))
-    fits = fits and len(shape) == 2 and len(ends) == shape[0] + 1 and shape[1] > 0 == ends[0]
-    fits = fits and values.shape == keys.shape == (ends[-1],) and keys.type == "int"
-    fits = fits and values.type != "text" and all(start <= stop for start, stop in pairwise(ends))
+    damaged = SourceError(f"{path}: is damaged: indptr, indices and data do not fit together")
+    if not (shape.type == starts.type == keys.type == "int") or values.type == "text":
+        raise damaged
+    rows, columns = shape.rows(bytes_of(file, shape), 0, 2) if shape.shape == (2,) else (0, 0)
+    ends = _column(bytes_of(file, starts), starts)
+    stored = ends.slice(1) - ends.head(-1)
+    fits = 0 < columns < 1 << 63 and len(ends) == rows + 1 > 0 == ends[0]
+    fits = fits and (stored >= 0).all() and values.shape == keys.shape == (ends[-1],)
     if not fits:
-        raise SourceError(f"{path}: is damaged: indptr, indices and data do not fit together")
-    offsets = array("q", ends[:-1])
-    stored = array("q", (stop - start for start, stop in pairwise(ends)))
-    return shape[1], offsets, stored
+        raise damaged
+    return columns, _narrow(ends.head(-1)), _narrow(stored)
+
+
+def _column(file: Bytes, numbers: Array) -> pl.Series:
+    """Return all numbers of an array, in their order in the file."""
+    kind = pl.Float64 if numbers.code in "efd" else pl.UInt64 if numbers.code == "Q" else pl.Int64
+    blocks = (pl.Series(block, dtype=kind) for block in numbers.numbers(file))
+    return pl.concat([pl.Series(dtype=kind), *blocks], rechunk=True)
 
 
 def _labels(
@@ -497,22 +536,27 @@ def _labels(
                 f"--label-type {asked}: the labels of {path} are of the type {kind}: give "
                 f"--label-type {fitting[0]}, or leave it out"
             )
-        values = known.rows(Plain(file), 0, count)
-    if kind == "text":
-        classes = _classes(values, source, path)
-        numbers = {name: number for number, name in enumerate(classes)}
-        return pl.Series("cls", [numbers[each] for each in values], dtype=pl.Int64), classes
-    lists = [each if isinstance(each, tuple) else (each,) for each in values]
-    for row, own in enumerate(lists):
-        for value in own:
-            if not isfinite(value) or (type(value) is int and abs(value) >= LARGEST_EXACT):
-                raise SourceError(
-                    f"{path}: the label of row {row:,} is {value}: correct it; labels are finite, "
-                    "and whole numbers are below 2^53"
-                )
+        if kind == "text":
+            texts = known.rows(Plain(file), 0, count)
+            classes = _classes(texts, source, path)
+            numbers = {name: number for number, name in enumerate(classes)}
+            return pl.Series("cls", [numbers[each] for each in texts], dtype=pl.Int64), classes
+        if known.by_column and known.width > 1:
+            lists = known.rows(Plain(file), 0, count)
+            values = pl.Series(list(chain.from_iterable(lists)), strict=False)
+        else:
+            values = _column(Plain(file), known)
+    is_float = values.dtype.is_float()
+    wrong = ~values.is_finite() if is_float else values.cast(pl.Float64).abs() >= LARGEST_EXACT
+    for at in wrong.arg_true()[:1]:
+        raise SourceError(
+            f"{path}: the label of row {at // known.width:,} is {values[at]}: correct it; labels "
+            "are finite, and whole numbers are below 2^53"
+        )
     if (kind in _FITTING and asked != "float") or asked == "class":
-        if wrong := next((number for (number,) in lists if number % 1), None):
-            raise SourceError(f"{path}: the label {wrong} is not the number of a class")
-        _require_known((number for (number,) in lists), classes, path)
-        return pl.Series("cls", [int(number) for (number,) in lists], dtype=pl.Int64), classes
-    return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False), None
+        for fraction in values.filter(values % 1 != 0)[:1]:
+            raise SourceError(f"{path}: the label {fraction} is not the number of a class")
+        _require_known(values.unique(maintain_order=True), classes, path)
+        return values.cast(pl.Int64).alias("cls"), classes
+    values = values.cast(pl.Float64).reshape((count, known.width)).arr.to_list()
+    return values.alias("label"), None

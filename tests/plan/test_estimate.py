@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.plan.cut import SAMPLE, TOLERANCE, fit
+from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+from dsprep.plan.cut import SAMPLE, TOLERANCE, fit, some_of
+from dsprep.sources.archive import ArchiveReader, CompressedTarReader
 
 
 def test_a_power_law_is_found() -> None:
@@ -61,3 +64,31 @@ def test_shards_stay_within_the_tolerance_though_sizes_scatter() -> None:
         filled += guess
         real += size
     assert shards > 150
+
+
+def test_a_sample_is_limited_in_samples_and_bytes() -> None:
+    """The limits never depend on a clock, so that the same input gives the same shards."""
+
+    def tried(size: int, reader: ArchiveReader) -> pl.DataFrame:
+        table = pl.DataFrame({"index": range(2000)}, schema={"index": pl.Int64}).with_columns(
+            path=pl.col("index").cast(pl.String) + ".jpg",
+            size=pl.lit(size, pl.Int64),
+            mtime=pl.lit(0, pl.Int64),
+            file=pl.lit(0, pl.Int64),
+            offset=pl.col("index") * size,
+            stored=pl.lit(size, pl.Int64),
+        )
+        columns = [*COLUMNS, *PLACE_COLUMNS]
+        found = some_of(Catalog(table.select(columns), "a.tar", None, reader)).table
+        assert found.equals(some_of(Catalog(table.select(columns), "a.tar", None, reader)).table)
+        return found
+
+    seekable = ArchiveReader("a.tar", 1, None)
+    assert len(tried(100_000, seekable)) == SAMPLE
+    assert len(tried(10_000_000, seekable)) == 108  # of a gigabyte
+    assert len(tried(1_000_000_000, seekable)) == 16
+    assert tried(10_000_000, seekable)["index"].max() > 1000
+    # What is compressed as a whole is unpacked up to the last sample that is tried.
+    streamed = CompressedTarReader("a.tar.gz", 1, None, unpacked=2000 * 10_000_000)
+    assert tried(10_000_000, streamed)["index"].max() < 430
+    assert len(tried(10_000_000_000, streamed)) == 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import zipfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from PIL import Image
 
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
+from dsprep.formats.stream import ShardStream
 from dsprep.rows import Rows
 from dsprep.sample import Sample
+from dsprep.sources.archive import CompressedTarReader
 from dsprep.sources.pixels import read_pixels
 from tests.pixels import (
     FINE,
@@ -192,8 +195,28 @@ class TestCifar:
         else:
             path = write_archive(tmp_path / "py.tar.gz", "cifar-10-batches-py", files)
         catalog = catalog_of(path)
-        assert len(catalog.reader.spools()) == 3
+        assert len(catalog.reader.spools()) == (1 if how == "tar.gz" else 3)
         check_images(catalog, [pixels(seed) for _, seed in ALL], tmp_path)
+
+    def test_one_pass_over_an_archive_reads_all_batches(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files = dict(sorted(cifar10_python().items(), reverse=True))
+        path = write_archive(tmp_path / "py.tar.gz", "cifar-10-batches-py", files)
+        catalog = catalog_of(path)
+        passes = 0
+
+        def counted(self: CompressedTarReader) -> AbstractContextManager[ShardStream]:
+            nonlocal passes
+            passes += 1
+            return decompressed(self)
+
+        decompressed = CompressedTarReader._decompressed
+        monkeypatch.setattr(CompressedTarReader, "_decompressed", counted)
+        assert images_of(catalog) == [pixels(seed) for _, seed in ALL]
+        assert passes == 1
+        assert images_of(catalog, tmp_path / "spools") == [pixels(seed) for _, seed in ALL]
+        assert passes == 2
 
     @pytest.mark.parametrize("protocol", [2, 3, 4])
     @pytest.mark.parametrize("order", ["C", "F"])

@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 
 import dsprep
 from dsprep.errors import OptionError, SourceError
+from dsprep.plan import cut
 from dsprep.sample import Sample
-from dsprep.sources import csv_rows, tabular
+from dsprep.sources import arrays, csv_rows, tabular
 from dsprep.sources.reading import make_source, read_source
 from tests.formats.test_contract import properties
 from tests.formats.test_recordio_protobuf import sagemaker as _sagemaker
@@ -427,6 +428,68 @@ class TestArrays:
         assert [(each.features, each.label) for each in sagemaker.read_records(theirs)] == [
             (each.features, each.label) for each in found
         ]
+
+    def test_sparse_rows_are_weighed_without_being_read(
+        self, tmp_path: Path, sagemaker: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X = sp.random(3000, 70_000, 0.0002, "csr", "f4", random_state=3)
+        sp.save_npz(tmp_path / "X.npz", X)
+        np.save(tmp_path / "y.npy", np.arange(3000) / 2)
+        monkeypatch.setattr(cut, "_try_samples", None)
+        out = tmp_path / "out"
+        dsprep.pack(
+            *(tmp_path / "X.npz", out), labels=tmp_path / "y.npy", label_type="float",
+            to="recordio-protobuf", target_size=50_000, workers=1,
+        )  # fmt: skip
+        sizes = [path.stat().st_size for path in out.glob("*.pb")]
+        assert 40_000 < min(sizes) <= max(sizes) <= 50_000
+        found = records(out, sagemaker)
+        at = [int(each.uid.rpartition("-")[2]) for each in found]
+        assert (sparse(found) != X[at]).nnz == 0
+
+    @pytest.mark.parametrize("shuffle", [True, False])
+    def test_compressed_arrays_are_weighed_as_others_are(
+        self, tmp_path: Path, shuffle: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cut, "_AT_ONCE", 100)
+        arrays = {"x": rng.integers(0, 1000, (1000, 3)), "t": rng.integers(0, 9, 1000)}
+        np.savez(tmp_path / "plain.npz", **arrays)
+        np.savez_compressed(tmp_path / "packed.npz", **arrays)
+        shards = {}
+        for name, workers in (("plain", 1), ("packed", 1), ("packed", 2)):
+            (tmp_path / f"{name}.npz").rename(source := tmp_path / "x.npz")
+            out = tmp_path / f"{name}-{workers}"
+            dsprep.pack(
+                *(source, out), to="tfrecord", target_size=20_000, workers=workers, shuffle=shuffle
+            )
+            source.rename(tmp_path / f"{name}.npz")
+            shards[out.name] = [path.read_bytes() for path in sorted(out.glob("*.tfrecord"))]
+        assert len(shards["plain-1"]) > 2
+        assert max(map(len, shards["plain-1"])) <= 20_000
+        assert shards["plain-1"] == shards["packed-1"] == shards["packed-2"]
+
+    def test_rows_in_many_tasks_unpack_an_array_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X = rng.random((20_000, 8))
+        np.savez_compressed(tmp_path / "X.npz", x=X)
+        catalog, _ = read_source(make_source(str(tmp_path / "X.npz")))
+        unpacked = 0
+
+        def counted(self: arrays.Unpacked) -> bytes:
+            nonlocal unpacked
+            block = more(self)
+            unpacked += len(block)
+            return block
+
+        more = arrays.Unpacked._more
+        monkeypatch.setattr(arrays.Unpacked, "_more", counted)
+        tasks = [catalog.slice(at, 1000).rows() for at in range(0, 20_000, 1000)]
+        found = [each.fields["x"] for rows in tasks for each in catalog.reader.read(rows)]
+        assert (np.array(found) == X).all()
+        assert X.nbytes <= unpacked <= X.nbytes + 1000
+        again = [each.fields["x"] for each in catalog.reader.read(tasks[3])]
+        assert (np.array(again) == X[3000:4000]).all()
 
     def test_sparse_to_other_formats_and_back(self, tmp_path: Path, sagemaker: ModuleType) -> None:
         X = sp.random(50, 30, 0.1, "csr", "f4", random_state=2)
