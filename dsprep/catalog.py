@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import polars as pl
 
 from dsprep.findings import Finding
+from dsprep.formats import shard_stem
 from dsprep.rows import Reader, Rows
 from dsprep.sample import key_expr
 from dsprep.schema import Reading, Schema, Settled
@@ -37,6 +38,8 @@ COLUMNS: dict[str, pl.DataType] = {
 PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored"), pl.Int64())
 # Then, if images have annotations: the number of those of a sample, as the reader counts them.
 ANNOTATION_COLUMNS: dict[str, pl.DataType] = {"annotation": pl.Int64()}
+# Then, if several lists name the samples: the number of that of a sample.
+LIST_COLUMNS: dict[str, pl.DataType] = {"list": pl.Int64()}
 # Then, if the source has sides, such as train and test: the number of that of a sample.
 SIDE_COLUMNS: dict[str, pl.DataType] = {"side": pl.Int64()}
 # Then, if samples have copies that will be augmented: the number of each copy, 0 for the sample
@@ -89,13 +92,16 @@ class Catalog:
     # what a list changes in whole samples, which the table has: `label`, `id`
     overridden: frozenset[str] = frozenset()
     sides: tuple[str, ...] = ()  # the names of the sides, by number; empty if there are none
+    # the names of the lists, without extension, by number; empty if there are not several
+    lists: tuple[str, ...] = ()
     annotated: Annotated | None = None  # what there is to know of annotations; None without any
     described: str = ""  # the digest of the files that describe samples; empty without any
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
         columns, label = dict(widened(self.table.head(0)).schema), self.label_column
-        known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS | SIDE_COLUMNS | COPY_COLUMNS
+        known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS | LIST_COLUMNS
+        known |= SIDE_COLUMNS | COPY_COLUMNS
         known |= {label: LABEL_COLUMNS[label]} if label else {}
         wanted = {name: kind for name, kind in known.items() if name in (*COLUMNS, *columns)}
         if list(columns.items()) != list(wanted.items()):
@@ -177,6 +183,20 @@ class Catalog:
         columns = [*own, numbers.alias("side")] if names else own
         table = self.table.select(*columns, *filter(None, [self.label_column]))
         return replace(self, table=table, sides=tuple(names))
+
+    def with_lists(self, names: Sequence[str], numbers: pl.Series) -> Catalog:
+        """Return the catalog of samples that these lists name."""
+        own = [name for name in self.table.columns if name not in ("side", self.label_column)]
+        after = [name for name in self.table.columns if name not in own]
+        table = self.table.select(*own, numbers.alias("list"), *after)
+        return replace(self, table=table, lists=tuple(names))
+
+    @property
+    def files(self) -> tuple[str, Sequence[str]]:
+        """The column of what each shard can be made of, and its names: lists, or else files."""
+        if self.lists:
+            return "list", self.lists
+        return "file", [shard_stem(name) for name in self.reader.sources()]
 
     def with_ids_from(self, first: int) -> Catalog:
         ids = pl.col("index").cast(pl.Int64) + first
@@ -295,6 +315,7 @@ class Catalog:
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         header += [self.annotated.digest] if self.annotated else []
         header += [self.sides] if self.sides else []
+        header += [("lists", *self.lists)] if self.lists else []
         header += [self.described] if self.described else []
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
         columns = self.table.drop(

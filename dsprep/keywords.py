@@ -122,7 +122,7 @@ class SourceOptions(AnnotationOptions):
     )
     list_file: AnyPath | None = _source(
         "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
-        "keys.",
+        "keys. Of a pattern, 'val_*.lst', each list becomes one shard of its name.",
         metavar="FILE",
     )
     labels: AnyPath | None = _source(

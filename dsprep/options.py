@@ -248,7 +248,7 @@ convert: --apart excludes stream
 --name excludes single
     the name is that of {single}; leave it out
 --name excludes carried
-    shards keep the names that they have in SOURCE, unless --shards or a size is given
+    shards keep the names that they have in SOURCE, or those of lists, unless a size is given
 --compression needs tfrecord
     it goes with tfrecord, not with {format}
 --features needs features

@@ -290,6 +290,11 @@ def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample |
                 _replace_image(sample, image, layout)
         except BadSample as error:
             return error
+        if images.transform is not None and not copy:
+            size = image.before or (image.width, image.height)
+            if told := images.transform.too_small(size):
+                sample.effects = sample.effects or Counter()
+                sample.effects[told] += 1
         if image.lost_frames:
             sample.effects = sample.effects or Counter()
             sample.effects[_LOST_FRAMES] += 1

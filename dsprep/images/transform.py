@@ -428,6 +428,16 @@ class Transform:
             return upright
         return (edge, height * edge // width) if width < height else (width * edge // height, edge)
 
+    def too_small(self, upright: Size) -> str:
+        """Say that an image stays below the size of `resize`; empty if it does not."""
+        if self.resize is None or self.enlarge:
+            return ""
+        edges = self.resize if isinstance(self.resize, tuple) else (self.resize,) * 2
+        if upright[0] >= edges[0] and upright[1] >= edges[1]:
+            return ""
+        size = "x".join(map(str, edges[: 2 if isinstance(self.resize, tuple) else 1]))
+        return f"image smaller than --resize {size}, not enlarged as im2rec does: give --enlarge"
+
     def _window(self, size: Size) -> Window:
         if self.crop is None:
             return 0, 0, *size

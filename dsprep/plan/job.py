@@ -233,7 +233,10 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         guarded = job.layout.limits.images is not None
         whole = reader.reads_samples and catalog.annotated is None
         check = "structure" if guarded else "none" if whole else "header"
-    if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
+    has_lists = catalog.lists and job.divide is None and not job.first_shard
+    if has_lists and replace(size, by_file=False) == ShardSize():
+        size = ShardSize(by_file=True)
+    elif size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
     if job.layout.is_tree:
         size = ShardSize(target=_UNIT)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
-from dsprep.formats import AUGMENT_FILE, shard_stem
+from dsprep.formats import AUGMENT_FILE
+from dsprep.formats.base import Format
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
@@ -22,6 +23,7 @@ from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
 from dsprep.sources.reading import read_source
+from dsprep.storage.location import canonical
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 
@@ -49,6 +51,8 @@ class Plan:
     sets: Sequence[tuple[str, int]]
     chosen: Chosen | None = None  # what the filter left out; None if there is none
     existing: Existing = Existing()  # what is left out, as the data set to add to has it
+    # the names of files beside shards that stay as they are, as they are lists of the source
+    spared: Sequence[str] = ()
 
     @property
     def in_order(self) -> bool:
@@ -94,8 +98,7 @@ class Plan:
                 yield destination.companion(name).name
         for shard in () if layout.is_tree else self.shards:
             yield shard.name
-            for suffix in layout.sidecar_suffixes:
-                yield str(Path(shard.name).with_suffix(suffix))
+            yield from (name for name in sidecars(layout, shard.name) if name not in self.spared)
         for side, _ in self.sets:
             names = layout.dataset_index(self.job.set_name(side), [])
             yield from map(destination.shard, names)
@@ -137,6 +140,8 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if job.first_id:
         catalog = catalog.with_ids_from(job.first_id)
     _require_unspoiled(job, catalog, pool)
+    if job.key == "index":
+        _require_own_ids(catalog)
     _require_objects(job, catalog)
     chosen = None
     if job.selects:
@@ -175,6 +180,8 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
         catalog = nothing
         catalog = replace(catalog, table=compact(columns, order))
         del order
+    if catalog.lists and job.size.by_file:
+        catalog = replace(catalog, table=catalog.table.sort("list", maintain_order=True))
     if catalog.sides:
         catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
         _require_directories(job, catalog)
@@ -184,7 +191,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     start = 0
     for side, part in catalog.by_side():
         stop = start + len(part)
-        files = part.table["file"] if job.size.by_file else None
+        files = part.table[catalog.files[0]] if job.size.by_file else None
         if side:
             _require_side(job.set_name(side))
         if side and len(part) < (job.size.shards or 0):
@@ -195,7 +202,20 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
         shards += (each._replace(start=start + each.start, stop=start + each.stop) for each in cut)
         sets.append((side, len(cut)))
         start = stop
-    return Plan(job, catalog, findings, collisions, shards, estimated, sets, chosen, existing)
+    lists = set(map(canonical, job.source.lists))
+    spared = [
+        name
+        for shard in shards
+        for name in sidecars(job.layout, shard.name)
+        if lists and canonical(job.destination.url(name)) in lists
+    ]
+    facts = findings, collisions, shards, estimated, sets, chosen, existing, spared
+    return Plan(job, catalog, *facts)
+
+
+def sidecars(layout: Format, shard: str) -> list[str]:
+    """Return the names of the files beside a shard."""
+    return [str(Path(shard).with_suffix(suffix)) for suffix in layout.sidecar_suffixes]
 
 
 def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
@@ -220,6 +240,17 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
             spoiled[str(schema.label)] = format_count(labels, "sample")
     if spoiled:
         raise geometry_error(option, spoiled)
+
+
+def _require_own_ids(catalog: Catalog) -> None:
+    """Refuse ids that several lists give, as keys are made of them."""
+    ids = catalog.table["index"]
+    repeated = ids.filter(ids.is_duplicated()) if catalog.lists else ids.clear()
+    for number in repeated[:1]:
+        raise SourceError(
+            f"{catalog.root}: several lists have the id {number}, and --key index makes keys of "
+            "ids: number their rows anew, or leave it out"
+        )
 
 
 def _require_side(name: str) -> None:
@@ -270,19 +301,18 @@ def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable
         return lambda number, count: job.destination.shard(
             job.layout.shard_name(name, first + number, first + count)
         )
-    files, destination = catalog.reader.sources(), job.destination
-    used = catalog.table["file"].unique(maintain_order=True)
-    stems = [shard_stem(files[number]) for number in used]
+    column, names = catalog.files
+    stems = [names[number] for number in catalog.table[column].unique(maintain_order=True)]
     # Files in a directory for each side may have the names of others.
     stems = [stem if side in stem else f"{side}-{stem}" for stem in stems]
-    names = [stem + job.layout.file_suffix for stem in stems]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    shards = [stem + job.layout.file_suffix for stem in stems]
+    if len(set(shards)) < len(shards):
+        twice = next(name for name in shards if shards.count(name) > 1)
         raise OptionError(
             f"{job.destination}: two shards would be called {twice}; "
             "give --target-size, --shards or --samples-per-shard for new names"
         )
-    return lambda number, count: destination.shard(names[number])
+    return lambda number, count: job.destination.shard(shards[number])
 
 
 def require_distinct_keys(plan: Plan) -> None:

@@ -131,7 +131,8 @@ class Run:
             if catalog.sides:
                 side = catalog.sides[catalog.table["side"][unit.start]]
                 pipeline = replace(pipeline, layout=pipeline.layout.with_options(side=side))
-            return ShardTask(target, name, pipeline, rows, whole, source, place, parts)
+            spared = self._plan.spared
+            return ShardTask(target, name, pipeline, rows, whole, source, place, parts, spared)
 
         tasks = map(task, missing)
         where = str(pool)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -50,6 +50,7 @@ class ShardTask(NamedTuple):
     place: range | None = None
     # the pieces to join, in order: the file and the place of each, and its receipt
     pieces: Sequence[tuple[str, range | None, Written]] = ()
+    spared: Collection[str] = ()  # names of files beside the shard that are not written
 
 
 def write_shard(task: ShardTask, report: Report) -> Written:
@@ -83,10 +84,11 @@ def _write_shard(task: ShardTask, report: Report) -> Written:
         else:
             kept = task.rows.without(set(written.rejected))
         for suffix, data in layout.sidecars(kept, written.sizes or kept.sizes).items():
-            beside = path.with_suffix(suffix)
+            beside, name = path.with_suffix(suffix), str(Path(task.name).with_suffix(suffix))
+            if name in task.spared:
+                continue
             with destination_errors(beside):
                 beside.write_bytes(data)
-            name = str(Path(task.name).with_suffix(suffix))
             files.append(FileReceipt(name, len(data), extend(0, data)))
         written.sizes, written.listed = [], []
     written.files = [*files, FileReceipt(task.name, writer.bytes, writer.crc32c)]

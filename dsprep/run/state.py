@@ -59,6 +59,7 @@ from dsprep.run.target import (
 )
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
+from dsprep.storage.location import canonical
 from dsprep.storage.store import crc32c
 from dsprep.units import format_count, format_some
 
@@ -407,7 +408,19 @@ def _refuse_files_of_others(
             continue
         if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.classes):
             continue
+        if _is_of_lists(plan, name):
+            continue
         raise _file_of_others(target, name, adding=base is not None)
+
+
+def _is_of_lists(plan: Plan, name: str) -> bool:
+    """Return whether a file is the classes of the lists of the source, and none are written."""
+    if plan.catalog.classes is not None or plan.catalog.reader.reads_samples:
+        return False
+    from dsprep.lists.store import classes_path  # not before polars is there
+
+    beside = (canonical(classes_path(path)) for path in plan.job.source.lists)
+    return canonical(plan.job.destination.url(name)) in beside
 
 
 def _file_of_others(target: Target, name: str, *, adding: bool = False) -> DestinationError:

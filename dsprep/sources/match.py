@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -78,17 +79,23 @@ def choose(
     unlisted = files.table.filter(~listed)["path"].sort()
     # Findings reach the reports beside the shards, which name no path of this machine.
     on_disk = files.samples is None and files.others is None  # not in shards or an archive
-    kind, name = ("missing" if on_disk else "unknown"), os.path.basename(source)
+    kind = "missing" if on_disk else "unknown"
+    lists = chosen_by.lists if "list" in rows.columns else ()
+    names = list(map(os.path.basename, lists or (source,)))
     detail = "not looked into, as nothing in it is listed"
     others = [finding for finding in files.findings if finding.path not in named]
     for at, other in enumerate(others):  # a file that no row names is not lost
         if other.kind in REJECT_KINDS and other.kind != "damaged":
             others[at] = other._replace(kind="unlisted")
     rows = found.with_columns(pl.col("index").cast(pl.Int64), path=paths)
-    return _catalog_of(rows, files, root, classes, has_ids=chosen_by.labels is None), [
+    catalog = _catalog_of(rows, files, root, classes, has_ids=chosen_by.labels is None)
+    if len(lists) > 1:
+        catalog = catalog.with_lists([name.removesuffix(".lst") for name in names], rows["list"])
+    numbers = missing["list"] if lists else repeat(0)
+    return catalog, [
         *(
-            Finding(kind, path, f"{name}:{line}")
-            for path, line in missing.select("path", "line").iter_rows()
+            Finding(kind, path, f"{names[number]}:{line}")
+            for path, line, number in zip(missing["path"], missing["line"], numbers, strict=False)
         ),
         *undecoded.values(),
         *repeated,

@@ -82,6 +82,11 @@ class Source(SourceOptions, ClassOptions):
         labels_rows = self.labels is not None and self.labels.endswith(_ARRAYS[0])
         return self.list_file is not None or (self.labels is not None and not labels_rows)
 
+    @property
+    def lists(self) -> Sequence[str]:
+        """The lists that choose the samples: all that a pattern means."""
+        return expand(self.list_file) if self.list_file else ()
+
     def class_names(self) -> tuple[str, ...] | None:
         """Read the list of classes; None if there is none."""
         from dsprep.lists.store import read_classes
@@ -90,7 +95,7 @@ class Source(SourceOptions, ClassOptions):
 
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""
-        named = (self.list_file, self.labels, self.classes, self.root)
+        named = (*self.lists, self.labels, self.classes, self.root)
         return tuple(path for path in named if path and os.path.isfile(path))
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -11,7 +12,7 @@ import polars as pl
 from dsprep.catalog import Catalog, Found
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import parse_rows, plain_paths
+from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.cells import refuse_annotations
 from dsprep.sources.classes import (
@@ -45,12 +46,16 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
         classes = None if in_directories else files.samples.classes
         owner = source.root
     known = Known(classes, owner, source.class_order)
-    path = source.list_file or source.labels
-    if path:
-        data = read_beside(source.root, path, files.archive if files else None)
-        if source.labels:
-            return read_table(source, data, files, known, run_all)
-        return read_lst(source, decode_text(data, path), files, known, run_all)
+    archive = files.archive if files else None
+    if source.labels:
+        data = read_beside(source.root, source.labels, archive)
+        return read_table(source, data, files, known, run_all)
+    if source.list_file:
+        texts = {
+            path: decode_text(read_beside(source.root, path, archive), path)
+            for path in source.lists
+        }
+        return read_lists(source, texts, files, known, run_all)
     root, extensions = source.root, source.suffixes
     assert files is not None
     top, files = files.top, files.below_top()
@@ -146,21 +151,30 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
     return f"{found} (images are .{', .'.join(sorted(extensions))})" if is_chosen else found
 
 
-def read_lst(
-    source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
+def read_lists(
+    source: Source,
+    texts: Mapping[str, str],
+    files: Files | None,
+    known: Known,
+    run_all: RunAll = map,
 ) -> Found:
-    """Make the catalog of an MXNet ``.lst``."""
+    """Make the catalog of an MXNet ``.lst``, or of several, by their paths."""
     # One whole number a line makes class numbers; several numbers, a fraction or a detection label
     # make label lists. A listed file may have any extension and may be hidden. Only the directories
     # that the list names are looked into for files that it does not name.
-    path = source.list_file
-    assert path is not None
-    refuse_annotations(text, path)
-    rows = parse_rows(text, path, source.duplicates or "error")
+    parts: list[pl.DataFrame] = []
+    for number, (path, text) in enumerate(texts.items()):
+        refuse_annotations(text, path)
+        part = parse_rows(text, path, source.duplicates or "error")
+        labels = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
+        if len(texts) > 1:
+            require_one_kind(parts[0] if parts else part, part, path)
+            labels_from_numbers(part.select("line", labels), known, path)  # wrong ones by line
+        parts.append(part.with_columns(labels, list=pl.lit(number, pl.Int64)))
+    rows = pl.concat(parts)
     names = plain_paths(rows["path"]).alias("file")
-    numbers = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
-    labels = labels_from_numbers(rows.select("line", numbers), known, path)
-    rows = rows.select("line", "index", "path", labels, names)
+    numbers = labels_from_numbers(rows.select("line", "labels"), known, str(source.list_file))
+    rows = rows.select("line", "index", "path", "list", numbers, names)
     if files is None:
         listed = {""}
         for directory in names.str.replace(r"/?[^/]*$", "").unique().to_list():

@@ -19,7 +19,7 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.lists.rows import parse_rows
 from dsprep.sources.classes import Known
 from dsprep.sources.reading import make_source, read_source
-from dsprep.sources.tree import read_lst
+from dsprep.sources.tree import read_lists
 from dsprep.text import read_text
 
 CLASSES = ("cat", "dog", "owl")
@@ -39,7 +39,7 @@ def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[F
     known = Known(options.pop("classes", None), options.pop("owner", None))
     source = make_source(root / "images", list_file=path, **options)
     known = known._replace(order=source.class_order)
-    return read_lst(source, read_text(str(path)), None, known)
+    return read_lists(source, {str(path): read_text(str(path))}, None, known)
 
 
 def refusal(root: Path, text: str | bytes, **options: Any) -> str:
