@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from dsprep.errors import OptionError
+from dsprep.units import quoted
 
 if TYPE_CHECKING:
     # Callers may give both, the function gets text: no type says that of one parameter.
@@ -126,6 +127,8 @@ def _text(name: str, value: Any) -> str:
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str):
         raise _Unfit
+    if "\0" in text:
+        raise OptionError(f"{name}={quoted(text)}: holds a NUL character; no path and no name does")
     if text is not value and text.startswith("s3:/"):  # a Path has made one slash of two
         raise OptionError(f"{name}={value!r}: give a place on S3 as text, 's3://bucket/prefix'")
     return text

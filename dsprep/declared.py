@@ -169,6 +169,8 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                     raise OptionError(
                         f"{option_name(name)} {value}: choose one of {', '.join(choices)}"
                     )
+                if not declared[name].positional:
+                    _keep_streams(value)
             return function(kind(**values))  # type: ignore[call-arg]
 
         declared = options_in(kind)
@@ -187,6 +189,15 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         return call
 
     return decorate
+
+
+def _keep_streams(value: object) -> None:
+    """Read what pipes among the values of an option hold, as files that are read are."""
+    for each in value if isinstance(value, tuple) else (value,):
+        if isinstance(each, str) and each.startswith(("/dev/", "/proc/")):
+            from dsprep.storage.local import keep_stream  # the help does without
+
+            keep_stream(each)
 
 
 # Functions that work in a forked child, because they hardly need polars or not at all.

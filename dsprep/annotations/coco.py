@@ -29,7 +29,7 @@ _KNOWN = frozenset(
     ("id", "image_id", "category_id", "bbox", "area", "iscrowd", "segmentation", "keypoints")
     + ("num_keypoints",)
 )
-_CROWD, _PLAIN = frozenset({"crowd"}), frozenset[str]()
+_CROWD, _GROUP, _PLAIN = frozenset({"crowd"}), frozenset({"group_of"}), frozenset[str]()
 _NO_MORE: Mapping[str, Any] = {}
 # An annotation of a box alone, as most are: of numbers that Python and polars read and write alike,
 # because none is below 0, or so large or small that it needs an exponent. Captures are the last of
@@ -123,11 +123,14 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         box = x0, y0, x1, y1
     else:
         raise ValueError("has no bbox, and no segmentation that tells it")
+    flags = _PLAIN
+    if crowd:  # dsprep writes group-of as a crowd, and says so
+        flags = _GROUP if values.get("group_of") == 1 else _CROWD
     area, points = values.get("area"), values.get("keypoints")
     return Object(
         box,
         number,
-        _CROWD if crowd else _PLAIN,
+        flags,
         polygons,
         runs,
         keypoints(points) if points else (),
@@ -135,5 +138,5 @@ def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Objec
         None if area is None else numbers([area])[0],
         {}
         if values.keys() <= _KNOWN
-        else plain({name: value for name, value in values.items() if name not in _KNOWN}),
+        else plain({name: value for name, value in values.items() if name not in _KNOWN | flags}),
     )

@@ -120,7 +120,8 @@ def convert(**options: Any) -> int:
 def augment(**options: Any) -> int:
     """Write the samples of SOURCE, and augmented copies of them, to DEST.
 
-    SOURCE and DEST are what pack takes. The copies of a.jpg are a_aug01.jpg, a_aug02.jpg and so on,
+    SOURCE and DEST are what pack takes; shards become shards of the same format if nothing names
+    another one. The copies of a.jpg are a_aug01.jpg, a_aug02.jpg and so on,
     each after its original; pack --augment shuffles all samples. What a copy looks like depends on
     the key of its sample, the number of the copy and --seed alone: any number of workers and
     machines writes the same bytes, and a data set that grows keeps the copies that it has. Boxes

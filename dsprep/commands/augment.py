@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dsprep import keywords as of
-from dsprep.commands.write import new_job, write
+from dsprep.commands.write import format_of_shards, new_job, source_with, write
 from dsprep.commands.write_report import WriteReport
 from dsprep.declared import called_with
+from dsprep.formats import format_of_file
 from dsprep.plan.job import augmented, images_of
 
 
@@ -16,7 +17,11 @@ def augment(options: of.AugmentOptions) -> WriteReport:
     """Write samples and augmented copies of them: more images of rare classes, for example.
 
     ``sources`` and ``dest`` are what :func:`dsprep.pack` takes. What a copy looks like depends on
-    the key of its sample, the number of the copy and the seed alone.
+    the key of its sample, the number of the copy and the seed alone. Shards become shards of the
+    same format, unless ``to`` or the name of ``dest`` says another one.
     """
-    job = replace(new_job("augment", options), images=images_of(options))
+    own = None
+    if not (options.to or options.format or format_of_file(str(options.dest))):
+        own = format_of_shards(source_with(options, **options.values_of(of.ClassOptions)))
+    job = replace(new_job("augment", options, own), images=images_of(options))
     return write(augmented(job, options, options.op or ()), options)

@@ -120,7 +120,7 @@ def shard(options: of.ShardOptions) -> WriteReport:
     are, without being parsed.
     """
     source = source_with(options, **options.values_of(of.ClassOptions))
-    own = _format_of(source)
+    own = format_of_shards(source)
     try:
         job = new_job("shard", options, own_format=own)
     except OptionError:
@@ -149,7 +149,7 @@ def shard(options: of.ShardOptions) -> WriteReport:
     return write(job, options)
 
 
-def _format_of(source: Source) -> str | None:
+def format_of_shards(source: Source) -> str | None:
     """Return the format of the shards that a source is; None if it is something else."""
     try:
         found = shards_of(source)

@@ -173,6 +173,12 @@ class Coco(AnnotatedFolder):
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
     image_id: ClassVar[str] = IMAGE_ID
 
+    def fitted(self, objects: Objects, counts: Counter[str]) -> Objects:
+        for each in objects.items:
+            if "group_of" in each.flags:
+                counts["object marked group-of written with iscrowd 1, its mark in COCO"] += 1
+        return super().fitted(objects, counts)
+
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         return (f"{side or 'images'}/{below}",)
 
@@ -251,7 +257,8 @@ def coco_values(item: Object) -> dict[str, Any]:
     values: dict[str, Any] = {
         "bbox": [round(each, _DIGITS) for each in (x0, y0, x1 - x0, y1 - y0)],
         "area": round(area_of_object(item), _DIGITS) if item.area is None else item.area,
-        "iscrowd": int("crowd" in item.flags),
+        # What readers of COCO know of several objects in one box; `group_of` tells which it is.
+        "iscrowd": int(not item.flags.isdisjoint(("crowd", "group_of"))),
         "segmentation": [list(polygon) for polygon in item.polygons],
     }
     if item.rle is not None:

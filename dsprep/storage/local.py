@@ -12,18 +12,20 @@ import errno
 import fcntl
 import io
 import os
+import re
 import shutil
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
 
 from google_crc32c import extend
 
-from dsprep.errors import DestinationError
+from dsprep.errors import DestinationError, source_errors
 from dsprep.storage.store import combine_all
 from dsprep.units import format_size
 
@@ -40,6 +42,7 @@ _ATTEMPTS = 100  # how often to make a hidden directory that others remove at th
 
 # Paths of streams that a user gave to this process: `<(command)` is `/dev/fd/63`.
 _OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+_STREAM = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/(\d+)")
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
@@ -104,6 +107,24 @@ def is_pipe(path: str) -> bool:
 def open_pipe(path: str) -> io.FileIO:
     """Open a pipe that the user named, which waits for its writer."""
     return io.FileIO(path)
+
+
+def keep_stream(path: str) -> None:
+    """Replace a pipe that a shell opened for this process, ``<(command)``, by a file of its bytes.
+
+    A pipe can be read once, by one process, and tells no size. The file gets the pipe's number,
+    which workers inherit; it is gone when this process ends.
+    """
+    number = _STREAM.fullmatch(path)
+    if number is None or not is_pipe(path):
+        return
+    fd = int(number[1] or 0)
+    if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+        return  # `>(command)`, to write to
+    with source_errors(path), open(fd, "rb", closefd=False) as stream, TemporaryFile() as file:
+        file.write(read_stream(stream))
+        file.flush()
+        os.dup2(file.fileno(), fd)  # workers inherit it
 
 
 def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:

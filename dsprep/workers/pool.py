@@ -14,6 +14,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from fcntl import F_GETFL, fcntl
+from stat import S_ISREG
 from typing import TypeAlias, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
@@ -32,6 +34,20 @@ _BEAT = 1.0  # seconds
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _files_to_read() -> list[int]:
+    """Return the open files that this process lets others read, which ``/dev/fd/3`` names.
+
+    They have this name in a worker, too: a shell has opened them, or they were its pipes.
+    """
+    found = []
+    for fd in map(int, os.listdir("/dev/fd")):
+        with suppress(OSError):  # the listing's own, which is closed
+            is_kept = fd > 2 and os.get_inheritable(fd) and S_ISREG(os.fstat(fd).st_mode)
+            if is_kept and fcntl(fd, F_GETFL) & os.O_ACCMODE != os.O_WRONLY:
+                found.append(fd)
+    return found
 
 
 class Pool(Executor):
@@ -72,7 +88,7 @@ class Pool(Executor):
                 [sys.executable, "-P", "-c", code],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                pass_fds=self._alive[:1],
+                pass_fds=(*self._alive[:1], *_files_to_read()),
             )
         except OSError as error:
             raise RunStopped(

@@ -483,3 +483,13 @@ def test_verify_makes_some_copies_again_or_all(
     problems = [each["message"] for each in json.loads(done.out)["problems"]]
     assert sum("holds no such sample" in each for each in problems) == 4
     assert sum("neither in a shard nor rejected" in each for each in problems) == 4
+
+
+def test_shards_stay_in_their_format(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
+    asked = ("--op", "hflip", "--per-image", "1")
+    assert run_here("pack", birds, tmp_path / "rec", "--to", "recordio").code == 0
+    for dest, said in (("out", "recordio"), ("out.tar", "webdataset")):
+        done = run_here("augment", tmp_path / "rec", tmp_path / dest, *asked)
+        assert f"augmented as {said}" in done.out, done
+    done = run_here("augment", birds, tmp_path / "none", *asked)
+    assert (done.code, "give --to FORMAT" in done.err) == (2, True)

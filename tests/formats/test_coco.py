@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,28 @@ def test_pycocotools_reads_the_same_masks(tmp_path: Path, compressed: bool) -> N
     for id in (3, 4):
         assert (written.annToMask(written.anns[id]) == source.annToMask(source.anns[id])).all()
     assert (written.annToMask(written.anns[3]) == own).all()
+
+
+def test_group_of_is_a_crowd_and_comes_back(tmp_path: Path) -> None:
+    coco(tmp_path, [], 2)
+    header = "ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf\n"
+    (tmp_path / "a.csv").write_text(header + "1,x,0,0.5,0,0.5,1\n1,x,0.5,1,0,1,0\n2,x,0,1,0,1,1\n")
+    boxes = {"annotations": [tmp_path / "a.csv"], "workers": 1}
+    report = dsprep.convert(tmp_path / "images", tmp_path / "out", to="coco", **boxes)
+    assert any(note.startswith("2 objects marked group-of written with") for note in report.notes)
+    told = tmp_path / "out" / "annotations" / "instances.json"
+    judge = framework("pycocotools.coco").COCO(told)
+    crowds = judge.loadAnns(judge.getAnnIds(iscrowd=True))
+    assert [each["bbox"] for each in crowds] == [[0, 0, 32, 24], [0, 0, 64, 48]]
+    assert len(judge.getAnnIds(iscrowd=False)) == 1
+    dsprep.convert(tmp_path / "out", tmp_path / "again", to="coco", workers=1)
+    again = tmp_path / "again" / "annotations" / "instances.json"
+    before, after = (json.loads(path.read_text())["annotations"] for path in (told, again))
+    assert before == after
+    dsprep.pack(tmp_path / "out", tmp_path / "shards.tar", workers=1)
+    with tarfile.open(tmp_path / "shards.tar") as shard:
+        members = [shard.extractfile(each) for each in shard if each.name.endswith("json")]
+        samples = [json.load(each) for each in members if each is not None]
+    flags = [{*each} & {"crowd", "group_of"} for one in samples for each in one["objects"]]
+    assert sorted(map(len, flags)) == [0, 1, 1]
+    assert set().union(*flags) == {"group_of"}

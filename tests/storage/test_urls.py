@@ -43,6 +43,12 @@ def test_no_place(text: str) -> None:
         parse_url(text)
 
 
+@pytest.mark.parametrize("text", ["s3://b/p/t", "s3://ab", "s3://b_@/k"])
+def test_the_name_of_a_bucket_has_a_length(text: str) -> None:
+    with pytest.raises(OptionError, match="the name of a bucket has 3 to 63 letters"):
+        parse_url(text)
+
+
 def test_a_path_is_no_place() -> None:
     assert not is_s3("data/s3")
     assert not is_s3("s3:data")
