@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from dsprep.benching.images import keywords_of, keywords_of_table
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.extras import pip_install
 from dsprep.sources.reading import holds_images
@@ -66,6 +67,8 @@ class DataSet:
     files: Sequence[str]  # its shards, or its images
     size: int  # bytes of these
     samples: int | None = None  # how many it has, if something beside it says so
+    # what tells a loop where the images are, as keywords of its `main`
+    keywords: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_remote(self) -> bool:
@@ -99,12 +102,14 @@ def read_data(path: str) -> DataSet:
             counts = [shards.samples.get(file) for file in shards.files]
             known = [count for count in counts if count is not None]
             samples = sum(known) if len(known) == len(counts) else None
-            return DataSet(path, shards.layout.name, shards.files, _size(shards.files), samples)
+            keywords, size = keywords_of(shards), _size(shards.files)
+            return DataSet(path, shards.layout.name, shards.files, size, samples, keywords)
         if not is_dir(path):
             raise SourceError(f"{path}: no such directory, and no shards of a known format")
         names = sorted(entry.path for entry in entries(path) if entry.name.endswith(".parquet"))
         if names:
-            return DataSet(path, "parquet", names, _size(names))
+            keywords = keywords_of_table(path, names[0])
+            return DataSet(path, "parquet", names, _size(names), keywords=keywords)
         if not holds_images(path, depth=2):
             raise SourceError(f"{path}: has neither shards of a known format nor images")
         files, size = list[str](), 0

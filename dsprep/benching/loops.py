@@ -74,7 +74,7 @@ def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step
         LoopError: If it fails, or makes fewer steps.
     """
     way = cell.access.partition(":")[0]
-    options = json.dumps({**asked._asdict(), "workers": cell.workers})
+    options = json.dumps({**asked._asdict(), "workers": cell.workers, **cell.data.keywords})
     command = [str(loop_of(cell.reader, way)), *data]
     with tempfile.TemporaryDirectory(prefix="dsprep-bench-") as scratch:
         notes = os.path.join(scratch, "requests") if way in ("boto3", "s3fs") else None

@@ -23,9 +23,9 @@ def random_resized_crop(image):
     return image.resize((224, 224), Image.Resampling.BILINEAR, (x, y, x + w, y + h))
 
 
-def to_batch(samples, work):
+def to_batch(samples, work, column):
     """Make a batch of images, and count the bytes of their files."""
-    files = [sample["image"]["bytes"] for sample in samples]
+    files = [sample[column]["bytes"] for sample in samples if sample[column]]
     images, size = files, sum(map(len, files))
     if work != "bytes":
         images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
@@ -34,17 +34,20 @@ def to_batch(samples, work):
     return images, size
 
 
-def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+def main(
+    data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False, image=()
+):
     """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": f"datasets {datasets.__version__}"}), flush=True)
     began = time.perf_counter()
     dataset = datasets.load_dataset("parquet", data_files=data, split="train", streaming=True)
-    dataset = dataset.select_columns("image").cast_column("image", datasets.Image(decode=False))
+    column = image[0] if image else "image"
+    dataset = dataset.select_columns(column).cast_column(column, datasets.Image(decode=False))
     if shuffle:
         dataset = dataset.shuffle(buffer_size=shuffle)
     if steps:
         dataset = dataset.repeat(None)
-    make = partial(to_batch, work=work)
+    make = partial(to_batch, work=work, column=column)
     if workers:
         from torch.utils.data import DataLoader
 

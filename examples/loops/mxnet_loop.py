@@ -20,10 +20,12 @@ CROP = {"min_random_area": 0.08, "min_aspect_ratio": 3 / 4, "max_aspect_ratio": 
 def load(path, work, batch, workers, shuffle):
     """Return an iterator over a file; it always decodes, and always cuts out 224 x 224."""
     index = os.path.splitext(path)[0] + ".idx"
+    first, _ = mx.recordio.unpack(mx.recordio.MXRecordIO(path, "r").read())
     return mx.io.ImageRecordIter(
         path_imgrec=path,
         path_imgidx=index if os.path.exists(index) else "",
         data_shape=(3, 224, 224),
+        label_width=np.size(first.label),
         batch_size=batch,
         shuffle=shuffle > 0,
         preprocess_threads=max(workers, 1),

@@ -45,29 +45,29 @@ def random_resized_crop(image):
 
 def to_batch(found, work):
     """Make a batch of images, and count the bytes of their files."""
-    files = [read(*each) for each in found]
-    images, size = files, sum(map(len, files))
+    images = files = [read(*each) for each in found]
     if work != "bytes":
         images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
     if work == "train":
         images = np.stack([random_resized_crop(image) for image in images])
-    return images, size
+    return images, sum(map(len, files))
 
 
-def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+def main(
+    data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False, image=()
+):
     """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": "raw"}), flush=True)
     began = time.perf_counter()
-    found = [at for place in data for name, *at in find(place) if name.lower().endswith(IMAGES)]
+    ends = tuple(f".{name}" for name in image) or IMAGES
+    found = [at for place in data for name, *at in find(place) if name.lower().endswith(ends)]
     found = sorted(found) or sys.exit(f"{' '.join(data)}: no images")
     epochs = repeat(found) if steps else [found]
     orders = (random.sample(each, len(each)) if shuffle else each for each in epochs)
     todo = (each[at : at + batch] for each in orders for at in range(0, len(each), batch))
     todo, make = islice(todo, steps or None), partial(to_batch, work=work)
-    run_all = multiprocessing.Pool(workers).imap if workers else map
-    loader = run_all(make, todo)
-    if cached:  # the same batch again and again
-        loader = repeat(next(iter(loader)))
+    loader = (multiprocessing.Pool(workers).imap if workers else map)(make, todo)
+    loader = repeat(next(iter(loader))) if cached else loader  # the same batch again and again
     for images, size in islice(loader, steps or None):
         if compute:  # milliseconds; here the model would learn
             time.sleep(compute / 1000)

@@ -12,13 +12,22 @@ import tensorflow as tf
 CROP = {"area_range": (0.08, 1.0), "aspect_ratio_range": (3 / 4, 4 / 3)}
 
 
-def prepare(record, name, work):
-    """Return what training gets of an image, and the size of its file."""
-    data = tf.io.parse_single_example(record, {name: tf.io.FixedLenFeature([], tf.string)})[name]
-    size = tf.strings.length(data)
+def prepare(record, work, name, planes=False, *shape):
+    """Return what training gets of an image, and the size of its file.
+
+    The shape is that of bare pixels, as numbers or names of features; planes are channels first.
+    """
+    features = {each: tf.io.FixedLenFeature([], tf.int64) for each in shape if type(each) is str}
+    features[name] = tf.io.FixedLenFeature([], tf.string)
+    found = tf.io.parse_single_example(record, features)
+    data, size = found[name], tf.strings.length(found[name])
     if work == "bytes":
         return data, size
-    image = tf.io.decode_image(data, channels=3, expand_animations=False)
+    if shape:
+        image = tf.reshape(tf.io.decode_raw(data, tf.uint8), [found.get(at, at) for at in shape])
+        image = tf.transpose(image, (1, 2, 0)) if planes else image
+    else:
+        image = tf.io.decode_image(data, channels=3, expand_animations=False)
     if work == "train":
         begin, cut, _ = tf.image.sample_distorted_bounding_box(
             tf.shape(image), tf.zeros((1, 0, 4)), use_image_if_no_bounding_boxes=True, **CROP
@@ -28,22 +37,25 @@ def prepare(record, name, work):
     return image, size
 
 
-def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+def main(
+    data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False, image=()
+):
     """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": f"tensorflow {tf.__version__}"}), flush=True)
     began = time.perf_counter()
-    threads, compression = workers or None, "GZIP" if data[0].endswith(".gz") else ""
+    threads, head = workers or None, tf.io.gfile.GFile(data[0], "rb").read(2)
+    compression = {b"\x1f\x8b": "GZIP", b"\x78\x9c": "ZLIB"}.get(head, "")
     dataset = tf.data.Dataset.from_tensor_slices(data)
     if shuffle:
         dataset = dataset.shuffle(len(data))
     read = partial(tf.data.TFRecordDataset, compression_type=compression)
-    name = "image/encoded" if b"image/encoded" in next(iter(read(data[0]))).numpy() else "image"
+    first = next(iter(read(data[0]))).numpy()
+    image = image or ["image/encoded" if b"image/encoded" in first else "image"]
     dataset = dataset.interleave(read, workers or 1, num_parallel_calls=threads)
-    if steps:
-        dataset = dataset.repeat()
+    dataset = dataset.repeat(None if steps else 1)
     if shuffle:
         dataset = dataset.shuffle(shuffle)
-    dataset = dataset.map(lambda record: prepare(record, name, work), num_parallel_calls=threads)
+    dataset = dataset.map(lambda each: prepare(each, work, *image), num_parallel_calls=threads)
     # Images that are only decoded have several sizes.
     dataset = dataset.ragged_batch(batch) if work == "decode" else dataset.batch(batch)
     options = tf.data.Options()

@@ -25,9 +25,9 @@ def random_resized_crop(image):
     return image.resize((224, 224), Image.Resampling.BILINEAR, (x, y, x + w, y + h))
 
 
-def to_batch(samples, work):
+def to_batch(samples, work, names):
     """Make a batch of images, and count the bytes of their files."""
-    files = [next(sample[name] for name in IMAGES if name in sample) for sample in samples]
+    files = [next(sample[name] for name in names if name in sample) for sample in samples]
     images, size = files, sum(map(len, files))
     if work != "bytes":
         images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
@@ -36,7 +36,9 @@ def to_batch(samples, work):
     return images, size
 
 
-def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+def main(
+    data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False, image=()
+):
     """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": f"webdataset {wds.__version__}"}), flush=True)
     began = time.perf_counter()
@@ -45,7 +47,9 @@ def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.
         dataset = dataset.repeat()
     if shuffle:
         dataset = dataset.shuffle(shuffle)
-    loader = dataset.batched(batch, partial(to_batch, work=work))
+    # Samples without an image are passed over if it has a name that was given.
+    dataset = dataset.select(frozenset(image).intersection) if image else dataset
+    loader = dataset.batched(batch, partial(to_batch, work=work, names=image or IMAGES))
     if workers:
         loader = wds.WebLoader(loader, batch_size=None, num_workers=workers)
     if cached:  # the same batch again and again

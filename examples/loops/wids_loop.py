@@ -18,9 +18,9 @@ from wids.wids import compute_num_samples
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
-def image_of(sample):
-    """Return the image of a sample."""
-    for name in IMAGES:
+def image_of(sample, names):
+    """Return the image of a sample, which has one of several names."""
+    for name in names:
         if name in sample:
             return sample[name]
     raise ValueError(f"{sample['__key__']} has no image")  # next() would end the epoch
@@ -35,9 +35,9 @@ def random_resized_crop(image):
     return image.resize((224, 224), Image.Resampling.BILINEAR, (x, y, x + w, y + h))
 
 
-def to_batch(samples, work):
+def to_batch(samples, work, names):
     """Make a batch of images, and count the bytes of their files."""
-    files = [image_of(sample).read() for sample in samples]
+    files = [image_of(sample, names).read() for sample in samples]
     images, size = files, sum(map(len, files))
     if work != "bytes":
         images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
@@ -46,7 +46,9 @@ def to_batch(samples, work):
     return images, size
 
 
-def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False):
+def main(
+    data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.0, cached=False, image=()
+):
     """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": f"wids {wids.__version__}"}), flush=True)
     began = time.perf_counter()
@@ -58,12 +60,11 @@ def main(data, work="train", batch=32, workers=2, shuffle=0, steps=0, compute=0.
     sampler = None
     if shuffle:
         sampler = wids.ChunkedSampler(dataset, chunksize=shuffle, shufflefirst=True)
-    collate = partial(to_batch, work=work)
+    collate = partial(to_batch, work=work, names=[f".{name}" for name in image] or IMAGES)
     loader = DataLoader(dataset, batch, sampler=sampler, num_workers=workers, collate_fn=collate)
     if steps:
         loader = chain.from_iterable(repeat(loader))
-    if cached:  # the same batch again and again
-        loader = repeat(next(iter(loader)))
+    loader = repeat(next(iter(loader))) if cached else loader  # the same batch again and again
     for images, size in islice(loader, steps or None):
         if compute:  # milliseconds; here the model would learn
             time.sleep(compute / 1000)

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from dsprep.benching import cache
 from dsprep.benching.cells import Cell, read_data
 from dsprep.benching.loops import Asked, run_loop
 from tests.conftest import Finished, Running
+from tests.foreign.sets import DATA
 
 RunCli = Callable[..., Finished]
 QUICK = ("--rounds", 1, "--steps", 8, "--warmup", 1, "--every", 2, "-q")
@@ -80,6 +82,52 @@ def test_the_loops_of_the_examples_run(
         told = row["reader"].split()[0] != "mxnet"
         assert (figures["bytes_per_second"] is not None) == told
     assert report["sentence"]
+
+
+def test_what_verify_understands_is_measured(
+    data: Path, tmp_path: Path, run_here: RunCli, tensorflow: object, mxnet: object
+) -> None:
+    """Images of any name, bare pixels, several labels, compressed records."""
+    with tarfile.open(tmp_path / "toy.tar", "w") as tar:
+        for at, path in enumerate(sorted((data / "folder").rglob("*.jpg"))):
+            members = {f"{at}.image": path.read_bytes(), f"{at}.label": b"%d" % (at % 2)}
+            members = members if at % 8 else {f"{at}.label": b"0"}  # some have no image
+            for name, content in members.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    options: dict[str, Any] = {"to": "tfrecord", "shards": 1, "workers": 1}
+    small = dsprep.Transform(encode="raw", resize=64)
+    dsprep.pack(data / "folder", tmp_path / "raw", transform=small, **options)
+    several = DATA / "im2rec-multi"
+    places = (tmp_path / "toy.tar", tmp_path / "raw", DATA / "hf-cifar100" / "data", several)
+    readers = ("--reader", "webdataset,raw,tf,datasets,mxnet")
+    report = measured(run_here, *places, *readers, "-j0", "--work", "train")
+    assert [(row["reader"].split()[0], row["error"]) for row in report["rows"]] == [
+        (name, "") for name in ("webdataset", "raw", "tensorflow", "datasets", "mxnet")
+    ]
+    for name, image in (
+        ("cifar-raw", ["image", True, 3, 32, 32]),
+        ("mnist-raw", ["image_raw", False, "height", "width", "depth"]),
+        ("by-hand", ["img"]),
+    ):
+        assert read_data(str(DATA / name)).keywords == {"image": image}
+    for name in ("gzip", "zlib"):
+        place = read_data(str(DATA / name))
+        run = run_loop(
+            Cell(place, "tf", "file", 0), place.files, Asked("bytes", 1, 0, 1, 0.0), lambda _: None
+        )
+        assert run.steps[0].images == 1
+
+
+def test_a_set_without_an_image_is_refused(tmp_path: Path, run_here: RunCli) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        member = tarfile.TarInfo("0.txt")
+        member.size = 1
+        tar.addfile(member, io.BytesIO(b"a"))
+    done = run_here("bench", tmp_path / "x.tar", *QUICK)
+    assert done.code == 4
+    assert "its samples have no image to read; fields are text" in done.err
 
 
 def test_workers_hand_out_the_same_bytes(data: Path) -> None:
