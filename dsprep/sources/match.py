@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -41,6 +41,7 @@ def choose(
     """Make the catalog of the samples that a list or a table names, and report what is left."""
     # `paths` is the column of rows that becomes the catalog's paths.
     root, source = chosen_by.root, chosen_by.list_file or chosen_by.labels or ""
+    lists = chosen_by.lists if "list" in rows.columns else ()
     if files.samples is not None:
         rows = rows.with_columns(file=find_samples(rows, files, files.samples, source))
     matched = _join(rows, files.table)
@@ -74,13 +75,13 @@ def choose(
     missing = missing.filter(~pl.col("file").is_in([*undecoded]))
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
     named |= {lost.path for lost in undecoded.values()}
-    found, repeated = settle_duplicates(found, "place", source, chosen_by.duplicates, advice)
+    duplicates = chosen_by.duplicates
+    found, repeated = settle_duplicates(found, "place", source, duplicates, advice, lists)
     listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
     unlisted = files.table.filter(~listed)["path"].sort()
     # Findings reach the reports beside the shards, which name no path of this machine.
     on_disk = files.samples is None and files.others is None  # not in shards or an archive
     kind = "missing" if on_disk else "unknown"
-    lists = chosen_by.lists if "list" in rows.columns else ()
     names = list(map(os.path.basename, lists or (source,)))
     detail = "not looked into, as nothing in it is listed"
     others = [finding for finding in files.findings if finding.path not in named]
@@ -255,31 +256,41 @@ def _which(one: str, other: str, root: str) -> str:
 
 
 def settle_duplicates(
-    rows: pl.DataFrame, by: str, source: str, duplicates: str | None, advice: str = ""
+    rows: pl.DataFrame,
+    by: str,
+    source: str,
+    duplicates: str | None,
+    advice: str = "",
+    lists: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, list[Finding]]:
-    """Keep, drop or refuse rows that name a file again."""
+    """Keep, drop or refuse rows that name a file again; ``lists`` are those of their rows."""
     if rows[by].n_unique() == rows.height:
         return rows, []
-    at, word = ("line", "line") if "line" in rows.columns else ("index", "the row of id")
+    at, word = ("line", "line ") if "line" in rows.columns else ("index", "the row of id ")
+    start = f"{source}:" if at == "line" else f"{source}: "
+    name = f"{os.path.basename(source)}:"
+    if len(lists) > 1:
+        names = pl.Series(list(map(os.path.basename, lists)), dtype=pl.String)
+        where = names.gather(rows["list"]) + ":" + rows["line"].cast(pl.String)
+        rows, at, word, start, name = rows.with_columns(where=where), "where", "", f"{source}: ", ""
     labels = [name for name in LABEL_COLUMNS if name in rows.columns]
     firsts = pl.col(at, *labels).first().over(by).name.prefix("first ")
     is_again = ~rows[by].is_first_distinct()
     again = rows.with_columns(firsts).filter(is_again)
     if duplicates in ("first", "keep"):
         kind = "repeated" if duplicates == "first" else "duplicate"
-        name = os.path.basename(source)
         findings = [
-            Finding(kind, path, f"{name}:{row}, and in {word} {first} already")
+            Finding(kind, path, f"{name}{row}, and in {word}{first} already")
             for path, row, first in again.select("path", at, f"first {at}").iter_rows()
         ]
         return (rows.filter(~is_again) if duplicates == "first" else rows), findings
     example = again.row(0, named=True)
     differs = any(example[name] != example[f"first {name}"] for name in labels)
     rest = format_some([str(row) for row in again[at][1:]])
-    more = f", the next in {word} {rest}" if rest else ""
+    more = f", the next in {word}{rest}" if rest else ""
     raise SourceError(
-        f"{source}{f':{example[at]}' if at == 'line' else ''}: {quoted(example['path'])} stands in "
-        f"{word} {example[f'first {at}']} already{', with another label' if differs else ''} "
+        f"{start}{'' if at == 'index' else f'{example[at]}: '}{quoted(example['path'])} stands in "
+        f"{word}{example[f'first {at}']} already{', with another label' if differs else ''} "
         f"({format_count(again.height, 'row')} like this{more}): give --duplicates first to use "
         "only the first row of each image, or --duplicates keep to make a sample of each row"
         + advice

@@ -135,6 +135,11 @@ def test_lists_of_boxes_and_what_does_not_go_together(
     keys = ("pack", images, tmp_path / "k", "--to", "webdataset", "--key", "index", "-j1")
     repeated = run_here(*keys, "--list", dest / "?.lst")
     assert (repeated.code, "have the id 0" in repeated.err) == (4, True), repeated
+    (dest / "c.lst").write_text(f"7\t{label}\tcat/001.jpg\n")
+    twice = run_here("pack", images, tmp_path / "k", "--to", "recordio", "--list", dest / "?.lst")
+    assert (twice.code, "c.lst:1: 'cat/001.jpg' stands in a.lst:2 already" in twice.err) == (
+        *(4, True),
+    )
     (dest / "c.lst").write_text("0\t1\tdog/001.jpg\n")
     other = run_here("pack", images, tmp_path / "k", "--to", "recordio", "--list", dest / "?.lst")
     assert (other.code, f"{dest}/c.lst" in other.err) == (4, True), other
