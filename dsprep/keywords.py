@@ -342,6 +342,11 @@ class FormatOptions(Options):
         "Feature names of TFRecord examples.  [default: dsprep]",
         choices=("dsprep", "slim", "inception", "tfds"),
     )
+    header: bool = _shards(
+        "Write the names of the columns as the first line of CSV.  [default: no such line, as "
+        "SageMaker's algorithms have it]",
+        default=False,
+    )
     crowd: str | None = option(
         "Annotations",
         "Drop objects that are crowd, difficult or group-of if the format has no mark for that, or "

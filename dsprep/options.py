@@ -113,6 +113,7 @@ def _warps(known: Given) -> bool:
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "tfrecord": (lambda known: known["format"] == "tfrecord", ["format"]),
     "webdataset": (lambda known: known["format"] == "webdataset", ["format"]),
+    "lines": (lambda known: known["format"] == "csv", ["format"]),
     "recordio": (lambda known: known["format"] == "recordio", ["format"]),
     "augmented": (lambda known: known["format"] == "augmented-manifest", ["format"]),
     "features": (
@@ -241,6 +242,8 @@ SIZES --multiple-of excludes single
     {single} is not cut into shards; name a directory of shards, or leave it out
 --multiple-of excludes --samples-per-shard
     --samples-per-shard fixes the number of shards; give --target-size or --shards
+--header needs lines
+    only CSV has a line with the names of columns; leave it out
 --apart excludes single
     the companions of {single} lie beside it anyway; leave it out
 convert: --apart excludes stream

@@ -25,7 +25,7 @@ from dsprep.commands.facts import TEXTS, DataFacts, facts_of, is_augmented, side
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
-from dsprep.formats import CONCATENATIVE, FORMATS
+from dsprep.formats import FORMATS
 from dsprep.formats.augmented import REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
@@ -193,7 +193,7 @@ def _record(path: str, file: Readable, size: int) -> Iterator[bytes]:
 
 def require_stream(data: DataFacts) -> None:
     """Refuse shards that cannot be read front to back, one after another."""
-    if data.format in FORMATS and data.format not in CONCATENATIVE:
+    if data.format in FORMATS and not FORMATS[data.format].concatenative:
         raise OptionError(
             f"{data.place}: {data.format} cannot be read from a pipe: convert it to another "
             "format, or use File or FastFile mode"

@@ -25,7 +25,7 @@ from dsprep.commands.guard import GuardedProgram
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
 from dsprep.options import require_effect
 from dsprep.run.part import Part, parse_part
 from dsprep.storage.local import Lock, destination_errors, write_whole
@@ -132,7 +132,7 @@ def _channels(options: of.ServeOptions, notes: dict[str, None]) -> list[Channel]
     channels = []
     for name, data in named or [(None, options.data)]:
         for each in channels_of(str(data), name, options.attributes, notes):
-            if options.to is not None and each.format not in FORMATS:
+            if options.to is not None and each.format not in CONCATENATIVE:
                 raise OptionError(f"--to {options.to}: converts shards, and {each.name} has files")
             if len(each.units) < part.of:
                 files = format_count(len(each.units), "file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -222,7 +223,8 @@ def _write_shards(options: of.SplitOptions, source: Source, began: float) -> Spl
 
     def shards_of(side: str) -> str:
         own = re.compile(rf"{re.escape(side)}-\d.*")
-        names = [each.name for each in written.shards if own.fullmatch(each.name)]
+        shards = [each.name for each in written.shards]
+        names = [name for name in shards if own.fullmatch(os.path.basename(name))]
         return pattern_of([job.destination.url(name) for name in names])
 
     unlabeled = note_unlabeled(chosen.samples.rows.height)

@@ -80,7 +80,7 @@ def convert_stream(options: StreamOptions) -> Converted:
         raise OptionError(f"source {source}: choose one of {', '.join(CONCATENATIVE)}")
     require_effect("convert", given_options({"look": options.look}), stream=True)
     layout = make_layout(to, options)
-    if not layout.concatenative:
+    if to not in CONCATENATIVE:
         raise OptionError(f"{to}: cannot be streamed; convert files instead")
     preset = options.features if to != source else None
     table = CONCATENATIVE[source]().with_options(preset=preset)

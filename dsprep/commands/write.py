@@ -17,7 +17,7 @@ from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import effect_notes
-from dsprep.formats import CONCATENATIVE, FORMATS
+from dsprep.formats import FORMATS
 from dsprep.formats.base import Format, ShardFacts
 from dsprep.moving import Frame
 from dsprep.options import require_effect
@@ -157,7 +157,7 @@ def format_of_shards(source: Source) -> str | None:
         raise SourceError(f"{error.filename}: cannot be read ({error.strerror})") from None
     if found is not None:
         require_no_index(found)
-    return found.layout.name if found and found.layout.name in CONCATENATIVE else None
+    return found.layout.name if found else None
 
 
 def source_with(options: of.WriteOptions | of.AppendOptions, **more: Any) -> Source:

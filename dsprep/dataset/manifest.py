@@ -349,7 +349,10 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         if not isinstance(values, dict) or "dsprep_manifest" not in values:
             raise ValueError("it lacks dsprep_manifest")
         if (version := values["dsprep_manifest"]) == VERSION:
-            return Manifest.from_json(values)
+            manifest = Manifest.from_json(values)
+            if manifest.directory not in (None, single_of(os.path.basename(name))):
+                raise ValueError(f"its shards lie in {manifest.directory!r:.100}, not beside it")
+            return manifest
     except ValueError as error:
         raise SourceError(f"{name}: is not a manifest that dsprep wrote: {error!s:.200}") from None
     raise OtherVersion(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")

@@ -38,7 +38,9 @@ _CONCATENATIVE = {
     "recordio": "recordio.RecordIO",
     "recordio-protobuf": "recordio_protobuf.RecordIOProtobuf",
 }
-_SHARDED = _CONCATENATIVE | {"parquet": "parquet.Parquet"}
+# Their files have names that others have as well, such as tables of labels: a manifest tells them.
+_TABLES = {"csv": "csv_lines.Csv"}
+_SHARDED = _CONCATENATIVE | {"parquet": "parquet.Parquet"} | _TABLES
 _TREES = {
     "folder": "folder.Folder",
     "augmented-manifest": "folder.AugmentedFolder",
@@ -52,6 +54,8 @@ FORMATS = _Formats(_SHARDED | _TREES)  # every format: what `convert --to` takes
 SHARDED = _Formats(_SHARDED)
 # the formats whose shards are one encoded sample after another: what `--from` takes
 CONCATENATIVE = _Formats(_CONCATENATIVE)
+# the formats whose files are tables, of which readers take all that lie in a directory
+TABLES = _Formats(_TABLES)
 
 _NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
 
@@ -103,4 +107,5 @@ def format_of_source(path: str) -> type[Format] | None:
     """Return the format of shards with names like this one, which others may have given."""
     plain = path.removesuffix(".gz")
     others = (each for suffix, each in _other_suffixes().items() if plain.endswith(suffix))
-    return format_of_file(path) or next(others, None)
+    found = format_of_file(path) or next(others, None)
+    return None if found is not None and found.name in TABLES else found

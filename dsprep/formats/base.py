@@ -275,6 +275,11 @@ class Format(ABC):
         """Begin a file in any other format; ``tree`` is the directory of one that is many files."""
         raise NotImplementedError
 
+    @property
+    def head(self) -> bytes:
+        """What precedes the encoded samples at the beginning of a shard."""
+        return b""
+
     def trailer(self, size: int) -> bytes:
         """Return what follows ``size`` bytes of encoded samples at the end of a shard."""
         return b""

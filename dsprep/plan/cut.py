@@ -123,7 +123,7 @@ def plan_shards(
     shards = []
     for number, (start, stop) in enumerate(pairwise(cuts)):
         content = sums[stop] - sums[start]
-        bytes_ = content + len(layout.trailer(content))
+        bytes_ = len(layout.head) + content + len(layout.trailer(content))
         shards.append(PlannedShard(name(number, len(cuts) - 1), start, stop, bytes_))
     return shards
 

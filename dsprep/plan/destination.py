@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dsprep.dataset.manifest import MANIFEST, read_beside
 from dsprep.errors import OptionError, OtherVersion
-from dsprep.formats import FORMATS, format_of_file
+from dsprep.formats import FORMATS, TABLES, format_of_file
 from dsprep.storage.local import SCRATCH, stage_for
 from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
 
@@ -148,8 +148,9 @@ def parse_destination(
 ) -> tuple[Destination, str]:
     """Return the destination and its format; the suffix of a name distinguishes a single file.
 
-    A directory has its companions beside it if they lie ``apart``.
+    A directory has its companions beside it if they lie ``apart``, as those of tables always do.
     """
+    apart = apart or format_name in TABLES
     if not path:
         raise OptionError("the destination is empty")
     if path == "-":
@@ -211,7 +212,8 @@ def _require_own_name(name: str, path: str) -> str:
     """Return the name of a directory, which its companions have as well."""
     if not name:
         raise OptionError(
-            f"{path}: nothing can lie beside it, as --apart needs; name a directory below it"
+            f"{path}: nothing can lie beside it, where the manifest of shards alone is; name a "
+            "directory below it"
         )
     return name
 

@@ -172,6 +172,7 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
     return FORMATS[name]().with_options(
         preset=options.features,
         gzip=gzip,
+        header=options.header,
         metadata=samples is not None and samples.metadata,
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
         reencoded=isinstance(samples, AugmentOptions)

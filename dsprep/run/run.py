@@ -202,6 +202,7 @@ class Run:
         # Only the worker that writes a shard finds out whether its keys differ.
         keys_known = layout.distinct != "key" or self._plan.catalog.keys_known
         is_one_stream = layout.compressed or (reader.spools() and self._plan.in_order)
+        is_one_stream = is_one_stream or bool(layout.head)
         return layout.concatenative and keys_known and not (is_one_stream or self._is_whole)
 
     def _shared(self, workers: int) -> dict[str, list[PlannedShard]]:

@@ -235,8 +235,9 @@ class ShardWriter(OutputFile):
         self._layout, self._whole, self._place = layout, whole, place
         # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if layout.compressed else None
-        self._parts: list[bytes] = []
-        self.content = self._pending = 0  # bytes of encoded samples
+        self._parts: list[bytes] = [layout.head] if whole else []
+        self.content = 0  # bytes of encoded samples
+        self._pending = sum(map(len, self._parts))
 
     def add(self, sample: Any) -> int:
         parts = [sample] if isinstance(sample, bytes) else self._layout.encode(sample)

@@ -318,8 +318,8 @@ def _require_alone(target: Target, names: Collection[str], known: Manifest | Non
     for name in target.inside():
         if name not in own:
             raise DestinationError(
-                f"{destination.url(name)}: is not of this data set, and --apart makes a directory "
-                "that holds shards alone; move it away, or choose another destination"
+                f"{destination.url(name)}: is not of this data set, and a directory of shards "
+                "alone (--apart) holds nothing else; move it away, or choose another destination"
             )
     if destination.remote is None and os.path.ismount(destination.place):
         raise DestinationError(
@@ -611,7 +611,7 @@ def remove_replaced(target: Target, finished: Manifest | None) -> None:
     if (data := _find(target, target.notes + REPLACED)) is None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
-        if (replaced := parse_manifest(data, REPLACED)) != finished:
+        if (replaced := parse_manifest(data, target.manifest)) != finished:
             names = set(filter(target.destination.may_hold, replaced.names()))
             remove_folder(target.destination, names)
             target.delete(names - (finished.names() if finished else set()))

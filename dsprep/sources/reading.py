@@ -19,7 +19,7 @@ from dsprep.dataset.manifest import manifest_beside, manifest_of, scratch_beside
 from dsprep.declared import called_with, field, options_in
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
-from dsprep.formats import CONCATENATIVE, format_of_source, is_table_of_copies, shard_stem
+from dsprep.formats import CONCATENATIVE, TABLES, format_of_source, is_table_of_copies, shard_stem
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
@@ -440,11 +440,14 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
 
 
 def _csv(source: Source, run_all: RunAll) -> Found | None:
-    """Read tables whose rows are samples; with a folder, a table of labels is an option."""
+    """Read tables whose rows are samples; with a folder, a table of labels is an option.
+
+    Those that dsprep wrote have a manifest, and are shards.
+    """
     files = [file for name in (source.root, *source.others) for file in expand(name)]
     if source.kind is None and not all(file.lower().endswith(_TABLES) for file in files):
         return None
-    if not all(map(is_file, files)):
+    if not all(map(is_file, files)) or shards_of(source) is not None:
         return None
     from dsprep.sources.tabular import read_csv
 
@@ -535,12 +538,13 @@ def _shards(source: Source, run_all: RunAll) -> Found | None:
 
 def shards_of(source: Source) -> ShardSet | None:
     """Return the shards that a source names; None if it is something else."""
-    if source.kind not in (None, *CONCATENATIVE):
+    if source.kind not in (None, *CONCATENATIVE, *TABLES):
         return None
     source = _located(source)
+    kind = None if source.kind in TABLES else source.kind
     sets = []
     for name in (source.root, *source.others):
-        shards = find_shards(name, source.kind)
+        shards = find_shards(name, kind)
         if shards is None or not shards.layout.concatenative:
             return None
         if source.kind is None and _is_tree(shards, source.chooses):
@@ -617,5 +621,5 @@ REGISTRY: tuple[tuple[Sequence[str], Callable[[Source, RunAll], Found | None]], 
     (("numpy",), _arrays),
     (("parquet",), _parquet),
     (("pixels",), _pixels),
-    ((*CONCATENATIVE,), _shards),
+    ((*CONCATENATIVE, *TABLES), _shards),
 )

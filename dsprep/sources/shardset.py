@@ -21,7 +21,7 @@ from dsprep.dataset.manifest import (
     recorded_options,
 )
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
-from dsprep.formats import CONCATENATIVE, FORMATS, format_of_source
+from dsprep.formats import CONCATENATIVE, FORMATS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
@@ -126,6 +126,8 @@ def _of_files(
 ) -> ShardSet | None:
     """Describe shards that the user named, those of one directory at a time."""
     formats = {format_of_source(os.path.basename(path)) for path in files}
+    if formats == {None} and _are_tables(files):
+        formats = {format_of_file(os.path.basename(path)) for path in files}
     if format_name is None and None in formats:
         return None
     require_there(files, name)
@@ -140,8 +142,8 @@ def _of_files(
     def on_error(path: str, error: SourceError) -> None:
         if isinstance(error, OtherVersion):
             notes.append(f"{error}; it is taken for absent")
-        elif os.path.basename(path) != MANIFEST:
-            raise error  # another program may have written a file of the other name
+        elif path.removesuffix(f".{MANIFEST}") in files:
+            raise error  # another program may have written a file of the other names
 
     sets = []
     for own in by_directory(files):
@@ -152,6 +154,17 @@ def _of_files(
         sets.append(replace(found, known=found.known or format_name is not None))
     found = joined(sets, name)
     return replace(found, files=tuple(files), notes=(*notes, *found.notes))
+
+
+def _are_tables(files: Sequence[str]) -> bool:
+    """Return whether a manifest says that files, which it names, are shards."""
+    formats = {format_of_file(os.path.basename(path)) for path in files}
+    return all(each is not None and each.name in TABLES for each in formats) and all(
+        manifest_of(own, len(files) == 1, each.name)
+        for own in by_directory(files)
+        for each in formats
+        if each
+    )
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
@@ -218,11 +231,12 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
         layout = format_of_source(os.path.basename(path))
         if layout and layout.concatenative and format_name in (None, layout.name):
             files.append(path)
+    if any(format_of_file(os.path.basename(path)) for path in paths):
+        with suppress(OtherVersion):
+            if (beside := read_beside(directory)) and beside[1].directory:
+                return _of_manifest(*beside)
     if not files:
         return None
-    with suppress(OtherVersion):
-        if (beside := read_beside(directory)) and beside[1].directory:
-            return _of_manifest(*beside)
     sides = sides_of_files(files, known)
     if not sides:
         require_one_split(directory, files)

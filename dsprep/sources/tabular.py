@@ -380,12 +380,14 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
             arrays = [found["indices"], found["data"]]
             kind = f"list<{found['data'].type.replace('bool', 'int')}>"
             types = {"keys": "list<int>", "values": kind, "shape": "int"}
+            widths = dict[str, int]()
         else:
             arrays, columns = _of_one_length(path, arrays, source.choice), 0
             count = arrays[0].shape[0]
             offsets = _narrow(pl.int_range(count, dtype=pl.Int64, eager=True))
             stored = _repeated(1, count, pl.Int32())
             types = {each.name: each.type for each in arrays}
+            widths = {each.name: each.width for each in arrays}
     count = len(stored)
     if not count:
         raise SourceError(f"{path}: has no rows")
@@ -409,7 +411,10 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
     schema = Schema(
         tuple(
             # Formats without empty lists have none for a row of zeros.
-            Field(name, kind, columns > 0 and has_empty and kind != "int", (), ((name,),), _TOLD)
+            Field(
+                *(name, kind, columns > 0 and has_empty and kind != "int", (), ((name,),), _TOLD),
+                width=widths.get(name, 0),
+            )
             for name, kind in types.items()
         )
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.formats import FORMATS
+from dsprep.formats import FORMATS, TABLES
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, png
 
@@ -33,7 +33,8 @@ def test_members_that_belong_to_no_sample_are_said(run_here: RunHere, tmp_path: 
     assert json.loads(skipped) == {"kind": "keyless", "path": "train.tar", "detail": detail}
 
 
-@pytest.mark.parametrize("name", sorted({*FORMATS} - {"coco", "voc", "yolo"}))  # which need boxes
+# which need boxes, or hold no images
+@pytest.mark.parametrize("name", sorted({*FORMATS} - {"coco", "voc", "yolo", *TABLES}))
 def test_images_of_one_key(run_here: RunHere, tmp_path: Path, name: str) -> None:
     source, dest = tmp_path / "in", tmp_path / "out"
     source.mkdir()

@@ -21,6 +21,7 @@ from dsprep.formats import (
     CONCATENATIVE,
     FORMATS,
     SHARDED,
+    TABLES,
     format_of_file,
     format_of_source,
     shard_stem,
@@ -76,7 +77,7 @@ def test_every_format_is_tested() -> None:
 def test_formats_are_what_they_are_listed_as() -> None:
     for name, kind in FORMATS.items():
         assert kind.name == name
-        assert kind.concatenative == (name in CONCATENATIVE)
+        assert kind.concatenative == (name in CONCATENATIVE or name in TABLES)
         assert kind.is_tree == (name not in SHARDED)
 
 

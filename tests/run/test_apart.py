@@ -160,11 +160,28 @@ def test_a_directory_is_replaced_and_never_mixed(
     assert (refused.code, f"{out}/mine.txt: is not of this data set" in refused.err) == (5, True)
     (out / "mine.txt").unlink()
     assert below(tmp_path) == before
+    copy = tmp_path / "copy.manifest.json"
+    copy.write_bytes((tmp_path / "set.manifest.json").read_bytes())
+    (tmp_path / "copy").mkdir()
+    command = (photos, tmp_path / "copy", "webdataset", "--apart")
+    refused = pack(run_here, *command)
+    assert (refused.code, "its shards lie in 'set', not beside it" in refused.err) == (5, True)
+    assert pack(run_here, *command, "--overwrite").code == 3  # and removes none of these
+    assert below(out) == {name[4:]: data for name, data in before.items() if "/" in name}
+    for path in (*(tmp_path / "copy").iterdir(), *tmp_path.glob("copy.*")):
+        path.unlink()
+    (tmp_path / "copy").rmdir()
     done = pack(run_here, photos, out, "parquet", "--apart", "--overwrite")
     assert done.code == 3, done.err
     assert sorted(os.listdir(out)) == [f"train-{n:05}-of-00003.parquet" for n in range(3)]
     named = [f"set.{name}" for name in BESIDE]
     assert sorted(os.listdir(tmp_path)) == ["set", *named]
+
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real/deep")
+    assert pack(run_here, photos, tmp_path / "link", "tfrecord", "--apart").code == 3
+    assert "deep.manifest.json" in os.listdir(tmp_path / "real")
+    assert "whole" in run_here("verify", tmp_path / "link").out
 
     (tmp_path / "bad/ant").mkdir(parents=True)
     (tmp_path / "bad/ant/a.jpg").write_bytes(b"no image")

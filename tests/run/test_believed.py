@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.formats import FORMATS, SHARDED
+from dsprep.formats import FORMATS, SHARDED, TABLES
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.run.conftest import Machine
@@ -39,6 +39,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     named = {f"{kind}/{at}": content for kind, content in KINDS.items() for at in range(4)}
     write(root / "boxes", {f"{name}{END[name[:6]]}": each for name, each in named.items()})
     (root / "boxes" / "classes.txt").write_text("cat\n")
+    rows = [f"{at},{at / 7},{'ab'[at % 2]}\n" for at in range(8)]
+    (root / "rows.csv").write_text("".join(["x,y,label\n", *rows, "1\n"]))
     return root
 
 
@@ -47,6 +49,8 @@ END = {"images": ".png", "labels": ".txt"}
 
 
 def source_of(sources: Path, to: str) -> Path:
+    if to in TABLES:
+        return sources / "rows.csv"
     return sources / ("boxes" if to in WITH_BOXES else "photos")
 
 
@@ -139,7 +143,8 @@ def check(run: RunHere, place: Place, *command: object, state: str) -> None:
 def test_convert(run_here: RunHere, sources: Path, tmp_path: Path, to: str) -> None:
     dest = tmp_path / "own" / "o"
     size = () if to in TREES else ("--shards", 3)
-    place = Place(str(dest), dest.parent if to in TREES else dest)
+    is_alone = to in TREES or to in TABLES
+    place = Place(str(dest), dest.parent if is_alone else dest)
     command = ("convert", source_of(sources, to), dest, "--to", to, *size, "-j", 1)
     check(run_here, place, *command, state="converted")
 
@@ -161,7 +166,7 @@ def test_a_folder_that_is_removed_is_made_again(
 def test_a_single_file(run_here: RunHere, sources: Path, tmp_path: Path, to: str) -> None:
     dest = tmp_path / "own" / f"b{SHARDED[to].suffix}"
     dest.parent.mkdir()
-    command = ("pack", sources / "photos", dest, "-j", 1)
+    command = ("pack", source_of(sources, to), dest, "-j", 1)
     check(run_here, Place(str(dest), dest.parent), *command, state="packed")
 
 
