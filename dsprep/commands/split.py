@@ -123,13 +123,13 @@ def split(options: of.SplitOptions) -> SplitReport:
     sides = chosen.sides
     lists = _lists_of(sides, options)
     report = _planned(options, chosen, lists)
-    state, rows, places = "planned", samples.rows, []
+    state, rows, places, unfinished = "planned", samples.rows, [], list[Path]()
     if options.materialize and samples.root:
         if samples.in_folders or samples.table:
             require_apart(out, samples.root)
         tree = plan_tree(rows, sides.of_samples(), samples.classes, samples.in_folders)
         places = list(tree.iter_rows())
-        require_clean(out, sides.names, places)
+        unfinished = require_clean(out, sides.names, places)
         rows = rows.with_columns(path=tree["target"])
         require_fitting(rows, samples.name)
     if not options.dry_run:
@@ -147,7 +147,8 @@ def split(options: of.SplitOptions) -> SplitReport:
         with only_writer(out):
             if options.materialize and samples.root:
                 # The lists come last: where they are, the tree is whole.
-                materialize_tree(options.materialize, samples.root, out, places, progress)
+                way, root = options.materialize, samples.root
+                materialize_tree(way, root, out, places, unfinished, progress)
             written, others = write_lists(out, files, overwrite=options.overwrite, inputs=inputs)
         state = "split" if written else "already split"
         if others:

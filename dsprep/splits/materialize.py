@@ -134,9 +134,9 @@ def require_apart(out: Path, root: str) -> None:
         raise OptionError(f"{out}: lies in {root}; choose a directory outside for the tree")
 
 
-def require_clean(out: Path, sides: Sequence[str], places: Sequence[Place]) -> None:
-    """Refuse a tree that holds other files, such as those of another split."""
-    targets = {target for _, target in places}
+def require_clean(out: Path, sides: Sequence[str], places: Sequence[Place]) -> list[Path]:
+    """Refuse a tree that holds other files; return unfinished ones, which killed runs have left."""
+    targets, unfinished = {target for _, target in places}, []
     for side in sides:
         top = out / side
         if top.is_symlink() or (top.exists() and not top.is_dir()):
@@ -146,24 +146,32 @@ def require_clean(out: Path, sides: Sequence[str], places: Sequence[Place]) -> N
             links = [name for name in below if os.path.islink(os.path.join(directory, name))]
             for name in sorted([*names, *links]):
                 path = os.path.relpath(os.path.join(directory, name), out)
-                if name != _PARTIAL and path not in targets:
+                if name == _PARTIAL:
+                    unfinished.append(out / path)
+                elif path not in targets:
                     raise DestinationError(
                         f"{out / path}: is not of this split; remove {top}, or choose another "
                         "directory"
                     )
+    return unfinished
 
 
 def materialize_tree(
-    way: str, root: str, out: Path, places: Sequence[Place], progress: Progress
+    way: str,
+    root: str,
+    out: Path,
+    places: Sequence[Place],
+    unfinished: Sequence[Path],
+    progress: Progress,
 ) -> None:
-    """Make the tree."""
+    """Make the tree, without unfinished files of other runs."""
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
     with progress.running("placing files", len(ordered)), destination_errors(out):
+        for path in unfinished:
+            path.unlink(missing_ok=True)
         for directory, inside in groupby(ordered, lambda place: os.path.dirname(place[1])):
             with _opened(real_out, directory) as descriptor:
-                with suppress(FileNotFoundError):
-                    os.unlink(_PARTIAL, dir_fd=descriptor)
                 for path, target in inside:
                     source = os.path.join(real_root, path)
                     _put(way, source, os.path.join(real_out, target), descriptor)
@@ -220,10 +228,15 @@ def _copy(reader: BinaryIO, name: str, into: int) -> None:
     """Copy a file so that its name never stands for a part of it."""
     status = os.fstat(reader.fileno())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(_PARTIAL, flags, 0o666, dir_fd=into), "wb") as writer:
-        shutil.copyfileobj(reader, writer, _BLOCK)
-        writer.flush()
-        os.utime(writer.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    try:
+        with os.fdopen(os.open(_PARTIAL, flags, 0o666, dir_fd=into), "wb") as writer:
+            shutil.copyfileobj(reader, writer, _BLOCK)
+            writer.flush()
+            os.utime(writer.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    except BaseException:  # a full disk gets the room back
+        with suppress(FileNotFoundError):
+            os.unlink(_PARTIAL, dir_fd=into)
+        raise
     os.rename(_PARTIAL, name, src_dir_fd=into, dst_dir_fd=into)
 
 

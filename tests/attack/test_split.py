@@ -157,8 +157,13 @@ class TestADisk:
         assert refused.code == 5
         assert "disk is full" in refused.err
         assert not list((small / "out").glob("*.lst"))
+        assert not list((small / "out").rglob(".split*"))
         (small / "filler").unlink()
+        left = small / "out" / "train" / "of another split" / ".split.partial"
+        left.parent.mkdir()
+        left.write_bytes(bytes(1000))  # by a run that was killed
         assert run_cli(*command).code == 0
+        assert not left.exists()
         assert sum(map(len, listed(small / "out").values())) == 40
 
     def test_that_no_hard_link_reaches_is_told(
