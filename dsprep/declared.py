@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, wraps
 from inspect import Parameter, Signature
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar, dataclass_transform, get_type_hints
@@ -157,7 +159,12 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             hints, name_of_call = _types_of(kind, function), function.__name__
-            _Process.begin(name_of_call)
+            if name_of_call not in _WITHOUT_POLARS and _lacks_threads(os.getpid()):
+                raise OptionError(
+                    f"{name_of_call}(): this process was forked from one that had called dsprep or "
+                    "polars, and polars does not work after a fork; start it with "
+                    'multiprocessing.get_context("spawn")'
+                )
             try:
                 values = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
@@ -204,31 +211,36 @@ def _keep_streams(value: object) -> None:
 _WITHOUT_POLARS = frozenset(("join", "status", "sync", "serve", "sagemaker", "cost"))
 
 
-class _Process:
-    """What this process knows of polars, whose threads do not survive a fork.
+_TASKS = "/proc/self/task"  # the threads of this process, on Linux
+_FIRST_THREAD = "polars-0"  # of polars' pool
 
-    In a forked child, polars waits for ever for threads that only the parent has.
+
+@cache
+def _lacks_threads(process: int) -> bool:
+    """Return whether polars, in this process, takes the threads of a parent for its own.
+
+    They do not survive a fork, and polars would wait for them for ever. To ask for the size of its
+    pool starts the pool if there is none, and waits for no thread.
     """
-
-    was_called = False  # whether a public function has run in this process
-    is_stuck = False  # whether this process was forked from one where polars had threads
-
-    @classmethod
-    def begin(cls, name: str) -> None:
-        """Note that a public function is called; refuse a process in which it would hang."""
-        if cls.is_stuck and name not in _WITHOUT_POLARS:
-            raise OptionError(
-                f"{name}(): this process was forked from one that had called dsprep, and polars "
-                'does not work after a fork; start it with multiprocessing.get_context("spawn")'
-            )
-        cls.was_called = True
-
-    @classmethod
-    def after_fork(cls) -> None:
-        cls.is_stuck = cls.is_stuck or (cls.was_called and "polars" in sys.modules)
+    polars = sys.modules.get("polars")
+    if polars is None or not os.path.isdir(_TASKS):
+        return False
+    before = set(os.listdir(_TASKS))
+    size = polars.thread_pool_size()
+    if len(set(os.listdir(_TASKS)) - before) >= size:
+        return False
+    for _ in range(2):
+        if _FIRST_THREAD in map(_name_of, os.listdir(_TASKS)):
+            return False
+        time.sleep(0.1)  # a thread has its name a moment after it was started
+    return True
 
 
-os.register_at_fork(after_in_child=_Process.after_fork)
+def _name_of(thread: str) -> str:
+    """Return the name of a thread; empty if it has just ended."""
+    with suppress(OSError), open(f"{_TASKS}/{thread}/comm", encoding="utf-8") as file:
+        return file.read().rstrip("\n")
+    return ""
 
 
 @cache

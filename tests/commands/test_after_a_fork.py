@@ -1,10 +1,12 @@
-"""A forked child of a process that has used dsprep: polars would wait there for ever."""
+"""A forked child of a process that has used dsprep, or polars, which would wait there for ever."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.images import image_folder
 
@@ -13,9 +15,10 @@ import os, sys
 import dsprep
 
 source, out = sys.argv[1:]
-if "before" in out:
-    import polars
-else:
+import polars
+if "computed" in out:
+    polars.DataFrame({"a": [1]}).select(polars.col("a") + 1)
+elif "packed" in out:
     dsprep.pack(source, out + "-parent", to="recordio", workers=1)
 child = os.fork()
 if not child:
@@ -43,14 +46,17 @@ def run(source: Path, out: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_child_of_a_process_that_has_packed_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parent", ["packed", "computed with polars"])
+def test_a_child_of_a_process_where_polars_has_threads_is_refused(
+    tmp_path: Path, parent: str
+) -> None:
     image_folder(tmp_path / "photos")
-    done = run(tmp_path / "photos", tmp_path / "after")
-    assert (done.returncode, (tmp_path / "after-child").exists()) == (2, False), done.stderr
+    done = run(tmp_path / "photos", tmp_path / parent)
+    assert (done.returncode, (tmp_path / f"{parent}-child").exists()) == (2, False), done.stderr
     assert 'start it with multiprocessing.get_context("spawn")' in done.stdout
 
 
-def test_a_child_of_a_process_that_has_not_packed_works(tmp_path: Path) -> None:
+def test_a_child_of_a_process_that_has_imported_polars_alone_works(tmp_path: Path) -> None:
     image_folder(tmp_path / "photos")
-    done = run(tmp_path / "photos", tmp_path / "before")
-    assert (done.returncode, (tmp_path / "before-child").is_dir()) == (0, True), done.stderr
+    done = run(tmp_path / "photos", tmp_path / "imported")
+    assert (done.returncode, (tmp_path / "imported-child").is_dir()) == (0, True), done.stderr
