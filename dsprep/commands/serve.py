@@ -259,10 +259,15 @@ def _pipe(place: Path, channel: Channel, epoch: int) -> Path:
 
 
 def _remove_pipes(data: Path, channels: Sequence[Channel]) -> None:
+    """Remove the pipes of channels; who waits at one for a writer finds its end."""
     for channel in channels:
         for path in data.glob(f"{channel.name}_*"):
             if path.is_fifo() and path.name.removeprefix(f"{channel.name}_").isdecimal():
+                # Without a writer, a reader would wait in open() for ever: nobody finds its pipe
+                # any more. For reading as well, as this does not wait (fifo(7)).
+                writer = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
                 path.unlink(missing_ok=True)
+                os.close(writer)
 
 
 def _make_pipe(path: Path) -> None:

@@ -168,8 +168,8 @@ def materialize_tree(
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
     with progress.running("placing files", len(ordered)), destination_errors(out):
-        for path in unfinished:
-            path.unlink(missing_ok=True)
+        for file in unfinished:
+            file.unlink(missing_ok=True)
         for directory, inside in groupby(ordered, lambda place: os.path.dirname(place[1])):
             with _opened(real_out, directory) as descriptor:
                 for path, target in inside:

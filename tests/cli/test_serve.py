@@ -593,13 +593,29 @@ def test_pipes_of_a_killed_run_are_replaced_and_those_of_a_live_one_kept(
     made: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "input/data").mkdir(parents=True)
-    os.mkfifo(tmp_path / "input/data/train_3")
+    stale = tmp_path / "input/data/train_3"
+    os.mkfifo(stale)
+    early = threading.Thread(target=stale.read_bytes, daemon=True)  # it waits for a writer
+    early.start()
     served = Served(tmp_path, made / "val")
+    served.pipe(0)
+    early.join(20)
+    assert not early.is_alive()
     assert [each.name for each in tmp_path.glob("input/data/*")] == ["train_0"]
     with pytest.raises(DestinationError, match="another dsprep run"):
         dsprep.serve(made / "val", fifo=tmp_path)
     assert served.pipe(0).read_bytes() == shards(made / "val")
     served.end()
+
+
+def test_a_reader_of_the_next_epoch_ends_with_serving(made: Path, tmp_path: Path) -> None:
+    """It would wait for ever at a pipe that has no name any more."""
+    served = Served(tmp_path, made / "val", epochs=2, timeout=1.0)
+    with open(served.pipe(0), "rb"):
+        early = threading.Thread(target=served.pipe(1).read_bytes, daemon=True)
+        early.start()
+        early.join(20)
+        assert not early.is_alive()
 
 
 def test_what_is_no_pipe_stays(made: Path, tmp_path: Path) -> None:
