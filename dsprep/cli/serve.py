@@ -71,8 +71,8 @@ def serve(
     What follows -- is run with the environment of a training job (SM_CHANNEL_TRAIN and so on), and
     both stop together. The exit code is that of the program. A stream that breaks never looks like
     the end of an epoch: the program is killed first, with all that it has started. With --fifo
-    alone it does look so. Pipes that kill -9 has left stay until the next start. Who opens one waits
-    until then, and finds it empty: give such a reader a limit (timeout 60 python train.py).
+    alone it does look so. Pipes that kill -9 has left stay until the next start: a reader waits
+    for it, and finds the pipe empty. Give a reader a limit: timeout 60 python train.py.
 
     \b
     Examples:

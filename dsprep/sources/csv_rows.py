@@ -277,8 +277,13 @@ class CsvReader(Reader):
         kept = [(at, name, kind) for at, (name, kind) in enumerate(self.columns) if kind]
         records = self._records(rows)
         for first in range(0, len(rows.ids), _AT_ONCE):
-            cells = list(zip(*islice(records, _AT_ONCE), strict=True))
-            raw = {name: _values(kind, cells[at]) for at, name, kind in kept}
+            try:
+                cells = list(zip(*islice(records, _AT_ONCE), strict=True))
+                raw = {name: _values(kind, cells[at]) for at, name, kind in kept}
+            except (csv.Error, ValueError, IndexError):
+                # The index has seen that all rows are whole. Size and time may be those of then.
+                path = self.files[rows.files[first]]
+                raise SourceError(f"{path}: has changed; give the same command again") from None
             typed = self._typed(raw)
             count = min(_AT_ONCE, len(rows.ids) - first)
             for row, fields in enumerate(_by_row(raw if typed is None else typed, count), first):

@@ -121,3 +121,25 @@ def test_an_image_of_the_same_size_is_taken_as_it_is_read(
     assert run_here("verify", tmp_path / "o", "--against", source).code == 0
     file.write_bytes(old)
     assert run_here("verify", tmp_path / "o", "--against", source).code == 3
+
+
+@pytest.mark.parametrize("damage", ["other bytes", "the end of its first half"])
+@pytest.mark.parametrize("kind", [*OF_MANY, "folder"])
+def test_of_the_same_size_and_time_nothing_but_whole_samples_are_written(
+    run_here: RunHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, damage: str
+) -> None:
+    """Who keeps size and time is found out by the structure of the file."""
+    source, file = (OF_MANY | {"folder": folder})[kind](tmp_path)
+    status, data = file.stat(), file.read_bytes()
+    other = b"\xfe" * len(data) if damage == "other bytes" else data[: len(data) // 2] * 2
+
+    def change() -> None:
+        file.write_bytes(other[: len(data)].ljust(len(data), b"\0"))
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    changing(monkeypatch, change)
+    done = run_here("convert", source, tmp_path / "o", "--to", "tfrecord", "-j", 1)
+    assert done.code in (3, 4, 6), done.out
+    assert "Traceback" not in done.err
+    if (tmp_path / "o" / "manifest.json").exists():
+        assert run_here("verify", tmp_path / "o", "--decode").code in (0, 3)
