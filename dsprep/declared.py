@@ -238,8 +238,10 @@ def _lacks_threads(process: int) -> bool:
 
 def _name_of(thread: str) -> str:
     """Return the name of a thread; empty if it has just ended."""
-    with suppress(OSError), open(f"{_TASKS}/{thread}/comm", encoding="utf-8") as file:
-        return file.read().rstrip("\n")
+    from dsprep.storage.local import open_regular
+
+    with suppress(OSError), open(f"{_TASKS}/{thread}/comm", "rb", opener=open_regular) as file:
+        return file.read().decode("utf-8", "replace").rstrip("\n")
     return ""
 
 

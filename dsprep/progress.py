@@ -30,6 +30,9 @@ class Progress:
     def advance(self, samples: int, size: int) -> None:
         """Count samples and bytes that are done."""
 
+    def beat(self) -> None:
+        """Show that the task goes on; called about once a second, also if nothing is counted."""
+
     def note(self, text: str) -> None:
         """Show a remark; any thread may call this."""
 
@@ -69,13 +72,18 @@ class LogProgress(Progress):
         self._bytes += size
         self._show(time.monotonic())
 
+    def beat(self) -> None:
+        """Show the progress when it is due: one large sample may take a minute."""
+        self._show(time.monotonic())
+
     def _show(self, now: float) -> None:
         if now - self._written < _LINE_EVERY:
             return
         self._written = now
         rate = self._done / (now - self._began)
-        left = (self._total - self._done) / rate if rate > 0 else 0.0
-        until = f", {format_duration(left)} left" if self._total else ""  # 0 if it is unknown
+        until = ""
+        if self._total and rate > 0:  # a total of 0 is unknown
+            until = f", {format_duration((self._total - self._done) / rate)} left"
         self.note(self._line(now - self._began, rate) + until)
 
     def _line(self, seconds: float, rate: float) -> str:

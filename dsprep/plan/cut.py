@@ -362,7 +362,7 @@ def _try_samples(job: Job, sample: Catalog, pool: Executor, progress: Progress) 
     pipeline = job.pipeline(sample)
     tasks = ((pipeline, rows.slice(at, share).rows()) for at in range(0, len(rows), share))
     with progress.running("estimating sizes", len(rows)):
-        parts = pool.map(measure, tasks, progress.advance)
+        parts = pool.map(measure, tasks, progress.advance, progress.beat)
     sizes = pl.concat([pl.Series(part.sizes, dtype=pl.Int64) for part in parts])
     if order is not None:
         sizes = sizes.gather(order.arg_sort())

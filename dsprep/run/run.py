@@ -140,6 +140,7 @@ class Run:
         def beat() -> None:
             nonlocal where
             state.hold.check()
+            self._progress.beat()
             if pool.is_cluster and where != (where := str(pool)):
                 self._progress.note(f"{self._plan.job.destination}: now on {where}")
 

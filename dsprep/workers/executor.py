@@ -38,10 +38,14 @@ class Executor(ABC):
         # also while no worker reports anything.
 
     def map(
-        self, function: Callable[..., R], arguments: Iterable[object], report: Report | None = None
+        self,
+        function: Callable[..., R],
+        arguments: Iterable[object],
+        report: Report | None = None,
+        beat: Callable[[], None] | None = None,
     ) -> list[R]:
         """Call a function with each of the arguments; the results are in their order."""
-        results = dict(self.run(function, arguments, report))
+        results = dict(self.run(function, arguments, report, beat))
         return [results[position] for position in range(len(results))]
 
     def prepare(self, function: Callable[..., object], argument: object) -> None:

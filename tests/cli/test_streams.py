@@ -205,6 +205,25 @@ def test_a_terminal_that_reports_no_size_gets_a_bar(
     assert "/10" in shown
 
 
+def test_a_sample_that_takes_long_is_no_silence(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first sample is done, nobody knows how long the others take."""
+    monkeypatch.setattr("dsprep.progress._LINE_EVERY", 0)
+    monkeypatch.setattr("dsprep.workers.pool._BEAT", 0.001)
+    shown = io.StringIO()
+    dsprep.pack(
+        photos,
+        tmp_path / "out",
+        to="webdataset",
+        transform=Transform(resize=8, encode="png"),
+        progress=LogProgress(shown),
+    )
+    first = [line for line in shown.getvalue().splitlines() if ": 0 of " in line]
+    assert {line.partition(":")[0] for line in first} >= {"estimating sizes", "writing"}
+    assert not any("left" in line for line in first)
+
+
 def test_estimating_sizes_is_shown(photos: Path, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
 
