@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dsprep import keywords as of
@@ -47,10 +47,13 @@ def status(options: of.StatusOptions) -> StatusReport:
         DestinationError: If nothing is there, or it cannot be read.
     """
     path = str(options.dest)
-    target = _target(path)
+    targets = []
+    for target in _targets(path):
+        if (manifest := finished_manifest(target, "remove it")) is not None:
+            return _status_of_finished(path, target, manifest)
+        targets.append(target)
+    target = next((each for each in targets[1:] if each.noted_run() is not None), targets[0])
     destination = target.destination
-    if (manifest := finished_manifest(target, "remove it")) is not None:
-        return _status_of_finished(path, target, manifest)
     done = dict(target.receipts())
     samples = sum(each.samples for each in done.values())
     size = sum(each.files[-1].bytes for each in done.values())
@@ -72,21 +75,18 @@ def status(options: of.StatusOptions) -> StatusReport:
     )
 
 
-def _target(path: str) -> Target:
-    """Return the target that a path names: a shard, a directory of shards, or a folder."""
+def _targets(path: str) -> Iterator[Target]:
+    """Yield the targets that a path may name: a shard, a directory of shards, or a folder."""
     destination, _ = parse_destination(path, None if format_of_file(path) else "webdataset")
-    target = target_of(destination)
+    yield target_of(destination)
     is_bucket = destination.remote is not None and not destination.remote.key
-    if destination.single or is_bucket or target.stamps([target.manifest]):
-        return target
+    if destination.single or is_bucket:
+        return
     # The notes of a folder, and its manifest, are where those of shards alone are.
-    other = target_of(
-        parse_destination(path, "folder")[0]
-        if destination.remote is None
-        else parse_destination(path, "webdataset", apart=True)[0]
-    )
-    is_other = bool(other.stamps([other.manifest])) or other.noted_run() is not None
-    return other if is_other else target
+    if destination.remote is None:
+        yield target_of(parse_destination(path, "folder")[0])
+    else:
+        yield target_of(parse_destination(path, "webdataset", apart=True)[0])
 
 
 def _status_of_finished(path: str, target: Target, manifest: Manifest) -> StatusReport:
