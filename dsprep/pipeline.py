@@ -404,9 +404,13 @@ def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
             ):
                 sample.fields[name] = value
 
+    # Those that a user named are known by the schema alone.
+    places = pipeline.schema.by_place.items()
+    named = {place[0]: each.fact for place, each in places if len(place) == 1}
+
     def renew_raw(sample: Sample, image: Encoded) -> None:
         for raw, before in sample.fields.items():
-            name = layout.fact_of(raw)
+            name = named.get(raw) or layout.fact_of(raw)
             if not name or (fact := FACTS_OF[name](image)) is None:
                 continue
             if isinstance(before, Ints) and isinstance(fact, int):

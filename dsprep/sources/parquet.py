@@ -217,6 +217,7 @@ def _completed(
     noted = recorded.fields if recorded is not None else ()
     json_places = {each.places for each in noted if each.type == "json"}
     class_ids = {each.names: each.ids for each in noted if each.type == "objects"}
+    facts = {(each.places, each.type): each.fact for each in noted}
     fields, gone = list[Field](), list[str]()
     for each in declared.fields:
         if each.name in read and not counts[each.name]:
@@ -225,7 +226,8 @@ def _completed(
         kind = "json" if each.type == "text" and each.places in json_places else each.type
         missing = each.name in read and counts[each.name] < count
         ids = class_ids.get(each.names, ()) if kind == "objects" else each.ids
-        fields.append(replace(each, type=kind, missing=missing, ids=ids))
+        fact = facts.get((each.places, kind), "")
+        fields.append(replace(each, type=kind, missing=missing, ids=ids, fact=fact))
     image, label = (None if name in gone else name for name in (declared.image, declared.label))
     schema = Schema(tuple(fields), image, label, declared.format)
     return schema, [nulls_note(gone)] if gone else []

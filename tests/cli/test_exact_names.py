@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Finished
@@ -102,6 +103,22 @@ def test_features(encode: str, images: Path, run_here: Run, tmp_path: Path) -> N
     told = ("--image-field", "image_raw", "--label-field", "label")
     assert run_here("convert", dest, back, "--to", "webdataset", *told, "--overwrite").code == 0
     assert members(back)[0]["cls"] == b"0"
+
+
+@pytest.mark.parametrize("format", ["webdataset", "tfrecord", "parquet"])
+def test_a_renamed_fact_is_made_again(
+    format: str, images: Path, run_here: Run, tmp_path: Path
+) -> None:
+    one = tmp_path / "one"
+    args = (images / "images", one, "--to", format, "--rename", "height=.rows", "-q")
+    assert run_here("pack", *args) == (0, "", "")
+    assert run_here("verify", one, "--against", images / "images", "-q") == (0, "", "")
+    for to in (format, "tfrecord"):
+        two, three = tmp_path / f"small {to}", tmp_path / f"back {to}"
+        assert run_here("convert", one, two, "--to", to, "--resize", "6", "-q").code == 0
+        assert run_here("convert", two, three, "--to", "parquet", "-q").code == 0
+        (path,) = three.glob("*.parquet")
+        assert pq.read_table(path, columns=["rows"])["rows"].to_pylist() == [6] * 4
 
 
 @pytest.mark.parametrize(
