@@ -347,6 +347,11 @@ class FormatOptions(Options):
         "SageMaker's algorithms have it]",
         default=False,
     )
+    order: Sequence[str] = _rare_shards(
+        "Fields whose members come first in each WebDataset sample, in this order: label,image.",
+        default=(),
+        metavar="FIELD[,FIELD...]",
+    )
     crowd: str | None = option(
         "Annotations",
         "Drop objects that are crowd, difficult or group-of if the format has no mark for that, or "
@@ -478,7 +483,11 @@ class WriteOptions(
         "Sides of SOURCE that are not named stay as they are.",
         metavar="NAME=SHARE[,...]",
     )
-    name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")
+    name: str | None = _shards(
+        "Prefix of shard file names; '' for none: 000000.tar. {i} in it is the number, as in "
+        "'{i}' for 0.tar or 'a_{i:03d}' for a_000.tar.  [default: train]",
+        metavar="TEXT",
+    )
     compression: str | None = _shards(
         "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
     )

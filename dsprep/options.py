@@ -258,7 +258,7 @@ convert: --apart excludes stream
     it goes with tfrecord, which is neither read nor written; leave it out
 --compression needs suffix
     the name of DEST ends with .gz; choose another name, or leave it out
-pack, convert, shard, augment: --metadata needs webdataset
+pack, convert, shard, augment: --metadata --order needs webdataset
     it goes with webdataset, not with {format}
 --empty needs recordio
     it goes with recordio, not with {format}

@@ -203,7 +203,7 @@ class Converted(Iterator[bytes]):
             if why := why_no_shard(stream.passed_over, sum(len(each.fields) for each in samples)):
                 raise SourceError(f"{self._name}: {why}")
             raise no_image_error(self._name, schema)
-        changes = {"--features", "--metadata", "--rename", "--cast", "--schema"}
+        changes = {"--features", "--metadata", "--order", "--rename", "--cast", "--schema"}
         changes |= {"--label-field", "--label-type"}
         images = self._pipeline.images
         transform = images.transform

@@ -69,7 +69,7 @@ _DONE |= {"shard append": "appended", "augment": "augmented"}
 
 _EXAMPLES = 3
 # Options that change encoded samples, which then are not copied as they are.
-_CHANGES = {"--features", "--metadata", "--only", "--drop", "--rename", "--cast"}
+_CHANGES = {"--features", "--metadata", "--order", "--only", "--drop", "--rename", "--cast"}
 _CHANGES |= {"--label-type", "--schema"}
 _CHANGES_OF_SHARDS = _CHANGES | {"--label-field", "--image-field"}
 

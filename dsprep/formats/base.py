@@ -8,6 +8,7 @@ shard back. The other formats bring a writer of their own.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 SIZES = ("height", "width", "channels")  # facts that the shape of bare pixels consists of
+NUMBER_IN_NAME = re.compile(r"\{i(?::0([1-9])d)?\}")  # in a pattern of names of shards
 LONGEST_FACT = 64  # bytes of the longest fact of an image, a SHA-256
 
 
@@ -160,8 +162,15 @@ class Format(ABC):
         return replace(self, **{name: given[name] for name in own & given.keys()})
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """Return the file name of shard ``number`` (from 0) of ``count``."""
-        return f"{name}-{self.numbering.format(number, count)}{self.file_suffix}"
+        """Return the file name of shard ``number`` (from 0) of ``count``.
+
+        The name is what all begin with, or a pattern: ``{i}`` in it stands for the number.
+        """
+        if found := NUMBER_IN_NAME.search(name):
+            stem = f"{name[: found.start()]}{number:0{found[1] or 1}}{name[found.end() :]}"
+        else:
+            stem = "-".join(filter(None, (name, self.numbering.format(number, count))))
+        return stem + self.file_suffix
 
     @property
     def parts(self) -> tuple[Place, ...]:
@@ -363,6 +372,11 @@ class Format(ABC):
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return a sample of a tree of files, its values as metadata and files have them."""
         raise NotImplementedError
+
+
+def common_stem(name: str) -> str:
+    """Return what the index of a whole data set is called, without what differs between shards."""
+    return NUMBER_IN_NAME.sub("", name).strip("-_.") or "shards"
 
 
 def pixel_sizes(schema: Schema) -> list[Field]:

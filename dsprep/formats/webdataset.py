@@ -24,6 +24,7 @@ from dsprep.formats.base import (
     Group,
     ShardFacts,
     Span,
+    common_stem,
     refuse_lists_of_bytes,
 )
 from dsprep.formats.values import MAX_NAME, extension_of, field_of, json_writer, quote
@@ -92,8 +93,13 @@ class WebDataset(Format):
     holds_pixels: ClassVar[bool] = True
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
+    # the fields whose members come first in a sample, in this order
+    order: tuple[str, ...] = field(default=(), kw_only=True, metadata={"recorded": True})
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", tuple(self.order))  # a manifest has lists
 
     @property
     def parts(self) -> tuple[Place, ...]:
@@ -158,7 +164,19 @@ class WebDataset(Format):
             notes.append(
                 f"left out, because the field 'json' takes their place: {format_some(left_out)}"
             )
+        ranks = self._ranks(replace(schema, fields=tuple(kept)))
+        kept.sort(key=lambda each: ranks.get(each.name, len(ranks)))
         return replace(self.laid_out(schema, kept), spellings=same), notes
+
+    def _ranks(self, schema: Schema) -> dict[str, int]:
+        """Return the number in the order of each field that it names."""
+        ranks: dict[str, int] = {}
+        for name in self.order:
+            if (found := schema.named(name)) is None:
+                there = format_some(list(schema.by_name))
+                raise OptionError(f"--order {name}: no sample has this field; fields are {there}")
+            ranks.setdefault(found.name, len(ranks))
+        return ranks
 
     def encode(self, sample: Sample) -> list[bytes]:
         key, fields = sample.key, sample.fields
@@ -172,8 +190,11 @@ class WebDataset(Format):
             for raw, data in fields.items():
                 parts += (tar.member(stem + raw.encode(), len(data)), data, tar.padding(len(data)))
         else:
+            members, objects_at = self._members, self._objects_at
             try:
-                for name, extension, kinds, write in self._members:
+                for at, (name, extension, kinds, write) in enumerate(members):
+                    if at == objects_at:
+                        parts += self._written_objects(stem, sample)
                     if (value := fields.get(name)) is None:
                         continue
                     if kinds:
@@ -184,10 +205,8 @@ class WebDataset(Format):
                         value = write(value)
                     size = len(value)
                     parts += (tar.member(stem + extension, size), value, tar.padding(size))
-                if self._objects:
-                    for extension, data in self._written_objects(sample):
-                        size = len(data)
-                        parts += (tar.member(stem + extension, size), data, tar.padding(size))
+                if objects_at == len(members):
+                    parts += self._written_objects(stem, sample)
             except UnicodeEncodeError:
                 raise BadSample("has a text that is no Unicode: half of a surrogate pair") from None
         if not parts:
@@ -230,7 +249,19 @@ class WebDataset(Format):
                 found.setdefault(extension, []).append(item)
         return found
 
-    def _written_objects(self, sample: Sample) -> Iterator[tuple[bytes, bytes]]:
+    @cached_property
+    def _objects_at(self) -> int:
+        """How many members stand before the objects of JSON: all, unless an order says less."""
+        schema, ranks = self.written, self._ranks(self.written) if self.order else {}
+        members = [each.name for each in schema.fields if len(each.places[0]) == 1]
+        own = [ranks.get(name, len(ranks)) for name in members]
+        others = [ranks[each.name] for each in schema.fields if each.name in ranks]
+        others = [rank for rank in others if rank not in own]
+        if not others:
+            return len(members)
+        return sum(rank < others[0] for rank in own)
+
+    def _written_objects(self, stem: bytes, sample: Sample) -> Iterator[bytes]:
         fields = sample.fields
         for extension, items in self._objects.items():
             texts = [key + write(fields[name]) for name, key, write in items if name in fields]
@@ -238,7 +269,10 @@ class WebDataset(Format):
                 used = {key for _, key, _ in items}
                 texts += [text for key, text in self._bookkeeping(sample) if key not in used]
             if texts:
-                yield extension.encode(), f"{{{','.join(texts)}}}".encode()
+                data = f"{{{','.join(texts)}}}".encode()
+                yield tar.member(stem + extension.encode(), len(data))
+                yield data
+                yield tar.padding(len(data))
 
     def _bookkeeping(self, sample: Sample) -> Iterator[tuple[str, str]]:
         """Write the file name and the class name of a sample."""
@@ -328,13 +362,13 @@ class WebDataset(Format):
         index = {
             "__kind__": "wids-shard-index-v1",
             "wids_version": 1,
-            "name": name,
+            "name": common_stem(name),
             "shardlist": [
                 {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes}
                 for shard in shards
             ],
         }
-        return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
+        return {f"{common_stem(name)}.json": json.dumps(index, indent=1).encode() + b"\n"}
 
 
 # Where fields of a schema go

@@ -105,8 +105,10 @@ class Destination:
 
 
 def require_name(name: str) -> str:
-    """Return a prefix of names of shards, if files can have it."""
-    if not name or not name.isprintable() or "/" in name or name.startswith("."):
+    """Return a prefix of names of shards, or a pattern of them, if files can have it."""
+    if not name:
+        return name
+    if not name.isprintable() or "/" in name or name.startswith("."):
         raise OptionError(f"--name {name!r}: cannot be the beginning of a file name")
     if name == "manifest":
         raise OptionError("--name manifest: is the name of another file; choose another")

@@ -13,7 +13,7 @@ from dsprep.dataset.copies import Copies, recorded
 from dsprep.declared import words_of
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS
-from dsprep.formats.base import Format
+from dsprep.formats.base import NUMBER_IN_NAME, Format
 from dsprep.formats.parquet import Parquet
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.augment import FILLS, Augment, parse_ops
@@ -142,7 +142,11 @@ class Job:
         """Return what the names of the shards of a side begin with; of all, if it is empty."""
         if not side:
             return self.name
-        return f"{self.name}-{side}" if "--name" in self.given else side
+        if "--name" not in self.given:
+            return side
+        is_pattern = NUMBER_IN_NAME.search(self.name) is not None
+        parts = (side, self.name) if is_pattern else (self.name, side)
+        return "-".join(filter(None, parts))
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
         reader = catalog.reader
@@ -174,6 +178,7 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         gzip=gzip,
         header=options.header,
         metadata=samples is not None and samples.metadata,
+        order=tuple(options.order),
         prefix=options.prefix if isinstance(options, ConvertOptions) else "",
         reencoded=isinstance(samples, AugmentOptions)
         or bool(getattr(samples, "augment", None) or getattr(samples, "transform", None)),
@@ -297,7 +302,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     pixels = reader.pixels is not None  # which are made images
     changed = changed or job.images.moves_fields(schema)
     changed = changed or (made is not None and (pixels or made.is_raw))
-    given = {"--features", "--metadata"}.intersection(job.given)
+    given = {"--features", "--metadata", "--order"}.intersection(job.given)
     changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
     copies = job.copies and isinstance(reader, ShardReader) and not catalog.overridden

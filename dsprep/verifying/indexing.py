@@ -13,7 +13,7 @@ from dsprep.dataset.manifest import NUMBERS, FileReceipt, Manifest, ShardReceipt
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
-from dsprep.formats.base import Format, ShardFacts
+from dsprep.formats.base import NUMBER_IN_NAME, Format, ShardFacts
 from dsprep.lists.store import read_classes
 from dsprep.options import require_effect
 from dsprep.progress import Progress
@@ -260,6 +260,8 @@ def _data_sets(shards: Shards) -> Iterator[tuple[str, Sequence[str]]]:
 def data_set_name(shards: Shards) -> str:
     """Return what the names of the shards begin with, without their numbers."""
     name = shards.manifest.name if shards.manifest else shards.destination.stem
+    if name and NUMBER_IN_NAME.search(name):
+        return name
     return common_name(
         {name}
         if name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -151,3 +152,92 @@ def test_a_name_that_changes_nothing_is_said(images: Path, run_here: Run, tmp_pa
         "--rename image: its member is .jpg, .png or the like; give .image for exactly that member",
         "--rename label: its member is .cls; give .label for exactly that member",
     ]
+
+
+def walked(path: Path) -> list[str]:
+    """The members of a shard in their order, as programs have them that read one after another."""
+    with tarfile.open(path) as tar:
+        return [member.name for member in tar]
+
+
+class TestOrder:
+    def test_the_label_first(self, images: Path, run_here: Run, tmp_path: Path) -> None:
+        dest, again = tmp_path / "shards", tmp_path / "again"
+        args = ("--to", "webdataset", "--order", "label,image", "--no-shuffle", "-q")
+        assert run_here("pack", images / "images", dest, *args, "--metadata").code == 0
+        found = walked(dest / "train-000000.tar")
+        assert found[:3] == ["cat/000.cls", "cat/000.jpg", "cat/000.json"]
+        assert [*members(dest)[0]] == ["cls", "jpg", "json"]
+        assert run_here("verify", dest, "--against", images / "images", "-q") == (0, "", "")
+        # Copies keep it, and so do samples that are added.
+        assert run_here("shard", dest, again, "--shards", 2, "-q").code == 0
+        assert walked(again / "train-000000.tar")[:3] == found[:3]
+        image_folder(tmp_path / "new", ("cat",), 1, SIZE)
+        (tmp_path / "new/cat/000.jpg").rename(tmp_path / "new/cat/new.jpg")
+        assert run_here("shard", "append", tmp_path / "new", dest, "-q").code == 0
+        assert walked(dest / "train-000001.tar") == ["cat/new.cls", "cat/new.jpg", "cat/new.json"]
+
+    def test_fields_in_json_and_of_copies(
+        self, images: Path, run_here: Run, tmp_path: Path
+    ) -> None:
+        table = "".join(f"{name}/{n:03},7,text\n" for name in CLASSES for n in range(2))
+        (tmp_path / "t.csv").write_text(f"path,age,caption\n{table}")
+        dest, other = tmp_path / "shards", tmp_path / "other"
+        args = ("--labels", tmp_path / "t.csv", "--fields", "age,caption", "--to", "webdataset")
+        order = ("--order", "caption,age", "--no-shuffle", "-q")
+        assert run_here("pack", images / "images", dest, *args, *order).code == 0
+        found = [name.partition(".")[2] for name in walked(dest / "train-000000.tar")[:3]]
+        assert found == ["caption.txt", "json", "jpg"]
+        args = (dest, other, "--to", "webdataset", "--order", "image", "-q")
+        assert run_here("convert", *args).code == 0
+        (path,) = other.glob("*.tar")
+        found = [name.partition(".")[2] for name in walked(path)[:3]]
+        assert found == ["jpg", "caption.txt", "json"]
+        assert run_here("verify", other, "--against", dest, "-q") == (0, "", "")
+
+    def test_what_is_refused(self, images: Path, run_here: Run, tmp_path: Path) -> None:
+        args = (images / "images", tmp_path / "out", "--order", "labl", "--to")
+        done = run_here("pack", *args, "webdataset")
+        assert (done.code, "--order labl: no sample has this field" in done.err) == (2, True)
+        done = run_here("pack", *args, "tfrecord")
+        assert (done.code, "it goes with webdataset, not with tfrecord" in done.err) == (2, True)
+
+
+class TestShardNames:
+    @pytest.mark.parametrize(
+        ("name", "first", "pattern"),
+        [
+            ("", "000000.tar", "{000000..000003}.tar"),
+            ("{i}", "0.tar", "{0..3}.tar"),
+            ("a_{i:03d}_z", "a_000_z.tar", "a_{000..003}_z.tar"),
+        ],
+    )
+    def test_names(
+        self, name: str, first: str, pattern: str, images: Path, run_here: Run, tmp_path: Path
+    ) -> None:
+        dest, number = tmp_path / "shards", first.replace("0_z", "4_z").replace("0.", "4.")
+        image_folder(tmp_path / "more", ("cat",), 1, SIZE)
+        (tmp_path / "more/cat/000.jpg").rename(tmp_path / "more/cat/new.jpg")
+        args = (images / "images", dest, "--to", "webdataset", "--name", name, "--shards", 4, "-q")
+        assert run_here("pack", *args).code == 0
+        assert (dest / first).exists()
+        read = framework("webdataset").WebDataset(str(dest / pattern), shardshuffle=False)
+        assert len(list(read)) == 4
+        index = "a__z.json" if "z" in name else "shards.json"
+        urls = [each["url"] for each in json.loads((dest / index).read_text())["shardlist"]]
+        assert urls == sorted(path.name for path in dest.glob("*.tar"))
+        assert run_here("verify", dest, "--against", images / "images", "-q") == (0, "", "")
+        (dest / index).unlink()
+        assert run_here("shard", "index", dest, "-q").code == 0
+        assert (dest / index).exists()
+        assert run_here("shard", "append", tmp_path / "more", dest, "-q") == (0, "", "")
+        assert (dest / number).exists()
+
+    def test_of_sides(self, images: Path, run_here: Run, tmp_path: Path) -> None:
+        args = (images / "images", "--to", "webdataset", "--split", "train=0.5,val=0.5", "-q")
+        for name, wanted in (("{i}", ("train-0.tar", "val-0.tar")), ("", ("train-000000.tar",))):
+            dest = tmp_path / f"of {len(wanted)}"
+            done = run_here("pack", args[0], dest, *args[1:], "--name", name)
+            assert done.code == 0, done.err
+            assert {*wanted, "train.json", "val.json"} <= {path.name for path in dest.iterdir()}
+            assert run_here("verify", dest, "-q").code == 0
