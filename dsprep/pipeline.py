@@ -10,7 +10,6 @@ the content of its value decide.
 from __future__ import annotations
 
 import re
-import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -435,7 +434,6 @@ class Measured(NamedTuple):
     # bytes of each encoded image, or of each encoded sample where samples are read whole; -1 where
     # the sample would be rejected
     sizes: array[int]
-    seconds: float  # how long they took
     rejects: list[Reject]  # those, and why
     effects: Counter[str]  # what happened to how many
 
@@ -443,7 +441,7 @@ class Measured(NamedTuple):
 def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     """Make some samples, write nothing."""
     pipeline, rows = task
-    began, layout = time.perf_counter(), pipeline.layout
+    layout = pipeline.layout
     sizes = array("q")
     rejects: list[Reject] = []
     effects = Counter[str]()
@@ -467,7 +465,7 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
             rejects.append(reject_of(path, error))
         sizes.append(size)
         total += max(size, 0)
-    return Measured(sizes, time.perf_counter() - began, rejects, effects)
+    return Measured(sizes, rejects, effects)
 
 
 # Fields that depend on the geometry of the image

@@ -52,6 +52,7 @@ from dsprep.run.state import (
     require_whole,
 )
 from dsprep.run.target import PLAN, Target, Written, target_of
+from dsprep.run.trial import seconds_to_write
 from dsprep.sources.archive import require_file
 from dsprep.sources.reading import Source, choice_of, shards_of
 from dsprep.sources.shardset import ShardSet, require_no_index
@@ -271,7 +272,7 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
 
             write_preview(plan, os.fspath(options.preview))
         if options.dry_run:
-            return planned_report(plan, pool, progress)
+            return planned_report(plan, pool, progress, began)
         require_distinct_keys(plan)
         identity = identity_of(plan)
         finished = None if options.overwrite else finished_manifest(target)
@@ -391,10 +392,11 @@ def _pool(options: of.RunOptions) -> Executor:
     return open_executor(options.workers, options.engine, options.ray_address, "dsprep.run.shard")
 
 
-def planned_report(plan: Plan, pool: Executor, progress: Progress) -> WriteReport:
-    """Return the report of a dry run, which tries some samples."""
-    report = report_of(plan)
-    seconds, tried = try_some(plan.job, plan.catalog, pool, progress)
+def planned_report(plan: Plan, pool: Executor, progress: Progress, began: float) -> WriteReport:
+    """Return the report of a dry run that began at some time; it tries some samples."""
+    planning, report = time.monotonic() - began, report_of(plan)
+    writing = seconds_to_write(plan, pool, progress)
+    tried = try_some(plan.job, plan.catalog, pool, progress)
     notes = effect_notes(tried.effects)
     if tried.rejects:
         examples = (f"{each.path}: {each.reason}" for each in tried.rejects[:_EXAMPLES])
@@ -404,6 +406,7 @@ def planned_report(plan: Plan, pool: Executor, progress: Progress) -> WriteRepor
         notes = notes or ["nothing wrong with their annotations"]
     of_all = f"{len(tried.sizes):,} of {format_count(len(plan.catalog), 'sample')} tried"
     notes = [f"{of_all}: {note}" for note in notes]
+    seconds = 0.0 if writing is None else planning + writing
     return replace(report, notes=[*report.notes, *notes], seconds=seconds)
 
 
@@ -512,7 +515,7 @@ def append(options: of.AppendOptions) -> WriteReport:
                 "same bytes, or rename the files"
             )
         if options.dry_run:
-            return planned_report(plan, pool, progress)
+            return planned_report(plan, pool, progress, began)
         require_distinct_keys(plan)
         before = [shard.name for shard in base.shards]
         identity = {**identity_of(plan), "source": digest, "appended to": before}

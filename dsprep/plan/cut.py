@@ -42,7 +42,7 @@ DEFAULT_TARGET = 200_000_000
 SAMPLE = 400  # how many images are tried: the error of the total falls with the root of this
 TOLERANCE = 0.05  # how far above its target a shard may come when sizes are estimates
 _SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard in thirty thousand
-_TIMED = 128  # how many samples are tried to find out how long a run will take
+_REPORTED = 128  # how many samples a dry run tries, to tell which would be rejected
 _CHECKED = 1000  # the same, if they have annotations, which may be wrong
 _AT_ONCE = 1 << 17  # samples that are tried in one task: their rows take some 50 MB
 _MOST_TRIED = 1 << 30  # bytes of the samples that an estimate tries, if these are large
@@ -86,7 +86,6 @@ class Tried(NamedTuple):
     """What trying some samples of a catalog showed."""
 
     sizes: pl.Series  # as `Measured` has them, in the order of the catalog
-    seconds: float  # how long they took, the times of all workers together
     rejects: list[Reject]
     effects: Counter[str]
 
@@ -272,11 +271,10 @@ def some_of(catalog: Catalog, count: int = SAMPLE) -> Catalog:
     return replace(catalog, table=chosen.filter(few | (before < _MOST_TRIED)))
 
 
-def try_some(job: Job, catalog: Catalog, pool: Executor, progress: Progress) -> tuple[float, Tried]:
-    """Try some samples; return how long a run will take, and what they showed."""
-    count = _TIMED if catalog.annotated is None else _CHECKED
-    tried = _try_samples(job, some_of(catalog, count), pool, progress)
-    return tried.seconds / len(tried.sizes) * len(catalog) / pool.size, tried
+def try_some(job: Job, catalog: Catalog, pool: Executor, progress: Progress) -> Tried:
+    """Try some samples, for a report of what would happen to them."""
+    count = _REPORTED if catalog.annotated is None else _CHECKED
+    return _try_samples(job, some_of(catalog, count), pool, progress)
 
 
 def object_sizes(catalog: Catalog) -> pl.DataFrame | None:
@@ -368,5 +366,4 @@ def _try_samples(job: Job, sample: Catalog, pool: Executor, progress: Progress) 
         sizes = sizes.gather(order.arg_sort())
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     effects = sum((part.effects for part in parts), Counter[str]())
-    seconds = sum(part.seconds for part in parts)
-    return Tried(sizes, seconds, rejects, effects)
+    return Tried(sizes, rejects, effects)

@@ -21,7 +21,7 @@ from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
 from dsprep.workers.executor import Executor, WorkerLost
 
-_PIECE_BYTES = 16_000_000  # smaller pieces cost more time to join than they save
+PIECE_BYTES = 16_000_000  # smaller pieces cost more time to join than they save
 _LONG = 1_000_000_000  # bytes of one file from which a run keeps pieces, to go on after a kill
 _SMALL_FILE = 32_000  # bytes of a file that takes longer to open than to copy twice
 _PIECES = 32  # about how many pieces a run has if shards are few: workers then end together
@@ -232,7 +232,7 @@ class Run:
         return found
 
     def _pieces(self, shard: PlannedShard) -> list[PlannedShard]:
-        size = max(_PIECE_BYTES, self._bytes // _PIECES)
+        size = max(PIECE_BYTES, self._bytes // _PIECES)
         cuts = cut_pieces(self._sizes, shard.start, shard.stop, size)
         if len(cuts) == 1:
             return [shard]

@@ -9,6 +9,7 @@ has a file of its own.
 from __future__ import annotations
 
 import os
+import shutil
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
@@ -27,7 +28,7 @@ from dsprep.rows import Rows
 from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
-from dsprep.storage.local import OutputFile, destination_errors, open_regular
+from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path
 from dsprep.workers.worker import Report
 
 _BUFFER = 1 << 20  # bytes per write: few system calls, and the checksum finds them in the cache
@@ -74,8 +75,10 @@ def _write_shard(task: ShardTask, report: Report) -> Written:
         else:
             writer = layout.open_writer(str(path), str(task.target.tree))
         stack.callback(writer.close)
-        write = _join_pieces if task.pieces else _write_samples
-        written = write(task, writer, report)
+        if task.pieces:
+            written = _join_pieces(task, writer, report)
+        else:
+            written = _write_samples(task.pipeline, task.rows, writer, report)
         writer.finish()
     if task.whole and layout.sidecar_suffixes:
         if written.listed:
@@ -97,13 +100,31 @@ def _write_shard(task: ShardTask, report: Report) -> Written:
     return written
 
 
+def try_shard(task: tuple[Pipeline, Rows, str], report: Report) -> None:
+    """Write samples as those of a shard to a new directory, and remove it."""
+    pipeline, rows, directory = task
+    path = os.path.join(directory, "shard")
+    with destination_errors(path), ExitStack() as stack:
+        os.mkdir(directory)
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        layout = pipeline.layout
+        if layout.concatenative:
+            writer: Any = ShardWriter(path, layout, False)
+        else:
+            writer = layout.open_writer(path, os.path.join(directory, "tree"))
+        stack.callback(writer.close)
+        _write_samples(pipeline, rows, writer, report)
+        writer.finish()
+        sync_path(Path(path))  # as a shard is before it is published
+
+
 def _ignore(*progress: object) -> None:
     """Report nothing, because the same was reported before."""
 
 
-def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
-    rows, written = task.rows, Written()
-    facts = _Facts(task.pipeline, written)
+def _write_samples(pipeline: Pipeline, rows: Rows, writer: Any, report: Report) -> Written:
+    written = Written()
+    facts = _Facts(pipeline, written)
     position = samples = pending = told = 0
     last = monotonic()
 
@@ -112,7 +133,7 @@ def _write_samples(task: ShardTask, writer: Any, report: Report) -> Written:
         report(samples, pending, written.rejects[told:])
         samples, pending, told, last = 0, 0, len(written.rejects), monotonic()
 
-    for count, sample in _samples(task.pipeline, rows):
+    for count, sample in _samples(pipeline, rows):
         try:
             if isinstance(sample, BadSample):
                 raise sample

@@ -46,6 +46,7 @@ class Contest:
         seconds: A contender whose timed runs took this long together has no further one.
         sources: What the data set is packed into before.
         on_ray: Whether a Ray cluster has to be there.
+        tells: Whether the time that `--dry-run` tells is compared with that of the first contender.
     """
 
     work: str
@@ -58,6 +59,7 @@ class Contest:
     seconds: float = SECONDS
     sources: tuple[Packed, ...] = ()
     on_ray: bool = False
+    tells: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,18 +78,26 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
     resized = [(photos, 200), (data["large"], 50)]
     return [
         *(
-            Contest(f"copy-{form}", contenders(d), d, copies=True, places=places)
+            Contest(f"copy-{form}", contenders(d), d, copies=True, places=places, tells=d == photos)
             for form, contenders in _COPIES.items()
             for d in (small, photos)
             # Once is enough to see the time without the disk.
             for places in [_BOTH if (form, d) == ("webdataset", photos) else ("disk",)]
         ),
         Contest("copy-webdataset", _marginal(more), more, copies=True, places=("memory",)),
-        *(Contest("resize", _resize(d), d, psnr_images=n, seconds=25) for d, n in resized),
+        *(
+            Contest("resize", _resize(d), d, psnr_images=n, seconds=25, tells=True)
+            for d, n in resized
+        ),
         Contest("ray", _on_ray(photos), photos, seconds=200, on_ray=True),
         Contest("dry-run", (_dry_run(data["listed"]),), data["listed"], seconds=0),
         Contest("plan", (_plan(),), seconds=0),
-        Contest("annotations", _annotated(data["boxes"]), data["boxes"]),
+        Contest("annotations", _annotated(data["boxes"]), data["boxes"], tells=True),
+        *(
+            Contest(form, _of_rows(packed), small, sources=(packed,), tells=True)
+            for form in ("cifar", "csv")
+            for packed in [Packed(small, form)]
+        ),
         Contest("inspect", _inspect(photos), photos, seconds=100),
         Contest("augment", _augmented(data["birds"]), data["birds"], seconds=300),
         Contest("help", _help(), rounds=4),
@@ -196,6 +206,12 @@ def _annotated(data: DataSet) -> tuple[Contender, ...]:
         Contender("dsprep", ((*packing, "--annotations", str(data.annotations)),)),
         Contender("dsprep, without boxes", (packing,)),
     )
+
+
+def _of_rows(packed: Packed) -> tuple[Contender, ...]:
+    packing = dsprep("pack", str(packed.path), f"{OUT}/train", "--target-size", "8MB")
+    to = "webdataset" if packed.form == "cifar" else "recordio-protobuf"
+    return (Contender("dsprep", ((*packing, "--to", to),)),)
 
 
 def _inspect(data: DataSet) -> tuple[Contender, ...]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
 
 from .commands import dsprep
 from .data import DataSet
 
 SHARDS = 8
 
-_SUFFIXES = {"zip": "-half.zip", "twice": "-twice.tar"}
+_SUFFIXES = {"zip": "-half.zip", "twice": "-twice.tar", "cifar": "-cifar.tar.gz", "csv": ".csv"}
+_BATCH = 10_000  # images of a batch of CIFAR
+_COLUMNS = 20  # of the table
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,9 @@ class Packed:
     Attributes:
         data: The data set.
         form: `webdataset`, `tfrecord` or `recordio`: shards of that format. `zip`: the first half
-            of its classes, deflated. `twice`: one WebDataset shard of two copies of it.
+            of its classes, deflated. `twice`: one WebDataset shard of two copies of it. `cifar`:
+            its images as those of CIFAR's binary version, in its archive. `csv`: a table of
+            random numbers, twice as many rows as there are images.
     """
 
     data: DataSet
@@ -52,6 +61,10 @@ def ensure_packed(packed: Packed) -> None:
         _zip_half(packed.data, path)
     elif packed.form == "twice":
         _pack_twice(packed.data, path)
+    elif packed.form == "cifar":
+        _archive_pixels(packed.data, path)
+    elif packed.form == "csv":
+        _write_table(packed.data, path)
     else:
         _pack(packed.data.root, path, "--to", packed.form, "--shards", str(SHARDS))
 
@@ -79,3 +92,38 @@ def _pack_twice(data: DataSet, path: Path) -> None:
         shutil.copytree(data.root, links / copy, copy_function=os.link)
     _pack(links, path)
     shutil.rmtree(links)
+
+
+def _archive_pixels(data: DataSet, path: Path) -> None:
+    images = sorted(data.root.rglob("*.jpg"))
+    unfinished = path.with_suffix(".part")
+    with tarfile.open(unfinished, "w:gz") as archive:
+
+        def add(name: str, content: bytes) -> None:
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+        add("batches.meta.txt", "".join(f"class {number}\n" for number in range(10)).encode())
+        for at in range(0, len(images), _BATCH):
+            records = bytearray()
+            for number, file in enumerate(images[at : at + _BATCH]):
+                with Image.open(file) as image:
+                    pixels = np.asarray(image.convert("RGB").resize((32, 32)))
+                records += bytes([number % 10]) + pixels.transpose(2, 0, 1).tobytes()
+            add(f"data_batch_{at // _BATCH + 1}.bin", bytes(records))
+    unfinished.rename(path)
+
+
+def _write_table(data: DataSet, path: Path) -> None:
+    numbers = np.random.default_rng(0).random((2 * data.recipe.files, _COLUMNS))
+    names = [f"x{number}" for number in range(_COLUMNS)]
+    lines = (
+        ",".join([str(row % 10), *(f"{value:.6f}" for value in values)])
+        for row, values in enumerate(numbers)
+    )
+    unfinished = path.with_suffix(".part")
+    with unfinished.open("w") as file:
+        file.write(",".join(["label", *names]) + "\n")
+        file.writelines(f"{line}\n" for line in lines)
+    unfinished.rename(path)

@@ -63,6 +63,7 @@ _METHOD = """\
   over the images of a seeded sample, each against its original, decoded in full and resized by
   Lanczos to the output's size.
 - The plan of a `.lst`: `dsprep pack --dry-run` with the 1,281,167 lines of `listed`.
+- Times that `--dry-run` tells: each is asked once, before the first run.
 - The plan of 10,000,000 samples: `scripts/simulate.py`, which makes up the catalog of a folder, in
   one process that writes nothing.
 - Augmented copies: one of each image of `birds`, turned, moved, zoomed, mirrored and brightened at
@@ -105,6 +106,7 @@ def markdown(figures: Figures, notes: str) -> str:
         _NOTES_END,
         "## Copying, and the disk",
         _copies(figures.results),
+        _told(figures.results),
         s3_section(figures.results),
         _METHOD.format(
             runs=figures.runs, seconds=SECONDS, s3_seconds=2 * SECONDS, targets=targets, cuts=cuts
@@ -226,6 +228,18 @@ def _copies(results: Sequence[Result]) -> str:
             lines.append((contest, contender, *cells))
     heads = ("until exit >", "until on the disk >", "output in memory >")
     return table(("work", "contender", *heads), lines) if lines else "Not measured."
+
+
+def _told(results: Sequence[Result]) -> str:
+    """Times that `--dry-run` told, beside those that it took."""
+    lines = [
+        (result.contest, show_seconds(result.told), show_seconds(took), f"{result.told / took:.2f}")
+        for result in results
+        if result.told and result.runs
+        for took in [seconds(result)]
+    ]
+    heads = ("work", "told >", "took >", "told / took >")
+    return f"## Times that `--dry-run` tells\n\n{table(heads, lines)}" if lines else ""
 
 
 def _figures(results: Sequence[Result]) -> str:

@@ -22,6 +22,8 @@ class Result:
         worker: Peak of its largest process but the first, in bytes.
         written: Bytes of all output files.
         psnr: Fidelity of the images, in decibels.
+        told: How many seconds `--dry-run` says that it will take; None if it was not asked, or does
+            not tell.
         sent: Bytes that a server of S3 stored.
         left: Unfinished uploads that stayed there, and the bytes that it keeps for them.
         error: Why there is nothing to report.
@@ -36,6 +38,7 @@ class Result:
     worker: int = 0
     written: int = 0
     psnr: float | None = None
+    told: float | None = None
     sent: int = 0
     left: tuple[int, int] = (0, 0)
     error: str | None = None

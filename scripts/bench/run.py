@@ -38,6 +38,8 @@ def hold(contest: Contest, place: str, directory: Path, runs: int) -> list[Resul
                 with new_directory(directory) as out:
                     commands = _commands(contender, out)
                     if number == 0:
+                        if contest.tells and contender == contest.contenders[0]:
+                            result.told = _told(commands)
                         _look_at(contest, commands, out, result)
                     else:
                         touch_memory(result.written + result.memory)
@@ -56,6 +58,15 @@ def _look_at(contest: Contest, commands: list[Command], out: Path, result: Resul
         raise CommandError(f"wrote {result.written} of {size} bytes")
     if contest.psnr_images and contest.data:
         result.psnr = _psnr(contest.data.root, out / "train.rec", contest.psnr_images)
+
+
+def _told(commands: list[Command]) -> float | None:
+    """How long the last of some commands will take, as its dry run says."""
+    command = (*commands[-1], "--dry-run", "--json")
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode:
+        raise CommandError(f"--dry-run: {ended.stderr.strip()[-1000:]}")
+    return float(json.loads(ended.stdout)["seconds"]) or None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
@@ -121,7 +122,7 @@ def test_a_table_that_nobody_named(run_here: Run, dogs: Path, tmp_path: Path) ->
     done = run_here("pack", dogs, tmp_path / "out", "--to", "webdataset", "--dry-run")
     assert "; labels.csv is not read: give --labels labels.csv\n" in done.out
     assert "  skipped   1 not an image: 1 .csv (labels.csv)\n" in done.out
-    assert "  time      under a second\n" in done.out
+    assert re.search("  time      (under a second|about .*)\n", done.out)
     with zipfile.ZipFile(dogs) as archive:
         archive.extractall(tmp_path / "dogs")
     place = tmp_path / "dogs"

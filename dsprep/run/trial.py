@@ -1,0 +1,96 @@
+"""How long a run will take, told by writing some of its samples to a temporary directory.
+
+A trial does what the run will do: as many workers unpack and read the source, make samples, and
+write them to a disk. The number of samples grows until they take long enough to be measured. The
+difference between two trials is the time of their samples, without that of starting.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from dsprep.errors import DestinationError
+from dsprep.pipeline import Pipeline
+from dsprep.plan.plan import Plan
+from dsprep.progress import Progress
+from dsprep.run.run import PIECE_BYTES, unpack
+from dsprep.run.shard import try_shard
+from dsprep.storage.local import destination_errors, free_bytes, stage_for, try_directory
+from dsprep.workers.executor import Executor
+
+_SAMPLES = 16  # that each worker writes after its first one, which takes the time of starting
+_GROWTH = 4  # how many times as many it writes next
+_ENOUGH = 0.7  # seconds that can be measured
+_MOST_BYTES = 1 << 28  # of the samples of one trial
+_MOST_UNPACKED = 1 << 29  # bytes of a source that are unpacked to see how long it takes
+
+
+def seconds_to_write(plan: Plan, pool: Executor, progress: Progress) -> float | None:
+    """Return how long it will take to write a plan; None if no trial can tell."""
+    reader, unpacked = plan.catalog.reader, plan.unpacked()
+    # A trial says nothing of a network, nor of a source that takes long to unpack.
+    untold = pool.is_cluster or plan.job.destination.remote is not None
+    if untold or sum(unpacked) > _MOST_UNPACKED or (reader.spools() and not unpacked):
+        return None
+    try:
+        with try_directory(stage_for("trials")) as directory:
+            with destination_errors(directory):
+                if free_bytes(directory) < 2 * (_MOST_BYTES + sum(unpacked)):
+                    return None
+            pipeline = plan.job.pipeline(plan.catalog)
+            with progress.running("estimating the time", 0):
+                began = time.monotonic()
+                tasks = [(pipeline.reader, at, f"{directory}/{at}") for at in range(len(unpacked))]
+                pool.map(unpack, tasks, _ignore)
+                taken = time.monotonic() - began
+                if unpacked:
+                    spooled = pipeline.reader.spooled(str(directory))
+                    pipeline = replace(pipeline, reader=spooled)
+                return taken + _seconds_of_samples(plan, pipeline, pool, directory)
+    except DestinationError:  # there is no room for temporary files
+        return None
+
+
+def _seconds_of_samples(plan: Plan, pipeline: Pipeline, pool: Executor, directory: Path) -> float:
+    """Return how long workers take for all samples, by trials of more and more of them."""
+    count, workers = len(plan.catalog), _workers(plan, pool)
+    mean = _bytes(plan) / count
+    share, trials = 1, list[tuple[int, float]]()
+    while True:
+        tasks = []
+        for at in range(workers):
+            start, end = at * count // workers, (at + 1) * count // workers
+            rows = plan.rows(start, min(start + share, end))
+            tasks.append((pipeline, rows, f"{directory}/{uuid4().hex}"))
+        began = time.monotonic()
+        pool.map(try_shard, tasks, _ignore)
+        tried, taken = sum(len(rows.ids) for _, rows, _ in tasks), time.monotonic() - began
+        trials.append((tried, taken))
+        if tried == count:
+            break
+        if len(trials) > 1 and (taken >= _ENOUGH or mean * tried * _GROWTH > _MOST_BYTES):
+            break
+        share = max(_SAMPLES, share * _GROWTH)
+    # In the first trial workers start, as they do in the run.
+    (few, starting), (less, shorter), (more, longer) = trials[0], trials[-2:][0], trials[-1]
+    each = max(longer - shorter, 0.0) / max(more - less, 1)
+    return starting + each * (count - few)
+
+
+def _workers(plan: Plan, pool: Executor) -> int:
+    """Return how many workers have something to do."""
+    layout, units = plan.job.layout, len(plan.shards)
+    if layout.concatenative and not layout.compressed:  # whose shards may be written in pieces
+        units = max(units, _bytes(plan) // PIECE_BYTES)
+    return max(1, min(pool.size, units, len(plan.catalog)))
+
+
+def _bytes(plan: Plan) -> int:
+    return int(plan.catalog.table["size"].cast(int).sum())
+
+
+def _ignore(*progress: object) -> None:
+    """Report nothing: the samples of a trial are written again."""
