@@ -688,6 +688,12 @@ class ServeOptions(Options):
 
 _job = partial(option, "Job")
 
+BUILT_IN = (
+    *("image-classification", "object-detection", "semantic-segmentation"),
+    *("linear-learner", "factorization-machines", "xgboost", "knn", "kmeans", "pca", "blazingtext"),
+)
+"""SageMaker's built-in algorithms that ``sagemaker`` knows."""
+
 
 class SagemakerOptions(Options):
     """The options of ``sagemaker``."""
@@ -697,25 +703,37 @@ class SagemakerOptions(Options):
         "Where the data on this disk is, or will be, on S3: DIR is URL/DIR.", metavar="URL"
     )
     mode: str | None = _channels(
-        "Input mode of the channels.  [default: Pipe for augmented manifests, File for channels "
-        "with a list or annotations, else FastFile]",
+        "Input mode of the channels.  [default: Pipe for augmented manifests, File for --algorithm "
+        "and for channels with a list or annotations, else FastFile]",
         choices=("File", "FastFile", "Pipe"),
     )
     sharded: bool = _channels(
         "Give each instance a share of the objects (ShardedByS3Key), instead of all.", default=False
     )
     seed: int | None = _channels(
-        "Seed of ShuffleConfig, which changes the order of objects in each epoch.", least=0
+        "Seed of ShuffleConfig, which changes the order of objects in each epoch.",
+        least=0,
+        rare=True,
     )
     attributes: Sequence[str] = _channels(
         "Attributes of augmented manifests, in this order.  [default: source-ref and the label]",
         default=(),
         metavar="NAME[,NAME...]",
+        rare=True,
     )
     lists: AnyPath | None = _channels(
         "Write the lists of shards that channels need to DIR, to be uploaded where the job expects "
         "them.",
         metavar="DIR",
+    )
+    algorithm: str | None = _job(
+        f"Built-in algorithm, for its content types, and the hyperparameters that follow from the "
+        f"data: {', '.join(BUILT_IN)}.",
+        choices=BUILT_IN,
+        metavar="NAME",
+    )
+    hyper: Mapping[str, str] | None = _job(
+        "Hyperparameter, such as epochs=3.", metavar="NAME=VALUE"
     )
     name: str = _job("Name of the job.", default="dsprep-job", metavar="TEXT")
     image: str | None = _job("Container image.", metavar="URI")
@@ -723,8 +741,9 @@ class SagemakerOptions(Options):
     output: str | None = _job("Where the job writes on S3.", metavar="URL")
     instances: int = _job("Number of instances.", default=1)
     instance_type: str | None = _job(
-        "Type of the instances.  [default: ml.g5.xlarge; ml.m5.xlarge for processing]",
+        "Type of the instances.  [default: ml.g5.xlarge; ml.m5.xlarge for processing and tables]",
         metavar="TYPE",
+        rare=True,
     )
     command: Sequence[str] = ()  # a command of dsprep: the job is a processing job that runs it
 

@@ -34,26 +34,17 @@ class _JobCommand(ProgramCommand):
 def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: Any) -> int:
     """Print the JSON of a SageMaker training job whose channels are DATA.
 
-    DATA is PLACE or CHANNEL=PLACE: a data set (a directory of shards, a shard, a manifest), a .lst,
-    an augmented manifest, or a directory of images or annotations, on a disk or on S3. PLACE alone
-    is a channel of this name. A data set with sides is a channel for each. efs://fs-1234/path and
-    fsx://fs-1234/mount/path are file systems. Channels of one name with _lst or _annotation, and
-    label_map, are those of SageMaker's own algorithms.
+    DATA is PLACE or CHANNEL=PLACE: a data set, a table, a .lst, an augmented manifest, or a
+    directory of images or annotations, on a disk or on S3; or a file system, efs://fs-1234/path.
+    With -- and pack, convert, shard or augment, it is a processing job that runs this on DATA.
 
-    What the JSON says of the data comes from manifests, lists and listings. Nothing is sent to AWS:
-    aws sagemaker create-training-job --cli-input-json file://job.json does that. What is still to
-    be replaced is told on stderr.
-
-    With -- and a command of dsprep (pack, convert, shard, augment), it is a processing job that
-    runs this on DATA, in parts, on all instances; --sharded gives each of them files of its own.
-    Files on this disk that the command names become inputs of the job, below --prefix.
+    Nothing is sent to AWS: aws sagemaker create-training-job --cli-input-json file://job.json does
+    that. Notes on stderr say what is still to be replaced.
 
     \b
     Examples:
       dsprep sagemaker train=s3://bucket/train validation=s3://bucket/val > job.json
-      dsprep sagemaker shards/ --prefix s3://bucket/ --mode Pipe --lists lists/ > job.json
-      dsprep sagemaker train=images/ train_lst=train.lst --prefix s3://bucket/ > job.json
-      dsprep sagemaker train=efs://fs-1234/train --role ARN --image URI > job.json
+      dsprep sagemaker train=rec/ --prefix s3://bucket/ --algorithm image-classification > job.json
       dsprep sagemaker s3://bucket/photos --output s3://bucket/shards --instances 4 \\
           -- pack --to webdataset > job.json
     """

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import NamedTuple
 
 from dsprep.dataset.manifest import (
     MANIFEST,
@@ -17,7 +18,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
-from dsprep.formats.augmented import MANIFESTS, parse_augmented, refers_to_files
+from dsprep.formats.augmented import MANIFESTS, Annotated, parse_augmented, refers_to_files
 from dsprep.images.transform import Transform
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
@@ -51,6 +52,8 @@ class DataFacts:
     beside: Sequence[str] = ()  # names of the other files at that place
     shape: tuple[int, int] | None = None  # width and height that a transform gave all images
     attributes: Sequence[str] = ()  # of the first line of an augmented manifest
+    label_width: int | None = None  # numbers of the longest detection label, with its header
+    lists_classes: bool = False  # whether labels are lists of the numbers of classes
     schema: Schema | None = None  # that every sample was checked against; None if none was
 
 
@@ -105,7 +108,7 @@ def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFac
     if FORMATS[manifest.format].is_tree:
         tree = place.removesuffix(f".{MANIFEST}").removesuffix(f"/{MANIFEST}")
         made = replace(_of_files(tree), samples=manifest.samples, bytes=manifest.bytes)
-        return [replace(made, classes=classes or None)]
+        return [replace(made, classes=classes or None, shape=_shape(transform))]
     whole = DataFacts(
         place,
         directory,
@@ -187,12 +190,14 @@ def _of_files(place: str) -> DataFacts:
         return DataFacts(place, directory, text, bytes=size, files=files, beside=beside)
     documents = [name for name, _ in files if name.endswith(".json")]
     images = sum(name.rpartition(".")[2].lower() in IMAGE_EXTENSIONS for name, _ in files)
+    about = _Objects() if images else _objects_of(directory, documents)
     return DataFacts(
         place,
         directory,
         "files",
         samples=images or len(documents) or None,
-        classes=_annotated_classes(directory, documents) if documents and not images else None,
+        classes=about.classes,
+        label_width=about.width,
         bytes=size,
         files=files,
         beside=beside,
@@ -205,9 +210,16 @@ def _text_extension(name: str) -> str:
     return extension if extension in TEXTS else ""
 
 
-def _annotated_classes(place: str, documents: Sequence[str]) -> int | None:
-    """Return how many classes annotations of object detection, or a label map, have."""
-    found = set[int]()
+class _Objects(NamedTuple):
+    """What annotations tell of the objects of all images."""
+
+    classes: int | None = None
+    width: int | None = None
+
+
+def _objects_of(place: str, documents: Sequence[str]) -> _Objects:
+    """Return what annotations of object detection, or a label map, tell."""
+    found, most = set[int](), 0
     for name in documents:
         path = os.path.join(place, name)
         with source_errors(path):
@@ -219,11 +231,17 @@ def _annotated_classes(place: str, documents: Sequence[str]) -> int | None:
                 continue
             found.update(int(each["class_id"]) for each in values["annotations"])
             found.update(int(each["class_id"]) for each in values.get("categories", ()))
+            most = max(most, len(values["annotations"]))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise SourceError(
                 f"{path}: is neither an annotation of SageMaker's object detection nor a label map"
             ) from None
-    return max(found, default=-1) + 1 or None
+    return _Objects(max(found, default=-1) + 1 or None, _label_width(most))
+
+
+def _label_width(objects: int) -> int | None:
+    """Return the numbers of a label with so many objects: class and sides, and a header of two."""
+    return 2 + 5 * objects if objects else None
 
 
 def _of_list(path: str) -> DataFacts:
@@ -234,8 +252,11 @@ def _of_list(path: str) -> DataFacts:
     rows = parse_rows(read_text(path), path, None).select(*ROWS)
     counts = count_list(rows, None if is_s3(path) else classes_of(path), path)
     (directory, name), size = os.path.split(path), facts(path).size
-    used = len(counts.classes) or None
-    return DataFacts(path, directory, "list", counts.rows, used, size, files=[(name, size)])
+    used = counts.classes[-1].number + 1 if counts.classes else None
+    width = max(counts.widths) if counts.kind == "detection" else None
+    return DataFacts(
+        path, directory, "list", counts.rows, used, size, files=[(name, size)], label_width=width
+    )
 
 
 def _of_lines(path: str) -> DataFacts:
@@ -244,9 +265,7 @@ def _of_lines(path: str) -> DataFacts:
     lines = list(parse_augmented(text, path))
     if not lines:
         raise SourceError(f"{path}: names no files")
-    names = set(chain.from_iterable(line.names for line in lines))
-    if not names and all(line.kind == "number" for line in lines):
-        names = {int(line.label[0]) for line in lines if line.label}
+    lists_classes = _lists_classes(lines)
     beside = f"{path}.json"  # sage.manifest has sage.manifest.json
     made = read_manifest(beside) if beside.endswith(MANIFEST) and is_file(beside) else None
     return DataFacts(
@@ -254,8 +273,32 @@ def _of_lines(path: str) -> DataFacts:
         os.path.dirname(path),
         "augmented-manifest",
         samples=len(lines),
-        classes=len((made and made.classes) or names) or None,
+        classes=len((made and made.classes) or ()) or _class_count(lines, lists_classes),
         bytes=None if made is None else made.bytes,
         files=[(line.ref, 0) for line in lines],
         attributes=list(json.loads(text.split("\n")[lines[0].line - 1])),
+        label_width=_label_width(
+            max(len(line.label or ()) // 5 if line.kind == "boxes" else 0 for line in lines)
+        ),
+        lists_classes=lists_classes,
     )
+
+
+def _lists_classes(lines: Sequence[Annotated]) -> bool:
+    """Return whether labels are lists of the numbers of classes, and not a flag for each class."""
+    labels = [line.label or () for line in lines if line.kind == "list"]
+    is_flags = len({len(each) for each in labels}) == 1 and {0, 1} >= set(chain(*labels))
+    return bool(labels) and (any(line.lists_classes for line in lines) or not is_flags)
+
+
+def _class_count(lines: Sequence[Annotated], lists_classes: bool) -> int | None:
+    """Return how many classes labels have whose numbers or names are in the lines."""
+    numbers: set[float] = set(chain.from_iterable(line.names for line in lines))
+    for line in lines:
+        label = line.label or ()
+        if line.kind == "list" and not lists_classes:
+            label = (len(label) - 1,)
+        numbers.update(label[2::5] if line.kind == "boxes" else label)
+    if not all(float(each).is_integer() and each >= 0 for each in numbers):
+        return None  # they are no classes
+    return int(max(numbers, default=-1)) + 1 or None

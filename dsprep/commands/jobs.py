@@ -19,14 +19,16 @@ MISSING = {
 
 STOPPING = {"MaxRuntimeInSeconds": 86_400}
 
+CPU, GPU = "ml.m5.xlarge", "ml.g5.xlarge"
+"""Types of instances."""
+
 _SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
 
 
-def resources(options: of.SagemakerOptions, size: int) -> dict[str, Any]:
+def resources(options: of.SagemakerOptions, size: int, instance: str) -> dict[str, Any]:
     """Return the instances, with room for the data that is downloaded to each."""
     return {
-        "InstanceType": options.instance_type
-        or ("ml.m5" if options.command else "ml.g5") + ".xlarge",
+        "InstanceType": options.instance_type or instance,
         "InstanceCount": options.instances,
         "VolumeSizeInGB": math.ceil(size / (1 << 30)) + _SPARE,
     }

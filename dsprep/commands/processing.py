@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from dsprep import keywords as of
 from dsprep.commands.facts import facts_of
-from dsprep.commands.jobs import MISSING, STOPPING, resources, url_of
+from dsprep.commands.jobs import CPU, MISSING, STOPPING, resources, url_of
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS
@@ -99,7 +99,7 @@ def processing_job(options: of.SagemakerOptions) -> tuple[dict[str, Any], list[s
         "ProcessingJobName": options.name,
         "RoleArn": options.role or MISSING["role"],
         "AppSpecification": app,
-        "ProcessingResources": {"ClusterConfig": resources(options, volume)},
+        "ProcessingResources": {"ClusterConfig": resources(options, volume, CPU)},
         "StoppingCondition": STOPPING,
     }
     notes = [f"the job reads {each.place} from {each.url}: upload it" for each in needed]

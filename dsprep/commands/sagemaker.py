@@ -12,13 +12,23 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.commands.channels import CONTENT_TYPES, WRAPPED, channel_name, require_stream
-from dsprep.commands.facts import DataFacts, side_of
-from dsprep.commands.jobs import MISSING, STOPPING, resources, url_of
+from dsprep.commands.algorithms import (
+    ALGORITHMS,
+    MAP,
+    UNKNOWN,
+    content_type,
+    hyperparameters,
+    require_channel,
+)
+from dsprep.commands.channels import WRAPPED, channel_name, require_stream
+from dsprep.commands.facts import DataFacts, facts_of, side_of
+from dsprep.commands.features import count_features, has_header
+from dsprep.commands.jobs import GPU, MISSING, STOPPING, resources, url_of
 from dsprep.commands.processing import processing_job
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
@@ -28,6 +38,7 @@ from dsprep.storage.local import destination_errors, write_whole
 from dsprep.storage.location import is_s3, parse_url, require_disk
 from dsprep.units import format_count, quoted_names
 
+_LEAST_SIDE = 300  # of images in object detection
 _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
 
 _FILE_SYSTEM = re.compile(r"(efs|fsx)://(fs-[0-9a-f]+)(/\S*)")
@@ -35,8 +46,7 @@ _TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
 
 # The ends of names of channels that tell of the images of another channel.
 _ABOUT = ("_lst", "_annotation")
-_MAP = "label_map"
-_IMAGES = CONTENT_TYPES["list"]  # also of images and annotations
+_SHORT = {"val": "validation", "valid": "validation", "training": "train"}  # names of sides
 _WILD = re.compile(r"[*?\[{]")
 
 
@@ -68,7 +78,7 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     missing = [name for name in MISSING if getattr(options, name) is None]
     notes = [f"replace {name} in the JSON, or give --{name}" for name in missing]
     if options.command:
-        training = ("--lists", "--mode", "--seed", "--attributes")
+        training = ("--lists", "--mode", "--seed", "--attributes", "--algorithm", "--hyper")
         if given := [name for name in training if name in options.given]:
             raise OptionError(f"{given[0]} is for training jobs; leave it out")
         job, uploads = processing_job(options)
@@ -107,8 +117,9 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         notes.append(f"upload {', '.join(lists)}: give --lists DIR to write it")
     if any(each.data is None for each in channels):
         notes.append("add VpcConfig with the subnets and security groups of the file system")
-    hyperparameters, unknown = _hyperparameters({each.name: each for each in channels})
-    notes += [f"{name} is not known: give it in HyperParameters" for name in unknown]
+    told, unknown = _hyperparameters({each.name: each for each in channels}, options)
+    notes += unknown + _notes(channels, options)
+    instance = ALGORITHMS[options.algorithm].instance if options.algorithm else GPU
     job = {
         "TrainingJobName": options.name,
         "AlgorithmSpecification": {
@@ -118,9 +129,11 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         "RoleArn": options.role or MISSING["role"],
         "InputDataConfig": [channel.entry(options) for channel in channels],
         "OutputDataConfig": {"S3OutputPath": options.output or MISSING["output"]},
-        "ResourceConfig": resources(options, sum(each.stored(options) for each in channels)),
+        "ResourceConfig": resources(
+            options, sum(each.stored(options) for each in channels), instance
+        ),
         "StoppingCondition": STOPPING,
-        "HyperParameters": hyperparameters,
+        "HyperParameters": told,
     }
     return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
 
@@ -142,7 +155,7 @@ class JobChannel:
 
     def is_file(self, names: Sequence[str]) -> bool:
         """Return whether SageMaker's algorithms read it, with what tells of it, in File mode."""
-        is_about = self.name.endswith(_ABOUT) or self.name == _MAP
+        is_about = self.name.endswith(_ABOUT) or self.name == MAP
         return is_about or any(self.name + end in names for end in _ABOUT) and self.mode != "Pipe"
 
     def stored(self, options: of.SagemakerOptions) -> int:
@@ -156,7 +169,8 @@ class JobChannel:
 
     def is_sharded(self, options: of.SagemakerOptions) -> bool:
         """Return whether each instance gets a share; lists and annotations go to all."""
-        return options.sharded and not any(map(self.name.endswith, _ABOUT))
+        whole = ALGORITHMS[options.algorithm].replicated if options.algorithm else ()
+        return options.sharded and not self.name.endswith(_ABOUT) and self.name not in whole
 
     def entry(self, options: of.SagemakerOptions) -> dict[str, Any]:
         """Return an entry of ``InputDataConfig``."""
@@ -171,25 +185,20 @@ class JobChannel:
         if self.attributes:
             on_s3["AttributeNames"] = list(self.attributes)
         assert self.data is not None
-        content = CONTENT_TYPES[self.data.format]
-        if self.data.format == "files" and self.mode != "Pipe":
-            first, is_about = self.data.files[0][0], self.name.endswith("_annotation")
-            content = "image/png" if is_about and first.endswith(".png") else _IMAGES
-            content = "application/json" if self.name == _MAP else content
         # SageMaker decompresses in Pipe mode only.
         is_gzip = self.mode == "Pipe" and self.data.files[0][0].endswith((".gz", ".tgz"))
         is_wrapped = self.data.format in WRAPPED and self.mode == "Pipe"
-        entry = {
+        entry: dict[str, Any] = {
             "ChannelName": self.name,
             "DataSource": {"S3DataSource": on_s3},
-            "ContentType": content,
+            "ContentType": content_type(options.algorithm, self.name, self.data, self.mode),
             "InputMode": self.mode,
             "CompressionType": "Gzip" if is_gzip else "None",
             "RecordWrapperType": "RecordIO" if is_wrapped else "None",
         }
         if options.seed is not None:
             entry["ShuffleConfig"] = {"Seed": options.seed}
-        return entry
+        return {name: value for name, value in entry.items() if value is not None}
 
 
 def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
@@ -205,6 +214,8 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
         return
     for data in side_of(place, name or None, options.attributes):
         own = name or data.side or os.path.basename(place.rstrip("/")).partition(".")[0]
+        if options.algorithm and not name and own not in ALGORITHMS[options.algorithm].channels:
+            own = _SHORT.get(own, own)
         yield _located(channel_name(own, place), data, options)
 
 
@@ -214,8 +225,14 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
     own = [file for file, _ in data.files]
     is_some = last == MANIFEST or _WILD.search(last) is not None
+    is_lines = data.format == "augmented-manifest"
+    mode = options.mode or ("File" if options.algorithm and not is_lines else "")
+    if options.algorithm is not None:
+        require_channel(options.algorithm, name, data, mode)
+    elif mode == "Pipe":
+        require_stream(data)
     uri = url_of(place, options.prefix, os.path.basename(directory) if is_some else "")
-    if data.format == "augmented-manifest":
+    if is_lines:
         if options.mode not in (None, "Pipe"):
             raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
         if unknown := [name for name in options.attributes if name not in data.attributes]:
@@ -223,15 +240,14 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
             raise OptionError(f"--attributes {unknown[0]}: {place} has the attributes {names}")
         attributes = options.attributes or default_attributes(data.attributes)
         return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
-    if options.mode == "Pipe":
-        require_stream(data)
     is_below = is_some or last in own
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
-    channel = JobChannel(name, prefix, options.mode or "FastFile", data)
+    channel = JobChannel(name, prefix, mode or "FastFile", data)
     if len(own) == 1 and last in own and not data.beside:
         return replace(channel, uri=uri)
     is_part = bool(data.side) or is_below and last != MANIFEST
-    is_exact = is_part or channel.mode == "Pipe" or options.sharded
+    # The built-in algorithms read all files of a channel.
+    is_exact = is_part or mode == "Pipe" or options.sharded or options.algorithm is not None
     if not is_exact or not (is_part or data.beside):
         return channel
     common = os.path.commonprefix(own).rstrip("0123456789")
@@ -250,18 +266,87 @@ def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
             write_whole(path, json.dumps(values).encode() + b"\n", path.parent)
 
 
-def _hyperparameters(channels: Mapping[str, JobChannel]) -> tuple[dict[str, str], list[str]]:
-    """Return the hyperparameters that follow from the data, and the names of those that do not."""
-    train = channels.get("train") or channels.get("training") or next(iter(channels.values()))
+# Hyperparameters
+
+
+def _hyperparameters(
+    channels: Mapping[str, JobChannel], options: of.SagemakerOptions
+) -> tuple[dict[str, str], list[str]]:
+    """Return the hyperparameters that follow from the data, and notes on the others."""
+    given = dict(options.hyper or {})
+    if options.algorithm is None:
+        return given, []
+    algorithm = ALGORITHMS[options.algorithm]
+
+    @cache
+    def fact(name: str) -> str | None:
+        return _fact(name, channels, options.algorithm or "")
+
+    found = hyperparameters(algorithm, given, fact)
+    notes = [
+        f"{name} is {UNKNOWN} in the JSON: give --hyper {name}=VALUE"
+        for name, value in found.items()
+        if value == UNKNOWN
+    ]
+    notes += [
+        f"{name}={value} is left out: it goes with --hyper {needed.other}={needed.start}…"
+        for name, needed in algorithm.needed.items()
+        if name not in found and (value := fact(needed.fact))
+    ]
+    return found, notes
+
+
+def _fact(name: str, channels: Mapping[str, JobChannel], algorithm: str) -> str | None:
+    """Return a fact of the data, as it stands in the hyperparameters of an algorithm."""
+    train = channels.get("train") or next(iter(channels.values()))
     # A list, annotations or a label map know better than a directory of images.
-    names = (*(train.name + end for end in _ABOUT), _MAP, train.name)
-    told = [channels[name].data for name in names if name in channels]
-    found: dict[str, str] = {}
-    for data in filter(None, told):
-        counts = {"num_training_samples": data.samples, "num_classes": data.classes}
-        found = {name: str(count) for name, count in counts.items() if count} | found
-    unknown = [name for name in ("num_training_samples", "num_classes") if name not in found]
-    if train.data is not None and train.data.shape:
+    names = (*(train.name + end for end in _ABOUT), MAP, train.name)
+    told = [each.data for name in names if (each := channels.get(name)) and each.data]
+    value: int | str | None = None
+    if name == "samples":
+        value = next((each.samples for each in told if each.samples), None)
+    elif name == "classes":
+        value = next((each.classes for each in told if each.classes), None)
+    elif name == "label_width":  # one width for training and validation
+        value = max(map(_label_width, channels.values()), default=0) or None
+    elif train.data is None:
+        return None
+    elif name == "features":
+        content = content_type(algorithm, train.name, train.data, train.mode) or ""
+        value = count_features(train.data, labels=0 if content.endswith("label_size=0") else 1)
+    elif train.data.shape is not None:
         width, height = train.data.shape
-        found["image_shape"] = f"3,{height},{width}"
-    return found, unknown
+        if name == "shape":
+            value = f"3,{height},{width}"
+        elif width == height >= _LEAST_SIDE:
+            value = width
+    return None if value is None else str(value)
+
+
+def _label_width(channel: JobChannel) -> int:
+    """Return the numbers of the longest detection label of a channel; 0 if nothing tells."""
+    if (data := channel.data) is None:
+        return 0
+    lists = [os.path.join(data.directory, name) for name in data.beside if name.endswith(".lst")]
+    told = [data, *(facts for path in lists for facts in facts_of(path))]
+    return max(each.label_width or 0 for each in told)
+
+
+def _notes(channels: Sequence[JobChannel], options: of.SagemakerOptions) -> list[str]:
+    """Return what an algorithm would stumble over."""
+    notes = []
+    if options.algorithm and options.mode == "FastFile":
+        notes.append(f"{options.algorithm} is documented for File and Pipe mode, not for FastFile")
+    for each in channels:
+        is_piped = options.mode == "Pipe" and each.kind != "AugmentedManifestFile"
+        if options.algorithm == "image-classification" and is_piped and options.sharded:
+            notes.append(
+                f"{each.name}: image-classification needs all records on each instance in Pipe "
+                "mode (FullyReplicated): leave out --sharded"
+            )
+        if options.algorithm and each.data and has_header(each.data):
+            notes.append(
+                f"{each.name}: {each.data.place} does not begin with a line of numbers; "
+                f"{options.algorithm} takes numbers alone, without a header, the label first"
+            )
+    return notes
