@@ -735,6 +735,18 @@ class SagemakerOptions(Options):
     hyper: Mapping[str, str] | None = _job(
         "Hyperparameter, such as epochs=3.", metavar="NAME=VALUE"
     )
+    class_names: AnyPath | None = _job(
+        "Class names, one a line, of which the job needs the number: num_classes, if the data does "
+        "not tell it.",
+        metavar="FILE",
+        rare=True,
+    )
+    vpc: Sequence[str] = _job(
+        "Subnets and security groups of the job, subnet-1234,sg-5678, which file systems need.",
+        default=(),
+        metavar="ID[,ID...]",
+        rare=True,
+    )
     name: str = _job("Name of the job.", default="dsprep-job", metavar="TEXT")
     image: str | None = _job("Container image.", metavar="URI")
     role: str | None = _job("Role of the job.", metavar="ARN")

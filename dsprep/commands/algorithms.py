@@ -9,17 +9,23 @@ aws/sagemaker-xgboost-container at 054c09c.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from dsprep.commands.channels import CONTENT_TYPES
-from dsprep.commands.facts import DataFacts
+from dsprep.commands.facts import TEXTS, DataFacts
 from dsprep.commands.jobs import CPU, GPU
 from dsprep.errors import OptionError
+from dsprep.formats import FORMATS
 
 IMAGE = "application/x-image"
 RECORDIO = "application/x-recordio"
 PROTOBUF = "application/x-recordio-protobuf"
+
+_PNG, _JSON = "image/png", "application/json"
+
+ABOUT = ("_lst", "_annotation")
+"""The ends of the names of channels that tell of the images of another channel."""
 
 MAP = "label_map"
 """The channel that tells what the values of masks mean."""
@@ -158,14 +164,32 @@ def content_type(name: str | None, channel: str, data: DataFacts, mode: str) -> 
     content = (ALGORITHMS[name].content if name else CONTENT_TYPES)[data.format]
     if data.format == "files" and mode != "Pipe":
         if channel == MAP:
-            return "application/json"
+            return _JSON
         if channel.endswith("_annotation") and data.files[0][0].endswith(".png"):
-            return "image/png"
+            return _PNG
         return IMAGE if data.samples else None
     # Image classification takes lists for a flag for each class otherwise.
     if data.lists_classes and name in (None, "image-classification"):
         return f"{content}; label-format=class-id"
     return content
+
+
+def content_unseen(name: str | None, channel: str, channels: Collection[str]) -> str | None:
+    """Return what a channel says of data that is not looked at; None if that may be several things.
+
+    ``channels`` are the names of all channels of the job.
+    """
+    if channel == MAP:
+        return _JSON
+    if channel.endswith("_annotation") and name is not None:
+        return _PNG if name == "semantic-segmentation" else IMAGE
+    if channel.endswith("_lst") or any(channel + end in channels for end in ABOUT):
+        return IMAGE
+    content = ALGORITHMS[name].content if name else {}
+    shards = {each for format, each in content.items() if format in FORMATS or format in TEXTS}
+    if not shards:
+        return IMAGE if name else None
+    return shards.pop() if len(shards) == 1 else None
 
 
 def require_channel(name: str, channel: str, data: DataFacts, mode: str) -> None:

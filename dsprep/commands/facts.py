@@ -18,7 +18,13 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
-from dsprep.formats.augmented import MANIFESTS, Annotated, parse_augmented, refers_to_files
+from dsprep.formats.augmented import (
+    MANIFESTS,
+    Annotated,
+    colors_of,
+    parse_augmented,
+    refers_to_files,
+)
 from dsprep.images.transform import Transform
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
@@ -266,6 +272,14 @@ def _of_lines(path: str) -> DataFacts:
     if not lines:
         raise SourceError(f"{path}: names no files")
     lists_classes = _lists_classes(lines)
+    rows = text.split("\n")
+    painted = [
+        int(key)
+        for line in lines
+        for name in (line.others if line.has_masks else ())
+        for key in colors_of(json.loads(rows[line.line - 1]), name)
+        if key.isascii() and key.isdecimal() and len(key) < 4  # a mask has 8 bits
+    ]
     beside = f"{path}.json"  # sage.manifest has sage.manifest.json
     made = read_manifest(beside) if beside.endswith(MANIFEST) and is_file(beside) else None
     return DataFacts(
@@ -273,10 +287,13 @@ def _of_lines(path: str) -> DataFacts:
         os.path.dirname(path),
         "augmented-manifest",
         samples=len(lines),
-        classes=len((made and made.classes) or ()) or _class_count(lines, lists_classes),
+        classes=len((made and made.classes) or ())
+        or _class_count(lines, lists_classes)
+        or max(painted, default=-1) + 1
+        or None,
         bytes=None if made is None else made.bytes,
         files=[(line.ref, 0) for line in lines],
-        attributes=list(json.loads(text.split("\n")[lines[0].line - 1])),
+        attributes=list(json.loads(rows[lines[0].line - 1])),
         label_width=_label_width(
             max(len(line.label or ()) // 5 if line.kind == "boxes" else 0 for line in lines)
         ),

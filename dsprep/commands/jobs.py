@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from dsprep import keywords as of
@@ -23,6 +24,22 @@ CPU, GPU = "ml.m5.xlarge", "ml.g5.xlarge"
 """Types of instances."""
 
 _SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
+
+
+def vpc_of(ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the network of a job: its subnets and security groups, by the names that they have."""
+    found = {
+        "SecurityGroupIds": [each for each in ids if each.startswith("sg-")],
+        "Subnets": [each for each in ids if each.startswith("subnet-")],
+    }
+    for each in ids:
+        if not each.startswith(("sg-", "subnet-")):
+            raise OptionError(f"--vpc {each}: is neither a subnet (subnet-…) nor a group (sg-…)")
+    if not all(found.values()):
+        raise OptionError(
+            f"--vpc {','.join(ids)}: give subnets and security groups: subnet-1234,sg-5678"
+        )
+    return found
 
 
 def resources(options: of.SagemakerOptions, size: int, instance: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from dsprep import keywords as of
 from dsprep.commands.facts import facts_of
-from dsprep.commands.jobs import CPU, MISSING, STOPPING, resources, url_of
+from dsprep.commands.jobs import CPU, MISSING, STOPPING, resources, url_of, vpc_of
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS
@@ -94,6 +94,8 @@ def processing_job(options: of.SagemakerOptions) -> tuple[dict[str, Any], list[s
     if options.sharded or is_tree:
         size = 2 * sum(size for data in facts_of(source) for _, size in data.files)
         places["ProcessingOutputConfig"] = {"Outputs": [_output(output)]}
+    if options.vpc:
+        places["NetworkConfig"] = {"VpcConfig": vpc_of(options.vpc)}
     volume = math.ceil(size / options.instances) + sum(each.size for each in needed)
     job = {
         "ProcessingJobName": options.name,

@@ -18,22 +18,25 @@ from typing import Any
 
 from dsprep import keywords as of
 from dsprep.commands.algorithms import (
+    ABOUT,
     ALGORITHMS,
     MAP,
     UNKNOWN,
     content_type,
+    content_unseen,
     hyperparameters,
     require_channel,
 )
 from dsprep.commands.channels import WRAPPED, channel_name, require_stream
 from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.commands.features import count_features, has_header
-from dsprep.commands.jobs import GPU, MISSING, STOPPING, resources, url_of
+from dsprep.commands.jobs import GPU, MISSING, STOPPING, resources, url_of, vpc_of
 from dsprep.commands.processing import processing_job
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.formats.augmented import default_attributes
+from dsprep.options import require_effect
 from dsprep.storage.local import destination_errors, write_whole
 from dsprep.storage.location import is_s3, parse_url, require_disk
 from dsprep.units import format_count, quoted_names
@@ -41,12 +44,12 @@ from dsprep.units import format_count, quoted_names
 _LEAST_SIDE = 300  # of images in object detection
 _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
 
+_UNKNOWN_VPC = {"SecurityGroupIds": [f"sg-{UNKNOWN}"], "Subnets": [f"subnet-{UNKNOWN}"]}
 _FILE_SYSTEM = re.compile(r"(efs|fsx)://(fs-[0-9a-f]+)(/\S*)")
 _TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
 
-# The ends of names of channels that tell of the images of another channel.
-_ABOUT = ("_lst", "_annotation")
 _SHORT = {"val": "validation", "valid": "validation", "training": "train"}  # names of sides
+_HELD_OUT = ("validation", "val", "valid", "test", "eval")  # channels that nobody trains on
 _WILD = re.compile(r"[*?\[{]")
 
 
@@ -73,12 +76,21 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     Returns:
         The request's JSON, and the facts that it was made of.
     """
+    require_effect("sagemaker", options.given)
     if options.output is not None:
         parse_url(str(options.output))
     missing = [name for name in MISSING if getattr(options, name) is None]
     notes = [f"replace {name} in the JSON, or give --{name}" for name in missing]
     if options.command:
-        training = ("--lists", "--mode", "--seed", "--attributes", "--algorithm", "--hyper")
+        training = (
+            "--lists",
+            "--mode",
+            "--seed",
+            "--attributes",
+            "--algorithm",
+            "--hyper",
+            "--class-names",
+        )
         if given := [name for name in training if name in options.given]:
             raise OptionError(f"{given[0]} is for training jobs; leave it out")
         job, uploads = processing_job(options)
@@ -88,7 +100,7 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
     if len(channels) > _MOST_CHANNELS:
         raise OptionError(f"{len(channels)} channels: a training job has at most {_MOST_CHANNELS}")
     for name in names:
-        about = next((name.removesuffix(end) for end in _ABOUT if name.endswith(end)), name)
+        about = next((name.removesuffix(end) for end in ABOUT if name.endswith(end)), name)
         if names.count(name) > 1 or about not in names:
             why = "is named twice" if about == name else f"goes with a channel {about}"
             raise OptionError(f"channel {name}: {why}; write DATA as CHANNEL=PLACE")
@@ -115,8 +127,13 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         _write_lists(str(options.lists), lists)
     elif lists:
         notes.append(f"upload {', '.join(lists)}: give --lists DIR to write it")
-    if any(each.data is None for each in channels):
-        notes.append("add VpcConfig with the subnets and security groups of the file system")
+    vpc = vpc_of(options.vpc) if options.vpc else None
+    if vpc is None and any(each.data is None for each in channels):
+        vpc = _UNKNOWN_VPC
+        notes.append(
+            "replace the subnet and the security group in VpcConfig with those of the file system, "
+            "or give --vpc subnet-…,sg-…"
+        )
     told, unknown = _hyperparameters({each.name: each for each in channels}, options)
     notes += unknown + _notes(channels, options)
     instance = ALGORITHMS[options.algorithm].instance if options.algorithm else GPU
@@ -127,7 +144,7 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
             "TrainingInputMode": channels[0].mode,
         },
         "RoleArn": options.role or MISSING["role"],
-        "InputDataConfig": [channel.entry(options) for channel in channels],
+        "InputDataConfig": [channel.entry(options, names) for channel in channels],
         "OutputDataConfig": {"S3OutputPath": options.output or MISSING["output"]},
         "ResourceConfig": resources(
             options, sum(each.stored(options) for each in channels), instance
@@ -135,6 +152,8 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         "StoppingCondition": STOPPING,
         "HyperParameters": told,
     }
+    if vpc is not None:
+        job["VpcConfig"] = vpc
     return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
 
 
@@ -155,8 +174,8 @@ class JobChannel:
 
     def is_file(self, names: Sequence[str]) -> bool:
         """Return whether SageMaker's algorithms read it, with what tells of it, in File mode."""
-        is_about = self.name.endswith(_ABOUT) or self.name == MAP
-        return is_about or any(self.name + end in names for end in _ABOUT) and self.mode != "Pipe"
+        is_about = self.name.endswith(ABOUT) or self.name == MAP
+        return is_about or any(self.name + end in names for end in ABOUT) and self.mode != "Pipe"
 
     def stored(self, options: of.SagemakerOptions) -> int:
         """Return the most bytes that an instance downloads before the job begins."""
@@ -170,15 +189,22 @@ class JobChannel:
     def is_sharded(self, options: of.SagemakerOptions) -> bool:
         """Return whether each instance gets a share; lists and annotations go to all."""
         whole = ALGORITHMS[options.algorithm].replicated if options.algorithm else ()
-        return options.sharded and not self.name.endswith(_ABOUT) and self.name not in whole
+        return options.sharded and not self.name.endswith(ABOUT) and self.name not in whole
 
-    def entry(self, options: of.SagemakerOptions) -> dict[str, Any]:
-        """Return an entry of ``InputDataConfig``."""
+    @property
+    def is_training(self) -> bool:
+        """Whether a model is trained on its samples, whose order then matters."""
+        return self.name not in (*_HELD_OUT, MAP) and not self.name.endswith(ABOUT)
+
+    def entry(self, options: of.SagemakerOptions, names: Sequence[str]) -> dict[str, Any]:
+        """Return an entry of ``InputDataConfig``, beside those of these names."""
         if found := _FILE_SYSTEM.fullmatch(self.uri):
             place = {"FileSystemId": found[2], "FileSystemType": _TYPES[found[1]]}
             place |= {"DirectoryPath": found[3], "FileSystemAccessMode": "ro"}
             source = {"FileSystemDataSource": place}
-            return {"ChannelName": self.name, "DataSource": source, "InputMode": "File"}
+            content = content_unseen(options.algorithm, self.name, names)
+            told = {"ContentType": content} if content else {}
+            return {"ChannelName": self.name, "DataSource": source, **told, "InputMode": "File"}
         share = "ShardedByS3Key" if self.is_sharded(options) else "FullyReplicated"
         on_s3: dict[str, Any] = {"S3DataType": self.kind, "S3Uri": self.uri}
         on_s3["S3DataDistributionType"] = share
@@ -196,7 +222,7 @@ class JobChannel:
             "CompressionType": "Gzip" if is_gzip else "None",
             "RecordWrapperType": "RecordIO" if is_wrapped else "None",
         }
-        if options.seed is not None:
+        if options.seed is not None and self.is_training:
             entry["ShuffleConfig"] = {"Seed": options.seed}
         return {name: value for name, value in entry.items() if value is not None}
 
@@ -273,6 +299,8 @@ def _hyperparameters(
     channels: Mapping[str, JobChannel], options: of.SagemakerOptions
 ) -> tuple[dict[str, str], list[str]]:
     """Return the hyperparameters that follow from the data, and notes on the others."""
+    from dsprep.lists.store import read_classes  # polars is slow to import
+
     given = dict(options.hyper or {})
     if options.algorithm is None:
         return given, []
@@ -280,6 +308,8 @@ def _hyperparameters(
 
     @cache
     def fact(name: str) -> str | None:
+        if name == "classes" and options.class_names is not None:
+            return str(len(read_classes(str(options.class_names))))
         return _fact(name, channels, options.algorithm or "")
 
     found = hyperparameters(algorithm, given, fact)
@@ -300,7 +330,7 @@ def _fact(name: str, channels: Mapping[str, JobChannel], algorithm: str) -> str 
     """Return a fact of the data, as it stands in the hyperparameters of an algorithm."""
     train = channels.get("train") or next(iter(channels.values()))
     # A list, annotations or a label map know better than a directory of images.
-    names = (*(train.name + end for end in _ABOUT), MAP, train.name)
+    names = (*(train.name + end for end in ABOUT), MAP, train.name)
     told = [each.data for name in names if (each := channels.get(name)) and each.data]
     value: int | str | None = None
     if name == "samples":
@@ -337,7 +367,13 @@ def _notes(channels: Sequence[JobChannel], options: of.SagemakerOptions) -> list
     notes = []
     if options.algorithm and options.mode == "FastFile":
         notes.append(f"{options.algorithm} is documented for File and Pipe mode, not for FastFile")
+    names = [each.name for each in channels]
     for each in channels:
+        if each.data is None and content_unseen(options.algorithm, each.name, names) is None:
+            notes.append(
+                f"{each.name}: add the ContentType of its data, as dsprep does not look at file "
+                "systems"
+            )
         is_piped = options.mode == "Pipe" and each.kind != "AugmentedManifestFile"
         if options.algorithm == "image-classification" and is_piped and options.sharded:
             notes.append(

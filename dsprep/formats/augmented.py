@@ -240,9 +240,16 @@ _TYPE = "groundtruth/"
 
 
 def format_augmented(
-    rows: Iterable[Row], prefix: str, classes: Sequence[str] | None = None, kind: str | None = None
+    rows: Iterable[Row],
+    prefix: str,
+    classes: Sequence[str] | None = None,
+    kind: str | None = None,
+    masks: Mapping[str, Sequence[str]] = {},
 ) -> str:
-    """Write a manifest; without a kind, the labels tell what they are."""
+    """Write a manifest; without a kind, the labels tell what they are.
+
+    ``masks`` has the names of the classes whose numbers are the pixels of a mask, by its name.
+    """
     # Nothing in it tells when or by whom it was made: `creation-date`, `job-name` and `confidence`
     # of Ground Truth are left out.
     rows = list(rows)
@@ -254,6 +261,9 @@ def format_augmented(
         values: dict[str, Any] = {SOURCE: start + path}
         for other, place in _references(others[0] if others else {}).items():
             values[other] = start + place
+            # Readers of masks, ours too, leave out a label beside them.
+            if label is None and (names := masks.get(other.removesuffix(REFERENCE))):
+                values[other + METADATA] = {"human-annotated": "yes"} | _about_mask(names)
         if label is not None:
             try:
                 value, metadata = _attribute(label, name, classes or (), kind)
@@ -312,6 +322,15 @@ def _references(others: Mapping[str, str]) -> dict[str, str]:
         taken = attribute == SOURCE or attribute in found
         found[name + REFERENCE if taken else attribute] = path
     return found
+
+
+def _about_mask(names: Sequence[str]) -> dict[str, Any]:
+    """Return the classes of a gray mask, whose colors are their numbers."""
+    colors = {
+        str(number): {"class-name": name, "hex-color": f"#{number:02x}{number:02x}{number:02x}"}
+        for number, name in enumerate(names)
+    }
+    return {"type": _TYPE + "semantic-segmentation", "internal-color-map": colors}
 
 
 def _attribute(

@@ -449,7 +449,10 @@ class AugmentedFolder(Folder):
             rows.append((image, each.label, each.class_name, others))
         objects = self.written.objects
         kind = "boxes" if objects else None
-        return format_augmented(rows, self.prefix, objects.names if objects else classes, kind)
+        names = objects.names if objects else classes
+        fields = [each for each in self.written.fields if each.type == "mask"]
+        masks = {extension_of(each.name): each.names for each in fields}
+        return format_augmented(rows, self.prefix, names, kind, masks)
 
     def is_listed(self, field: Field) -> bool:
         return field.type != "objects"  # which the manifest tells

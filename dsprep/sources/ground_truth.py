@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
+from dsprep.annotations.masks import IGNORED
 from dsprep.errors import SourceError
 from dsprep.formats.augmented import Annotated, colors_of, parse_augmented
 from dsprep.sources.annotated import Names, Scan, plain_name
@@ -130,6 +131,8 @@ def _masks(
     for at, id in enumerate(ids):
         if colors.setdefault(named[id][1], at) != at:
             raise SourceError(f"{path}: several classes have the color of {named[id][0]!r:.60}")
+    if all(color == (id, id, id) for id, (_, color) in named.items()):  # a gray mask of dsprep
+        colors.setdefault((IGNORED, IGNORED, IGNORED), IGNORED)
     root = str(source.masks or source.root)
     known_files = files_below(root, run_all)
     names, found, missing = Names(known_files), list[str](), list[str]()

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+import dsprep
 from dsprep.formats import FORMATS, TABLES
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, png
@@ -68,6 +70,41 @@ def test_a_manifest_refers_to_every_file_that_is_written(run_here: RunHere, tmp_
     assert referred == {f"1/0.{name}" for name in ("jpg", "mask.png", "json")}
     assert written == {*referred, "metadata.jsonl"}
     assert line["mask-ref"] == "1/0.mask.png"
+
+
+def test_a_manifest_names_the_classes_of_masks(run_here: RunHere, tmp_path: Path) -> None:
+    """As Ground Truth does it, so that masks and names come back, also pixels without a class."""
+    for name in ("images", "masks"):
+        (tmp_path / name).mkdir()
+    for number in range(2):
+        (tmp_path / f"images/{number}.jpg").write_bytes(jpeg(number, size=(8, 6)))
+        pixels = bytes([0, 1, 2, 255] * 12)
+        Image.frombytes("L", (8, 6), pixels).save(tmp_path / f"masks/{number}.png")
+    (tmp_path / "classes.txt").write_text("sky\nbird\ntree\n")
+    masks = ("--masks", tmp_path / "masks", "--mask-classes", tmp_path / "classes.txt")
+    out = tmp_path / "out"
+    done = run_here(
+        "convert", tmp_path / "images", out, *masks, "--to", "augmented-manifest", "-j1"
+    )
+    assert done.code == 0, done.err
+    line = json.loads((tmp_path / "out.manifest").read_text("utf-8").split("\n")[0])
+    assert line["mask-ref-metadata"]["internal-color-map"] == {
+        "0": {"class-name": "sky", "hex-color": "#000000"},
+        "1": {"class-name": "bird", "hex-color": "#010101"},
+        "2": {"class-name": "tree", "hex-color": "#020202"},
+    }
+    done = run_here(
+        "convert", tmp_path / "out.manifest", tmp_path / "back", "--to", "folder", "-j1"
+    )
+    assert done.code == 0, done.err
+    assert (tmp_path / "back.mask.classes.txt").read_text() == "sky\nbird\ntree\n"
+    for number in range(2):
+        with Image.open(tmp_path / f"back/{number}.mask.png") as mask:
+            assert mask.tobytes() == pixels
+    job = dsprep.sagemaker(
+        [f"train={tmp_path}/out.manifest"], prefix="s3://bucket", algorithm="semantic-segmentation"
+    ).job
+    assert job["HyperParameters"] == {"num_classes": "3", "num_training_samples": "2"}
 
 
 def test_a_manifest_of_resized_images_states_their_size(run_here: RunHere, tmp_path: Path) -> None:

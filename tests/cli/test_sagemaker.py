@@ -215,17 +215,66 @@ def test_says_that_an_instance_gets_nothing(made: Path) -> None:
     assert "tfrecord: 3 files for 4 instances; some get none" in report.notes
 
 
-def test_file_systems(made: Path, job: Job) -> None:
-    found = job(
-        "train=efs://fs-0123456789abcdef0/birds/train", "val=fsx://fs-0123456789abcdef0/mnt/val"
-    )
+def test_file_systems(tmp_path: Path, job: Job) -> None:
+    """Nobody looks at their data: the algorithm and the names of channels tell what it is."""
+    data = [
+        "train=efs://fs-0123456789abcdef0/birds/train",
+        "val=fsx://fs-0123456789abcdef0/mnt/val",
+    ]
+    found = job(*data, seed=3)
     sources = [each["DataSource"]["FileSystemDataSource"] for each in found["InputDataConfig"]]
     assert [(each["FileSystemType"], each["DirectoryPath"]) for each in sources] == [
         ("EFS", "/birds/train"),
         ("FSxLustre", "/mnt/val"),
     ]
+    vpc = {"SecurityGroupIds": ["sg-REPLACE"], "Subnets": ["subnet-REPLACE"]}
+    assert found["VpcConfig"] == vpc
+    (note,) = [note for note in dsprep.sagemaker(data).notes if "VpcConfig" in note]
+    assert "give --vpc subnet-" in note
+    network = ["subnet-1", "sg-2", "subnet-3"]
+    told = {"SecurityGroupIds": ["sg-2"], "Subnets": ["subnet-1", "subnet-3"]}
+    assert job(*data, vpc=network)["VpcConfig"] == told
+    place = "efs://fs-01/x"
+    for algorithm, names, types in (
+        ("image-classification", "train train_lst", ["application/x-image"] * 2),
+        ("image-classification", "train", ["application/x-recordio"]),
+        ("object-detection", "train train_annotation", ["application/x-image"] * 2),
+        (
+            "semantic-segmentation",
+            "train train_annotation label_map",
+            ["application/x-image", "image/png", "application/json"],
+        ),
+        ("factorization-machines", "train", ["application/x-recordio-protobuf"]),
+        ("blazingtext", "train", ["text/plain"]),
+        ("linear-learner", "train", [None]),
+        (None, "train", [None]),
+    ):
+        named = [f"{name}={place}" for name in names.split()]
+        channels = job(*named, algorithm=algorithm)["InputDataConfig"]
+        assert [each.get("ContentType") for each in channels] == types
+        notes = dsprep.sagemaker(named, algorithm=algorithm).notes
+        assert any("add the ContentType" in note for note in notes) == (types == [None])
+    (tmp_path / "classes.txt").write_text("a\nb\nc\n")
+    options = {"algorithm": "image-classification", "class_names": tmp_path / "classes.txt"}
+    found = job(f"train={place}", f"train_lst={place}", **options)
+    assert found["HyperParameters"] == {"num_classes": "3", "num_training_samples": "REPLACE"}
     with pytest.raises(OptionError, match="write it as efs://"):
         dsprep.sagemaker(["train=efs://x"])
+    with pytest.raises(OptionError, match="--vpc x: is neither a subnet"):
+        dsprep.sagemaker(data, vpc=["sg-1", "x"])
+    with pytest.raises(OptionError, match="--vpc sg-1: give subnets and security groups"):
+        dsprep.sagemaker(data, vpc=["sg-1"])
+    with pytest.raises(OptionError, match="num_classes; give --algorithm NAME"):
+        dsprep.sagemaker(data, class_names=tmp_path / "classes.txt")
+
+
+def test_only_training_channels_are_shuffled(made: Path, job: Job) -> None:
+    names = ("train", "train_lst", "rare", "validation", "test")
+    lst = made / "images.lst"
+    data = [f"{name}={lst if name == 'train_lst' else made / 'recordio'}" for name in names]
+    channels = job(*data, seed=0)["InputDataConfig"]
+    shuffled = [each["ChannelName"] for each in channels if "ShuffleConfig" in each]
+    assert shuffled == ["train", "rare"]
 
 
 def test_a_volume_holds_what_is_downloaded(tmp_path: Path) -> None:
@@ -311,6 +360,8 @@ def test_a_processing_job_in_parts(job: Job) -> None:
         *("pack", f"{PREFIX}/photos", f"{PREFIX}/shards", "--to", "webdataset", "--part", "auto")
     ]
     assert "ProcessingInputs" not in found
+    found = job(PREFIX, command=["pack"], vpc=["subnet-1", "sg-2"], **options)
+    assert found["NetworkConfig"]["VpcConfig"]["Subnets"] == ["subnet-1"]
 
 
 def test_a_processing_job_whose_instances_see_different_files(job: Job, no_listing: None) -> None:

@@ -70,7 +70,7 @@ ALWAYS = {
     *("--channel", "--attributes", "--epochs", "--shuffle-shards", "--stdout", "--part"),
     # sagemaker: without effect, some are refused when the channels are known
     *("--prefix", "--mode", "--sharded", "--seed", "--lists", "--name", "--image", "--role"),
-    *("--instances", "--instance-type"),
+    *("--instances", "--instance-type", "--algorithm", "--hyper", "--vpc"),
     # cost
     *("--shard-size", "--prices"),
     # sync
