@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
+
+import botocore.loaders
+import botocore.model
+import botocore.validate
 
 Job: TypeAlias = Callable[..., dict[str, Any]]
 """Calls `dsprep.sagemaker` and returns the job's JSON, if the service would take it."""
 
+_LOADER = botocore.loaders.Loader()
+
 PREFIX = "s3://amzn-s3-demo-bucket/birds"
+
+
+@cache
+def service() -> botocore.model.ServiceModel:
+    """The model of the service."""
+    return botocore.model.ServiceModel(_LOADER.load_service_model("sagemaker", "service-2"))
+
+
+def judge(request: str, job: dict[str, Any]) -> None:
+    """Fail if the service would refuse the JSON of a request."""
+    shape = service().operation_model(request).input_shape
+    found = botocore.validate.ParamValidator().validate(job, shape)
+    assert not found.has_errors(), found.generate_report()
+    wrong = list(unfit(shape, job))
+    assert not wrong
 
 
 def unfit(shape: Any, value: Any, place: str = "") -> Any:

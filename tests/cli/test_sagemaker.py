@@ -234,7 +234,7 @@ def test_file_systems(tmp_path: Path, job: Job) -> None:
     network = ["subnet-1", "sg-2", "subnet-3"]
     told = {"SecurityGroupIds": ["sg-2"], "Subnets": ["subnet-1", "subnet-3"]}
     assert job(*data, vpc=network)["VpcConfig"] == told
-    place = "efs://fs-01/x"
+    place = "efs://fs-0123456789abcdef0/x"
     for algorithm, names, types in (
         ("image-classification", "train train_lst", ["application/x-image"] * 2),
         ("image-classification", "train", ["application/x-recordio"]),

@@ -13,9 +13,11 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +27,7 @@ from PIL import Image, ImageDraw
 from tests import pixels
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, png
+from tests.jobs import judge
 from tests.missing import framework
 from tests.servers.bucket import Bucket
 
@@ -329,6 +332,13 @@ def write_tables(root: Path) -> None:
         write_lines(root / "ml-100k" / name, ("\t".join(map(str, row)) for row in rows))
 
 
+def write_downloads(root: Path) -> None:
+    """Write tables, CIFAR and ImageNet, as they are downloaded."""
+    write_tables(root)
+    write_pixels(root)
+    write_imagenet(root)
+
+
 def zip_of(path: Path, files: Mapping[str, bytes]) -> None:
     """Write a zip of files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -371,11 +381,12 @@ DOWNLOADS = {
     "several-machines.md": write_scheduler,
     "augment.md": write_birds,
     "sagemaker.md": write_sagemaker,
+    "jobs.md": write_downloads,
 }
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
 
-ON_S3 = {"sagemaker.md": "amzn-s3-demo-bucket"}
-"""The bucket of each guide that has one."""
+ON_S3 = ("sagemaker.md", "jobs.md")
+"""The guides that have a bucket."""
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
@@ -389,7 +400,8 @@ def test_guide(
 ) -> None:
     if guide.name in ON_S3:
         ceph: Bucket = request.getfixturevalue("ceph")
-        ceph.s3.create_bucket(Bucket=ON_S3[guide.name])
+        with suppress(ceph.s3.exceptions.BucketAlreadyOwnedByYou):  # by another guide
+            ceph.s3.create_bucket(Bucket="amzn-s3-demo-bucket")
         monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
     monkeypatch.setenv("PATH", f"{command.parent}:{tmp_path}/bin", prepend=os.pathsep)
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
@@ -420,8 +432,27 @@ def test_guide(
                 done = run(["bash", "-o", "pipefail", "-c", line], tmp_path)
             assert done.code == int(told[1] if told else 0), f"{line}\n{done.err}"
             assert "Traceback" not in done.err
+    for job in tmp_path.glob("*-job.json"):
+        require_data(json.loads(job.read_text()), request.getfixturevalue("ceph"))
     for name in sorted(lacking):
         framework(name)  # all else was run
+
+
+def require_data(job: dict[str, Any], ceph: Bucket) -> None:
+    """Fail if the service would refuse a job, or find no data for it."""
+    judge("CreateTrainingJob", job)
+    for channel in job["InputDataConfig"]:
+        source = channel["DataSource"]["S3DataSource"]
+        bucket, _, key = source["S3Uri"].removeprefix("s3://").partition("/")
+        found = ceph.s3.list_objects_v2(Bucket=bucket, Prefix=key)
+        names = [each["Key"] for each in found.get("Contents", ())]
+        assert names, source
+        if source["S3DataType"] == "ManifestFile":
+            body = ceph.s3.get_object(Bucket=bucket, Key=names[0])["Body"].read()
+            first, *own = json.loads(body)
+            _, _, prefix = first["prefix"].removeprefix("s3://").partition("/")
+            for name in own:
+                ceph.s3.head_object(Bucket=bucket, Key=prefix + name)
 
 
 PLAIN = re.compile(r"dsprep ([-\w./:= ,@%]|'[^']*')+(#.*)?")
