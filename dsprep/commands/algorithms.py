@@ -13,15 +13,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from dsprep.commands.channels import CONTENT_TYPES
-from dsprep.commands.facts import TEXTS, DataFacts
+from dsprep.commands.facts import DataFacts
 from dsprep.commands.jobs import CPU, GPU
 from dsprep.errors import OptionError
-from dsprep.formats import FORMATS
 
 IMAGE = "application/x-image"
 RECORDIO = "application/x-recordio"
 PROTOBUF = "application/x-recordio-protobuf"
 
+_NO_SHARDS = ("files", "list", "augmented-manifest")
 _PNG, _JSON = "image/png", "application/json"
 
 ABOUT = ("_lst", "_annotation")
@@ -186,7 +186,7 @@ def content_unseen(name: str | None, channel: str, channels: Collection[str]) ->
     if channel.endswith("_lst") or any(channel + end in channels for end in ABOUT):
         return IMAGE
     content = ALGORITHMS[name].content if name else {}
-    shards = {each for format, each in content.items() if format in FORMATS or format in TEXTS}
+    shards = {each for format, each in content.items() if format not in _NO_SHARDS}
     if not shards:
         return IMAGE if name else None
     return shards.pop() if len(shards) == 1 else None

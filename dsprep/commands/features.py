@@ -19,7 +19,7 @@ def count_features(data: DataFacts, labels: int) -> int | None:
     """Return how many features a sample has besides its labels; None if nothing tells."""
     path = os.path.join(data.directory, data.files[0][0])
     if data.format == "csv":
-        return len(first_cells(path)) - labels
+        return max(len(first_cells(path)) - labels, 0) or None
     if data.format != "recordio-protobuf":
         return None
     with ShardStream(path) as stream:
@@ -47,7 +47,8 @@ def first_cells(path: str) -> list[str]:
             line += block
             if b"\n" in block or len(line) > _LONGEST_LINE:
                 break
-    return line.partition(b"\n")[0].decode("utf-8", "replace").strip("\r\ufeff").split(",")
+    text = line.partition(b"\n")[0].decode("utf-8", "replace").strip("\r\ufeff")
+    return text.split(",") if text else []
 
 
 def _is_number(cell: str) -> bool:

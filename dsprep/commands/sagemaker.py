@@ -364,25 +364,40 @@ def _label_width(channel: JobChannel) -> int:
 
 def _notes(channels: Sequence[JobChannel], options: of.SagemakerOptions) -> list[str]:
     """Return what an algorithm would stumble over."""
-    notes = []
-    if options.algorithm and options.mode == "FastFile":
-        notes.append(f"{options.algorithm} is documented for File and Pipe mode, not for FastFile")
     names = [each.name for each in channels]
+    notes = [
+        f"{each.name}: add the ContentType of its data, as dsprep does not look at file systems"
+        for each in channels
+        if each.data is None and content_unseen(options.algorithm, each.name, names) is None
+    ]
+    if options.algorithm is None:
+        return notes
+    if options.mode == "FastFile":
+        notes.append(f"{options.algorithm} is documented for File and Pipe mode, not for FastFile")
     for each in channels:
-        if each.data is None and content_unseen(options.algorithm, each.name, names) is None:
-            notes.append(
-                f"{each.name}: add the ContentType of its data, as dsprep does not look at file "
-                "systems"
-            )
-        is_piped = options.mode == "Pipe" and each.kind != "AugmentedManifestFile"
-        if options.algorithm == "image-classification" and is_piped and options.sharded:
-            notes.append(
-                f"{each.name}: image-classification needs all records on each instance in Pipe "
-                "mode (FullyReplicated): leave out --sharded"
-            )
-        if options.algorithm and each.data and has_header(each.data):
-            notes.append(
-                f"{each.name}: {each.data.place} does not begin with a line of numbers; "
-                f"{options.algorithm} takes numbers alone, without a header, the label first"
-            )
+        if each.data is not None:
+            notes += (f"{each.name}: {why}" for why in _doubts(each, each.data, names, options))
     return notes
+
+
+def _doubts(
+    channel: JobChannel, data: DataFacts, names: Sequence[str], options: of.SagemakerOptions
+) -> Iterator[str]:
+    """Yield why an algorithm would not read a channel."""
+    name = options.algorithm or ""
+    is_piped = channel.mode == "Pipe"
+    if name == "image-classification" and is_piped and options.sharded and not channel.attributes:
+        yield (
+            f"{name} needs all records on each instance in Pipe mode (FullyReplicated): leave out "
+            "--sharded"
+        )
+    if has_header(data):
+        yield (
+            f"{data.place} does not begin with a line of numbers; {name} takes numbers alone, "
+            "without a header, the label first"
+        )
+    if not is_piped and any(file.endswith(".gz") for file, _ in data.files):
+        yield f"{data.place} is compressed, and SageMaker decompresses in Pipe mode only"
+    for about in (channel.name + end for end in ABOUT):
+        if data.format == "files" and about in ALGORITHMS[name].channels and about not in names:
+            yield f"{name} reads image files with a channel {about}; add it"

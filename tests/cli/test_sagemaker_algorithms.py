@@ -251,6 +251,13 @@ def test_what_a_user_has_to_give(tables: Path) -> None:
     assert note.startswith(f"train: {tables / 'named.csv'} does not begin with a line of numbers")
     (note,) = notes("bare.csv", "kmeans", hyper={"k": "3"}, mode="FastFile")
     assert note == "kmeans is documented for File and Pipe mode, not for FastFile"
+    (note,) = notes("bare.csv.gz", "kmeans", hyper={"k": "3"})
+    assert "is compressed, and SageMaker decompresses in Pipe mode only" in note
+    assert not notes("bare.csv.gz", "kmeans", hyper={"k": "3"}, mode="Pipe")
+    (tables / "empty.csv").touch()
+    assert notes("empty.csv", "kmeans", hyper={"k": "3"}) == [
+        "feature_dim is REPLACE in the JSON: give --hyper feature_dim=VALUE"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -324,6 +331,14 @@ def test_facts_of_images(made: Path, tmp_path: Path, job: Job) -> None:
         "num_training_samples": "2",
         "image_shape": "3,30,40",
     }
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/a.jpg").write_bytes(b"x")
+    for algorithm, about in (("image-classification", "lst"), ("object-detection", "annotation")):
+        report = dsprep.sagemaker(
+            [f"train={tmp_path / 'images'}"], algorithm=algorithm, prefix=PREFIX
+        )
+        needed = f"train: {algorithm} reads image files with a channel train_{about}; add it"
+        assert needed in report.notes
 
 
 def test_sides_are_channels_of_an_algorithm(made: Path, job: Job) -> None:
