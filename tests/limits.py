@@ -47,7 +47,7 @@ def without_streams(numbers: Iterable[int]) -> Words:
 @contextmanager
 def small_disk(place: Path, size: str) -> Iterator[Path]:
     """Mount an empty disk of a size such as ``4m`` at ``place``."""
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         leave_out("only root can mount a small disk")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from dsprep.progress import Progress
 from dsprep.workers.cluster import Cluster
 from tests.conftest import Finished
 from tests.images import jpeg
+from tests.limits import small_disk
 from tests.run.test_run_in_parts import contents
 from tests.servers.bucket import Bucket
 from tests.workers.machines import Directories, Task
@@ -312,6 +314,55 @@ class TestMachinesThatDiffer:
             assert (done.code, text in done.err) == (code, True)
         assert (contents(local), ceph.contents("wds/")) == before
         assert not [*(tmp_path / "stage").iterdir()]
+
+
+class TestWhatIsHostile:
+    def test_a_full_disk_of_one_machine_is_told(
+        self,
+        run_here: RunHere,
+        machines: Directories,
+        twelve: Path,
+        tmp_path: Path,
+        ceph: Bucket,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Shards on the way to S3 lie there; with room, the run goes on."""
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+        with small_disk(tmp_path / "machines" / "two", "64k") as disk:
+            (disk / "filler").write_bytes(bytes(64 * 1024))
+            full = pack(run_here, twelve, f"{ceph.url}/ray/", "--engine", "ray")
+            assert full.code == 5, full.err
+            assert "the disk is full; make room and give the same command again" in full.err
+            assert "/machines/two/" in full.err
+            assert "ray/manifest.json" not in ceph.contents()
+            (disk / "filler").unlink()
+            assert pack(run_here, twelve, f"{ceph.url}/ray/", "--engine", "ray").code == 0
+        assert pack(run_here, twelve, tmp_path / "local").code == 0
+        assert ceph.contents("ray/") == contents(tmp_path / "local")
+
+    @pytest.mark.parametrize("what", ["a checksum", "a size", "a name", "garbage"])
+    def test_a_manifest_that_lies_is_told_as_on_one_machine(
+        self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, what: str
+    ) -> None:
+        source = tmp_path / "source"
+        assert pack(run_here, twelve, source).code == 0
+        values = json.loads((source / "manifest.json").read_text())
+        first = values["shards"][0]
+        lies = {"a checksum": ("crc32c", "00000000"), "a size": ("bytes", 1 << 50)}
+        name, value = lies.get(what, ("name", "../../secret.tar"))
+        if what == "garbage":
+            (source / first["name"]).write_bytes(b"\xfe" * first["bytes"])
+        else:
+            assert name in first
+            first[name] = value
+            (source / "manifest.json").write_text(json.dumps(values))
+        codes: dict[str, list[int]] = {"local": [], "ray": []}
+        for engine, found in codes.items():
+            options = ("--to", "tfrecord", "--engine", engine)
+            found.append(run_here("convert", source, tmp_path / engine, *options).code)
+            found.append(run_here("verify", source, "--engine", engine).code)
+        assert codes["ray"] == codes["local"]
+        assert codes["ray"][1] in (3, 4)
 
 
 class TestRefusals:
