@@ -736,8 +736,8 @@ class SagemakerOptions(Options):
         "Hyperparameter, such as epochs=3.", metavar="NAME=VALUE"
     )
     class_names: AnyPath | None = _job(
-        "Class names, one a line, of which the job needs the number: num_classes, if the data does "
-        "not tell it.",
+        "Class names, one a line: their number is num_classes of the job, if the data does not "
+        "tell it.",
         metavar="FILE",
         rare=True,
     )

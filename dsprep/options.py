@@ -249,7 +249,7 @@ SIZES --multiple-of excludes single
 --header needs lines
     only CSV has a line with the names of columns; leave it out
 --apart excludes single
-    the companions of {single} lie beside it anyway; leave it out
+    manifest.json and the others always lie beside the file {single}; leave it out
 convert: --apart excludes stream
     a stream is written without companions; leave it out
 --name excludes single

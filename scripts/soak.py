@@ -304,18 +304,16 @@ def node_stops(round: Round) -> None:
 
 
 TROUBLES: tuple[Callable[[Round], None], ...] = (
-    *(
-        killed,
-        failing,
-        twice,
-        node_dies,
-        stopped,
-        killed_on_s3,
-        twice_on_s3,
-        driver_dies,
-        plain,
-        node_stops,
-    ),
+    killed,
+    failing,
+    twice,
+    node_dies,
+    stopped,
+    killed_on_s3,
+    twice_on_s3,
+    driver_dies,
+    plain,
+    node_stops,
 )
 
 

@@ -43,8 +43,8 @@ _SENT_WHOLE = (
     "which its reader for TensorFlow loses 4 bytes each"
 )
 _NO_LINE_BREAK = (
-    "its last line has no line break, so that it runs into the first line of a file that follows: "
-    "add one"
+    "its last line has no line break, so this line and the first line of the next file become one: "
+    "add a line break"
 )
 _BLOCK = 1 << 20  # bytes that are sent at once, unless a record is larger
 

@@ -91,7 +91,10 @@ def read_prices(path: str | None = None) -> Prices:
             ],
         )
     except (ValueError, LookupError, TypeError) as error:
-        raise SourceError(f"{path}: is no table of prices ({error!s:.100})") from None
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise SourceError(
+            f"{path}: is not a table of prices ({what:.100}): change a copy of {_PRICES}"
+        ) from None
 
 
 def _file_system(name: str, values: Mapping[str, Any]) -> FileSystem:

@@ -64,7 +64,7 @@ class DataFacts:
 
 
 def is_augmented(place: str, attributes: Sequence[str] = ()) -> bool:
-    """Return whether a file is an augmented manifest, of which a user may name attributes.
+    """Return whether a file is an augmented manifest, also by the attributes that a user names.
 
     Other lines of JSON are text: only those that refer to files need to be read line by line.
     """

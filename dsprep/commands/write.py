@@ -528,7 +528,8 @@ def append(options: of.AppendOptions) -> WriteReport:
         bad = format_count(len(still_bad), "sample")
         notes.append(f"{bad} rejected again, as before: {format_some([r.path for r in still_bad])}")
     if not is_merged and not options.skip_existing:
-        notes.append(f"{job.layout.name}: samples that exist already are not looked for")
+        unchecked = f"{job.layout.name}: samples that exist already are not looked for"
+        notes.append(f"{unchecked}; --skip-existing leaves them out")
     return replace(report, notes=notes, per_class={}, seconds=time.monotonic() - began)
 
 

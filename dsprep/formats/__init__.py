@@ -54,7 +54,7 @@ FORMATS = _Formats(_SHARDED | _TREES)  # every format: what `convert --to` takes
 SHARDED = _Formats(_SHARDED)
 # the formats whose shards are one encoded sample after another: what `--from` takes
 CONCATENATIVE = _Formats(_CONCATENATIVE)
-# the formats whose files are tables, of which readers take all that lie in a directory
+# the formats whose files are tables; their readers take all files of a directory
 TABLES = _Formats(_TABLES)
 
 _NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
@@ -62,7 +62,9 @@ _NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
 
 def suffixes() -> str:
     """Return what names of shards end with, for messages."""
-    return ", ".join(each.suffix for each in SHARDED.values())
+    known = [each.suffix for name, each in SHARDED.items() if name not in TABLES]
+    tables = [each.suffix for each in TABLES.values()]
+    return f"{', '.join(known)} or, with a manifest, {', '.join(tables)}"
 
 
 @cache

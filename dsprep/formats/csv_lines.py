@@ -96,7 +96,7 @@ class Csv(Format):
             notes.append("no label: the first column is a feature, as for batch transform")
         named = [each.name for each in fields if each.names]
         if named:
-            notes.append(f"names of classes become their numbers: {format_some(named)}")
+            notes.append(f"classes are written as their numbers: {format_some(named)}")
         empty = [each.name for each in fields if each.missing and each is not label]
         if empty:
             what = "missing numbers are empty cells, which Linear Learner refuses"
@@ -178,17 +178,19 @@ class Csv(Format):
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         columns, head = self._columns, self.head if stream.offset == 0 else b""
         if head and stream.peek(len(head)) != head:
-            raise stream.damaged("the first line has not the names of the columns", 0)
+            raise stream.damaged("the first line does not have the names of the columns", 0)
         stream.skip(len(head), "the names of the columns")
         width = sum(each.width for each in columns)
         for position, (offset, line) in enumerate(_lines(stream)):
             cells = line.split(b",")
             if len(cells) != width:
-                raise stream.damaged(f"a line of {len(cells)} cells, and others {width}", offset)
+                raise stream.damaged(f"a line has {len(cells)} cells, not {width}", offset)
             try:
                 fields = dict(_values(columns, cells))
             except ValueError as error:
-                raise stream.damaged(f"a cell is no number: {error!s:.{_SHOWN}}", offset) from None
+                raise stream.damaged(
+                    f"a cell is not a number: {error!s:.{_SHOWN}}", offset
+                ) from None
             yield Entry(offset, len(line) + 1, Sample("", fields, position))
 
 
@@ -203,7 +205,7 @@ def _refuse_others(schema: Schema) -> None:
         raise OptionError("csv holds numbers, and the samples have no fields")
     others = [each.name for each in schema.fields if not each.kind.is_number]
     if others:
-        what = "is none" if len(others) == 1 else "are none"
+        what = "is not a number" if len(others) == 1 else "are not numbers"
         raise OptionError(
             f"csv holds numbers, and {format_some(others)} {what}: give --drop {','.join(others)}"
         )

@@ -436,7 +436,8 @@ class Transform:
         if upright[0] >= edges[0] and upright[1] >= edges[1]:
             return ""
         size = "x".join(map(str, edges[: 2 if isinstance(self.resize, tuple) else 1]))
-        return f"image smaller than --resize {size}, not enlarged as im2rec does: give --enlarge"
+        advice = "not enlarged: give --enlarge to do as im2rec does"
+        return f"image smaller than --resize {size}, {advice}"
 
     def _window(self, size: Size) -> Window:
         if self.crop is None:

@@ -22,7 +22,7 @@ from dsprep.storage.location import is_s3
 from dsprep.storage.pool import ahead
 from dsprep.storage.s3.read import object_sizes
 
-# the kinds of faults for a file that is not there, and for one of which nothing tells whether it is
+# the kinds of faults: a file is not there, and the file system cannot tell whether it is
 MISSING, UNKNOWN = "missing", "unknown-file"
 
 # What the system says where no file is. Other errors do not tell: a right is missing, a disk fails.

@@ -249,7 +249,7 @@ def _require_own_ids(catalog: Catalog) -> None:
     for number in repeated[:1]:
         raise SourceError(
             f"{catalog.root}: several lists have the id {number}, and --key index makes keys of "
-            "ids: number their rows anew, or leave it out"
+            "ids: give each row an id of its own, or leave out --key index"
         )
 
 

@@ -468,8 +468,8 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
         target.remove_place()
         first = rejects[0]
         raise SourceError(
-            f"{job.source.root}: all {len(rejects):,} samples were rejected, the first "
-            f"one being {first.path}: {first.reason}"
+            f"{job.source.root}: nothing is left to write, {format_count(len(rejects), 'sample')} "
+            f"rejected; the first one is {first.path}: {first.reason}"
         )
     if base is not None:
         advice = "dsprep shard index writes another manifest"

@@ -599,7 +599,7 @@ def _named_facts(choice: Choice, schema: Schema) -> list[Field]:
             continue
         if name not in FACTS or schema.image is None:
             there = format_some(list(schema.by_name))
-            what = "no sample has this field, and no fact of an image is called so"
+            what = "no sample has this field, and no fact of an image has this name"
             raise OptionError(
                 f"--rename {name}: {what}; fields are {there}; facts are {', '.join(FACTS)}"
             )

@@ -65,8 +65,8 @@ class Source(SourceOptions, ClassOptions):
     needs_names: bool = False
     choice: Choice = Choice()  # the choice of fields
     features: str | None = None  # the preset of feature names of TFRecord shards
-    # the columns that tell records and their versions, of which the newest is read; then the time
-    # after which versions do not count, if there is one; None for all
+    # the columns that tell records and their versions: only the newest of each record is read; then
+    # the time after which versions do not count, if there is one; None for all
     versions: tuple[str, ...] | None = None
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 

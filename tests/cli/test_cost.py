@@ -135,10 +135,12 @@ def test_a_table_of_your_own(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="EFS: prices and sizes are numbers from 0 on"):
         dsprep.cost(samples=1, size=1, prices=tmp_path / "own.toml")
     (tmp_path / "own.toml").write_text(text.replace("[[50_000, 0.023], ", "[[0, 1], "))
-    with pytest.raises(SourceError, match=r"own\.toml: is no table of prices \(limits of tiers"):
+    with pytest.raises(SourceError, match=r"own\.toml: is not a table of prices \(limits of tiers"):
         dsprep.cost(samples=1, size=1, prices=tmp_path / "own.toml")
     (tmp_path / "own.toml").write_text("date = 1")
-    with pytest.raises(SourceError, match=r"own\.toml: is no table of prices \('region'"):
+    with pytest.raises(
+        SourceError, match=r"own\.toml: is not a table of prices \(no 'region'\): change"
+    ):
         dsprep.cost(samples=1, size=1, prices=tmp_path / "own.toml")
 
 

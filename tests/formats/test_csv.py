@@ -45,7 +45,7 @@ def test_algorithms_read_all_files_of_the_directory(
     out = tmp_path / "out/train"
     done = run_here("pack", churn, out, "--to", "csv", *FIELDS, "--shards", 3, "-j", 1)
     assert done.code == 0, done.err
-    assert "names of classes become their numbers: churned" in done.out
+    assert "classes are written as their numbers: churned" in done.out
     assert "missing numbers are empty cells, which Linear Learner refuses: age" in done.out
     assert sorted(os.listdir(out)) == [f"train-{n:05}.csv" for n in range(3)]
     beside = ["train", "train.classes.txt", "train.manifest.json"]
@@ -128,7 +128,7 @@ def test_what_is_no_row_of_numbers_is_refused(
     scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.eye(3, format="csr"))
     for source, options, why in (
         ("photos", (), "csv holds numbers, and no images, which the field 'image' is"),
-        ("churn.csv", ("--label-field", "churned"), "csv holds numbers, and plan is none: give"),
+        ("churn.csv", ("--label-field", "churned"), "and plan is not a number: give --drop plan"),
         ("sparse.npz", (), "nothing tells how many"),
     ):
         done = run_here("pack", tmp_path / source, out, "--to", "csv", *options)
@@ -147,9 +147,9 @@ def test_what_is_no_row_of_numbers_is_refused(
     ("change", "why"),
     [
         (lambda data: data[:-1], "the last line has no end"),
-        (lambda data: data + b"1,2\n", "a line of 2 cells, and others 4"),
-        (lambda data: data + b"1,x,3,1\n", "a cell is no number: invalid literal"),
-        (lambda data: data.replace(b"age", b"AGE"), "the first line has not the names"),
+        (lambda data: data + b"1,2\n", "a line has 2 cells, not 4"),
+        (lambda data: data + b"1,x,3,1\n", "a cell is not a number: invalid literal"),
+        (lambda data: data.replace(b"age", b"AGE"), "the first line does not have the names"),
     ],
 )
 def test_damage_is_found(
@@ -162,6 +162,15 @@ def test_damage_is_found(
     path.write_bytes(change(path.read_bytes()))
     done = run_here("verify", out)
     assert (done.code, why in done.out) == (3, True), done.out
+
+
+def test_without_a_manifest_csv_is_no_shard(run_here: RunHere, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2\n")
+    for place, why in ((tmp_path, "holds no shards"), (tmp_path / "a.csv", "its name is not that")):
+        done = run_here("verify", place)
+        assert done.code == 4
+        assert why in done.err
+        assert ".parquet or, with a manifest, .csv)" in done.err
 
 
 def test_names_of_columns_are_told_apart() -> None:
