@@ -122,7 +122,7 @@ class SourceOptions(AnnotationOptions):
     )
     list_file: AnyPath | None = _source(
         "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
-        "keys. Of a pattern, 'val_*.lst', each list becomes one shard of its name.",
+        "keys. With a pattern, 'val_*.lst', each list becomes one shard of its name.",
         metavar="FILE",
     )
     labels: AnyPath | None = _source(
@@ -399,7 +399,7 @@ class SizeOptions(Options):
         "Number of shards, of each side if there are any, instead of a size."
     )
     samples_per_shard: int | None = _shards(
-        "Number of samples in each shard, instead of a size; with --target-size, at most so many."
+        "Number of samples in each shard, instead of a size; with --target-size, the maximum."
     )
 
 
@@ -619,8 +619,8 @@ class AppendOptions(
     """The options of ``shard append``."""
 
     skip_existing: bool = _samples(
-        "Leave out the samples that DATASET has: those with a key and bytes of one of its samples. "
-        "A key with other bytes is an error.",
+        "Leave out the samples that DATASET has: those with the same key, bytes and label. The "
+        "same key with other bytes or another label is an error.",
         default=False,
     )
     target_size: int | str | None = _shards("Maximum size of a new shard.  [default: as before]")

@@ -1,4 +1,4 @@
-"""Which member, feature or column of samples is the image, as ``verify`` finds it by a look."""
+"""Find the member, feature or column that is the image in the first samples, as ``verify`` does."""
 
 from __future__ import annotations
 

@@ -141,8 +141,8 @@ def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> 
 def remove(list: str, **options: Any) -> None:
     """Remove the rows that meet all conditions.
 
-    With --missing, a list without such rows stays as it is. If no file of the list is found at all,
-    the root is taken for a wrong one, and the command fails.
+    With --missing, a list without such rows stays as it is. If no file of the list is found, the
+    root is probably wrong, and the command fails.
 
     \b
     Examples:

@@ -31,7 +31,7 @@ MAP = "label_map"
 """The channel that tells what the values of masks mean."""
 
 UNKNOWN = "REPLACE"
-"""What stands for a hyperparameter that only the user knows."""
+"""The placeholder of a hyperparameter that only the user knows."""
 
 _TRAINING = ("train", "validation")
 _HOLDOUT = ("train", "validation", "test")

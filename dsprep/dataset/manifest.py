@@ -272,7 +272,7 @@ def scratch_beside(directory: str) -> str:
 
 
 def read_beside(directory: str) -> tuple[str, Manifest] | None:
-    """Return the manifest beside a directory, and its path; None if it is none of the directory."""
+    """Return the manifest beside a directory, and its path; None if it has no such manifest."""
     path = manifest_beside(directory)
     if not path or not is_file(path):
         return None

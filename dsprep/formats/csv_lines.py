@@ -53,7 +53,7 @@ class _Column(NamedTuple):
 
     @property
     def write(self) -> Callable[[Value], str]:
-        """What makes the text of a number, which says no more than its bits do."""
+        """The function that formats a number: the shortest text that keeps all of its bits."""
         kind = TYPES[self.type]
         if kind.of is not float:
             return lambda value: str(int(value))
@@ -133,9 +133,9 @@ class Csv(Format):
 
     @cached_property
     def _writers(self) -> list[tuple[str, int, Callable[[Value], str], str]]:
-        """Of each column: its name, its width or 0, what writes a number, and why it may not lack.
+        """For each column: its name, its width (0 if it is no list), `write`, and an error.
 
-        The last is empty where numbers may be missing.
+        The error is that of a sample that lacks the number; it is empty if numbers may be missing.
         """
         label = self.written.label
         return [

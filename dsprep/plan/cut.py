@@ -57,7 +57,7 @@ class ShardSize:
 
     target: int | None = None  # bytes on disk that no shard may exceed
     shards: int | None = None  # how many shards, of about as many bytes each
-    # how many samples in each shard; the last one takes the rest. With a target, at most so many
+    # how many samples in each shard; the last one takes the rest. With a target, a maximum
     samples: int | None = None
     multiple_of: int | None = None  # the number of shards is a multiple of this
     by_file: bool = False  # whether each shard of the source becomes one

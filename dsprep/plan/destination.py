@@ -12,6 +12,7 @@ from pathlib import Path
 from dsprep.dataset.manifest import MANIFEST, read_beside
 from dsprep.errors import OptionError, OtherVersion
 from dsprep.formats import FORMATS, TABLES, format_of_file
+from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.storage.local import SCRATCH, stage_for
 from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
 
@@ -110,6 +111,8 @@ def require_name(name: str) -> str:
         return name
     if not name.isprintable() or "/" in name or name.startswith("."):
         raise OptionError(f"--name {name!r}: cannot be the beginning of a file name")
+    if re.search("[{}]", NUMBER_IN_NAME.sub("", name, count=1)):
+        raise OptionError(f"--name {name!r}: braces only hold the number, as in {{i}} or {{i:03d}}")
     if name == "manifest":
         raise OptionError("--name manifest: is the name of another file; choose another")
     if len(name.encode()) > _LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""Which samples a data set has already: those of one key and the same bytes.
+"""Find the samples that a data set has already: those with the same key and the same bytes.
 
 Samples are compared as they lie in shards, so new ones are made first, with the transform of the
 data set. Ids do not count: they are places in a source, which grows.
@@ -44,7 +44,7 @@ class Base(NamedTuple):
 
 
 class Existing(NamedTuple):
-    """What is not added again."""
+    """The samples that are left out because the data set has them, or has rejected them."""
 
     samples: int = 0  # samples that the data set has
     rejects: Sequence[Reject] = ()  # samples that it has rejected, and that are still bad

@@ -233,6 +233,12 @@ class TestShardNames:
         assert run_here("shard", "append", tmp_path / "more", dest, "-q") == (0, "", "")
         assert (dest / number).exists()
 
+    @pytest.mark.parametrize("name", ["{x}", "{i}{i}", "{i:3}", "a}"])
+    def test_other_braces_are_refused(self, name: str, images: Path, run_here: Run) -> None:
+        args = (images / "images", images / "out", "--to", "webdataset", "--name", name)
+        done = run_here("pack", *args)
+        assert (done.code, "braces only hold the number, as in {i}" in done.err) == (2, True)
+
     def test_of_sides(self, images: Path, run_here: Run, tmp_path: Path) -> None:
         args = (images / "images", "--to", "webdataset", "--split", "train=0.5,val=0.5", "-q")
         for name, wanted in (("{i}", ("train-0.tar", "val-0.tar")), ("", ("train-000000.tar",))):
