@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from dsprep.commands.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of
+from dsprep.commands.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of, text_extension
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
@@ -41,6 +41,10 @@ from dsprep.units import format_count, format_some
 _SENT_WHOLE = (
     "holds RecordIO's magic number: it is sent whole here, but SageMaker sends it in parts, of "
     "which its reader for TensorFlow loses 4 bytes each"
+)
+_MIXED_TEXT = (
+    "its files are not all text with the same extension, so each file is sent as a record of "
+    "RecordIO: name files of one extension to send their lines"
 )
 _NO_LINE_BREAK = (
     "its last line has no line break, so this line and the first line of the next file become one: "
@@ -226,6 +230,9 @@ def channels_of(
         if each.format in WRAPPED and each.beside:
             count = format_count(len(each.beside), "file")
             notes[f"{data}: {count} passed over, such as {format_some(each.beside)}"] = None
+        is_text = any(text_extension(file) for file, _ in each.files)
+        if each.format == "files" and is_text and not each.samples:
+            notes[f"{data}: {_MIXED_TEXT}"] = None
         units = [(path,) for path in sizes]
         own = channel_name(name or each.side or "train", data)
         yield Channel(own, each.format, units, sizes, schema=each.schema)

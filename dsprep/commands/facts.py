@@ -191,7 +191,7 @@ def _of_files(place: str) -> DataFacts:
         raise SourceError(f"{place}: holds no files")
     beside = [finding.path for scan in scans for finding in scan.findings]
     size = sum(size for _, size in files)
-    extensions = {_text_extension(name) for name, _ in files}
+    extensions = {text_extension(name) for name, _ in files}
     if len(extensions) == 1 and (text := extensions.pop()):
         return DataFacts(place, directory, text, bytes=size, files=files, beside=beside)
     documents = [name for name, _ in files if name.endswith(".json")]
@@ -210,7 +210,7 @@ def _of_files(place: str) -> DataFacts:
     )
 
 
-def _text_extension(name: str) -> str:
+def text_extension(name: str) -> str:
     """Return the extension of text of lines, without that of gzip; empty for other files."""
     extension = name.removesuffix(".gz").rpartition(".")[2]
     return extension if extension in TEXTS else ""

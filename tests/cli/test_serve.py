@@ -558,6 +558,16 @@ def test_text_is_sent_without_a_wrapper(tmp_path: Path) -> None:
         named.end()
 
 
+def test_text_of_several_extensions_is_framed_with_a_note(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2\n")
+    (tmp_path / "README.txt").write_text("a\n")
+    blocks: list[bytes] = []
+    report = dsprep.serve(tmp_path, write=blocks.append)
+    (note,) = report.notes
+    assert note.startswith(f"{tmp_path}: its files are not all text with the same extension")
+    assert b"".join(blocks).count(MAGIC) == 2
+
+
 def test_damaged_text_is_no_end_of_an_epoch(tmp_path: Path) -> None:
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 9)[:-9])
     with pytest.raises(DamagedShard, match="data is cut short"):
