@@ -24,6 +24,7 @@ from dsprep.workers.executor import Executor
 _SAMPLES = 16  # that each worker writes after its first one, which takes the time of starting
 _GROWTH = 4  # how many times as many it writes next
 _ENOUGH = 0.7  # seconds that can be measured
+_AGREE = 1.5  # how many times as long one of two equal trials may take
 _MOST_BYTES = 1 << 28  # of the samples of one trial
 _MOST_UNPACKED = 1 << 29  # bytes of a source that are unpacked to see how long it takes
 
@@ -49,35 +50,53 @@ def seconds_to_write(plan: Plan, pool: Executor, progress: Progress) -> float | 
                 if unpacked:
                     spooled = pipeline.reader.spooled(str(directory))
                     pipeline = replace(pipeline, reader=spooled)
-                return taken + _seconds_of_samples(plan, pipeline, pool, directory)
+                of_samples = _seconds_of_samples(plan, pipeline, pool, directory)
+                return None if of_samples is None else taken + of_samples
     except DestinationError:  # there is no room for temporary files
         return None
 
 
-def _seconds_of_samples(plan: Plan, pipeline: Pipeline, pool: Executor, directory: Path) -> float:
-    """Return how long workers take for all samples, by trials of more and more of them."""
-    count, workers = len(plan.catalog), _workers(plan, pool)
-    mean = _bytes(plan) / count
+def _seconds_of_samples(
+    plan: Plan, pipeline: Pipeline, pool: Executor, directory: Path
+) -> float | None:
+    """Return how long workers take for all samples, by trials of more and more of them.
+
+    The last trial is made twice, because a machine may stall in one of them. None if these two
+    do not agree.
+    """
+    count, mean = len(plan.catalog), _bytes(plan) / len(plan.catalog)
     share, trials = 1, list[tuple[int, float]]()
     while True:
-        tasks = []
-        for at in range(workers):
-            start, end = at * count // workers, (at + 1) * count // workers
-            rows = plan.rows(start, min(start + share, end))
-            tasks.append((pipeline, rows, f"{directory}/{uuid4().hex}"))
-        began = time.monotonic()
-        pool.map(try_shard, tasks, _ignore)
-        tried, taken = sum(len(rows.ids) for _, rows, _ in tasks), time.monotonic() - began
+        tried, taken = _try_samples(plan, pipeline, pool, directory, share)
         trials.append((tried, taken))
         if tried == count:
             break
         if len(trials) > 1 and (taken >= _ENOUGH or mean * tried * _GROWTH > _MOST_BYTES):
+            _, again = _try_samples(plan, pipeline, pool, directory, share)
+            if max(taken, again) > _AGREE * min(taken, again):
+                return None
+            trials[-1] = tried, min(taken, again)
             break
         share = max(_SAMPLES, share * _GROWTH)
     # In the first trial workers start, as they do in the run.
     (few, starting), (less, shorter), (more, longer) = trials[0], trials[-2:][0], trials[-1]
     each = max(longer - shorter, 0.0) / max(more - less, 1)
     return starting + each * (count - few)
+
+
+def _try_samples(
+    plan: Plan, pipeline: Pipeline, pool: Executor, directory: Path, share: int
+) -> tuple[int, float]:
+    """Let each worker write up to ``share`` samples; return their number and the seconds."""
+    count, workers = len(plan.catalog), _workers(plan, pool)
+    tasks = []
+    for at in range(workers):
+        start, end = at * count // workers, (at + 1) * count // workers
+        rows = plan.rows(start, min(start + share, end))
+        tasks.append((pipeline, rows, f"{directory}/{uuid4().hex}"))
+    began = time.monotonic()
+    pool.map(try_shard, tasks, _ignore)
+    return sum(len(rows.ids) for _, rows, _ in tasks), time.monotonic() - began
 
 
 def _workers(plan: Plan, pool: Executor) -> int:

@@ -63,17 +63,25 @@ def test_no_time_is_told_for_a_network(run_here: RunCli, bucket: Bucket, twelve:
     assert json.loads(run_here(*command, "--json").out)["seconds"] == 0
 
 
-@pytest.mark.parametrize(("start", "each"), [(0.0, 0.1), (0.5, 0.001), (5.0, 0.01)])
+@pytest.mark.parametrize(
+    ("start", "each", "stall"),
+    [(0.0, 0.1, 0.0), (0.5, 0.001, 0.0), (5.0, 0.01, 0.0), (0.0, 0.1, 30.0)],
+)
 def test_the_time_of_starting_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: float, each: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: float, each: float, stall: float
 ) -> None:
-    """Trials whose times are those of a clock that samples move."""
+    """Trials whose times are those of a clock that samples move; in one of them, it stalls."""
     (tmp_path / "x.csv").write_text("x\n" + "1\n" * 100_000)
-    clock, told = 0.0, []
+    clock, trials, told = 0.0, 0, []
 
     def write(self: Pool, function: object, tasks: Any, report: object) -> list[None]:
-        nonlocal clock
-        clock += start + each * max((len(rows.ids) for _, rows, _ in tasks), default=0)
+        nonlocal clock, trials
+        trials += 1
+        clock += (
+            stall * (trials == 2)
+            + start
+            + each * max((len(rows.ids) for _, rows, _ in tasks), default=0)
+        )
         return []
 
     def tell(plan: Plan, pool: Pool, progress: Any) -> float | None:
@@ -85,4 +93,7 @@ def test_the_time_of_starting_counts_once(
 
     monkeypatch.setattr("dsprep.commands.write.seconds_to_write", tell)
     dsprep.pack(tmp_path / "x.csv", tmp_path / "out", to="tfrecord", dry_run=True, workers=1)
-    assert told[0] == pytest.approx(start + each * 100_000, rel=0.02)
+    if stall:
+        assert told[0] is None
+    else:
+        assert told[0] == pytest.approx(start + each * 100_000, rel=0.02)
