@@ -168,6 +168,8 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
     """Find the shards that no manifest names, and what unfinished runs have left."""
     where = found[0].destination
+    if not os.path.isdir(where.place):  # the directory beside a manifest may be gone
+        return
     is_whole = os.path.isdir(path) and os.path.samefile(path, where.place)
     if not found[0].is_part and (is_whole or where.single is None):
         names = [*map(where.shard, os.listdir(where.place))]  # else the others were not named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -86,6 +87,11 @@ def test_shards_are_as_they_are_elsewhere_and_alone(
     assert channel["DataSource"]["S3DataSource"]["S3Uri"] == "s3://bkt/data/set/"
     (alone / "stray.txt").write_text("x")
     assert "  stray.txt: is there, but not in the manifest" in run_here("verify", alone).out
+
+    shutil.rmtree(alone)
+    for place in (alone.parent, f"{alone}.manifest.json"):
+        gone = run_here("verify", place)
+        assert (gone.code, "is in the manifest, but not there" in gone.out) == (3, True), gone.err
 
 
 def test_readers_of_whole_directories_read_it(
