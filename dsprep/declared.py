@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, ParamSpec, Self, TypeVar, dataclass_transfor
 
 from dsprep.arguments import accept
 from dsprep.errors import OptionError
+from dsprep.opening import same_directory
 from dsprep.options import given_options, option_name
 
 P = ParamSpec("P")
@@ -156,8 +157,7 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
     """Let callers give the options of a class to a function as plain arguments."""
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        def options_of(*args: P.args, **kwargs: P.kwargs) -> T:
             hints, name_of_call = _types_of(kind, function), function.__name__
             if name_of_call not in _WITHOUT_POLARS and _lacks_threads(os.getpid()):
                 raise OptionError(
@@ -178,7 +178,12 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                     )
                 if not declared[name].positional:
                     _keep_streams(value)
-            return function(kind(**values))  # type: ignore[call-arg]
+            return kind(**values)  # type: ignore[call-arg]
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            with same_directory():
+                return function(options_of(*args, **kwargs))
 
         declared = options_in(kind)
         parameters = _signature_of(kind).replace(

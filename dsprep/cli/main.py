@@ -17,6 +17,7 @@ from dsprep import __version__
 from dsprep.cli.help import LazyGroup
 from dsprep.cli.streams import echo, echo_as_is, prepare_streams, say, shortened, until_nobody_reads
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
+from dsprep.opening import directory_of_process
 from dsprep.printable import visible
 from dsprep.progress import WAITS
 
@@ -111,7 +112,8 @@ def main() -> None:
     os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:false")
     WAITS.listen(say)
     try:
-        code = cli.main(standalone_mode=False)
+        with directory_of_process():
+            code = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.message = visible(error.message)  # type: ignore[misc]  # it quotes the command line
         text = io.StringIO()

@@ -19,6 +19,7 @@ from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
 from dsprep.inspecting.options import DedupOptions
 from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.store import STREAM, editing, write_text
+from dsprep.opening import opened
 from dsprep.plan.select import read_columns
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, choice_of, read_source
@@ -107,7 +108,7 @@ def _named(keep: str, catalog: Catalog) -> pl.Series | None:
 def _require_own(output: str, overwrite: bool) -> None:
     """Refuse to replace a file without being asked, and one that is no list of copies at all."""
     require_disk(output)
-    if not os.path.lexists(output):
+    if not os.path.lexists(opened(output)):
         return
     if not overwrite:
         raise DestinationError(f"{output}: exists; give --overwrite to replace it")

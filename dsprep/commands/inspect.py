@@ -34,6 +34,7 @@ from dsprep.inspecting.options import InspectOptions
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.stats import hash_unit
+from dsprep.opening import GivenPath
 from dsprep.pages.page import is_page, require_jinja
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
@@ -81,7 +82,7 @@ def inspect(options: InspectOptions) -> InspectReport:
         sets = [_look_at(place, options, hashes, pool, progress) for place in places]
         report = _report_of(sets, options, distance)
         if writes_table:
-            _write_table(report.table, Path(str(options.output)))
+            _write_table(report.table, GivenPath(str(options.output)))
         elif options.output is not None:
             write_page(report, [(each.chosen, each.pipeline) for each in sets], options, pool)
     return replace(report, seconds=time.monotonic() - began)
@@ -92,7 +93,7 @@ def _check_output(output: AnyPath, is_table: bool) -> None:
     require_disk(str(output))
     if not is_table:
         require_jinja()
-    final = Path(output)
+    final = GivenPath(output)
     if final.is_dir():
         raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
     if not final.parent.is_dir():

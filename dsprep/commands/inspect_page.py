@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -17,6 +16,7 @@ from dsprep.inspecting.figures import HEADS, MEASURES, SideFigures, format_measu
 from dsprep.inspecting.options import InspectOptions
 from dsprep.inspecting.pictures import Picture, draw_pictures
 from dsprep.lists.stats import hash_unit
+from dsprep.opening import GivenPath
 from dsprep.pages.charts import Line, bar, histogram
 from dsprep.pages.page import drawing, render
 from dsprep.pipeline import Pipeline
@@ -95,7 +95,7 @@ def write_page(
         shown += f"; {full:,} more would make the page too large"
     values["notes"].append(f"{shown}." if report.decoded else "No pictures: --no-decode was given.")
     values |= {"pictures": pictures, "drawings": drawings}
-    final = Path(options.output)
+    final = GivenPath(options.output)
     write_whole(final, render("inspect.html", title, values).encode(), final.parent)
 
 

@@ -21,6 +21,7 @@ from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
+from dsprep.opening import GivenPath
 from dsprep.options import require_effect
 from dsprep.plan.destination import require_local
 from dsprep.plan.job import images_of
@@ -105,7 +106,7 @@ def split(options: of.SplitOptions) -> SplitReport:
     """
     began = time.monotonic()
     require_sense(options)
-    source, out = source_of_split(options), Path(options.out)
+    source, out = source_of_split(options), GivenPath(options.out)
     if options.near:
         require_numpy()
     progress = options.progress or Progress()

@@ -20,6 +20,7 @@ from dsprep.findings import effect_notes
 from dsprep.formats import FORMATS
 from dsprep.formats.base import Format, ShardFacts
 from dsprep.moving import Frame
+from dsprep.opening import as_given
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
 from dsprep.plan.cut import ShardSize, try_some
@@ -155,7 +156,9 @@ def format_of_shards(source: Source) -> str | None:
     try:
         found = shards_of(source)
     except OSError as error:
-        raise SourceError(f"{error.filename}: cannot be read ({error.strerror})") from None
+        raise SourceError(
+            f"{as_given(error.filename)}: cannot be read ({error.strerror})"
+        ) from None
     if found is not None:
         require_no_index(found)
     return found.layout.name if found else None

@@ -18,6 +18,7 @@ from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.opening import opened
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import entries, exists, is_file, read_bytes
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, open_regular
@@ -258,8 +259,8 @@ def manifest_beside(directory: str) -> str:
     plain = directory.rstrip("/")
     if is_s3(directory):
         return f"{plain}.{MANIFEST}" if parse_url(plain + "/").key else ""
-    if os.path.basename(plain) in ("", ".", "..") or os.path.islink(plain):
-        plain = os.path.realpath(directory)
+    if os.path.basename(plain) in ("", ".", "..") or os.path.islink(opened(plain)):
+        plain = os.path.realpath(opened(directory))
     return f"{plain}.{MANIFEST}" if os.path.basename(plain) else ""
 
 

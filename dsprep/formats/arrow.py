@@ -19,6 +19,7 @@ from dsprep.annotations import hugging_face
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.extras import pip_install
+from dsprep.opening import opened
 from dsprep.sample import Sample
 from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
 from dsprep.storage.files import facts, read_bytes
@@ -501,7 +502,7 @@ def find_beside(folder: str, path: str) -> tuple[str, int]:
                 raise FileNotFoundError
             full = "/".join((folder.rstrip("/"), *parts))
             return full, facts(full).size
-        root = os.path.realpath(folder)
+        root = os.path.realpath(opened(folder))
         full = os.path.realpath(os.path.join(root, path))
         found = os.stat(full)
     except (OSError, ValueError):

@@ -38,6 +38,7 @@ from dsprep.formats.arrow import (
 )
 from dsprep.formats.base import Entry, Format, pixel_sizes
 from dsprep.images.header import sniff
+from dsprep.opening import opened
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.schema import (
     IMAGE,
@@ -286,7 +287,7 @@ def open_parquet(path: str) -> Any:
     pa = arrow()
     facts(path)  # refuses a pipe, which pyarrow would wait for
     # Of a path, pyarrow asks whether it is an address; of its bytes, the system alone.
-    source = open_file(path) if is_s3(path) else pa.OSFile(os.fsencode(path))
+    source = open_file(path) if is_s3(path) else pa.OSFile(os.fsencode(opened(path)))
     try:
         return pa.parquet.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
     except UnicodeDecodeError:

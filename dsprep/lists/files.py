@@ -17,6 +17,7 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.lists.check import Fault
+from dsprep.opening import opened
 from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
 from dsprep.storage.pool import ahead
@@ -46,7 +47,7 @@ def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
 
         else:
             try:
-                directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+                directory = os.open(opened(root), os.O_RDONLY | os.O_DIRECTORY)
             except OSError as error:
                 raise SourceError(
                     f"{root}: cannot be read as a directory: {error.strerror}"
@@ -92,6 +93,7 @@ def compare_contents(
     paths: pl.Series, other_paths: pl.Series, root: str, other_root: str
 ) -> tuple[pl.Series, pl.Series]:
     """Return texts that are equal where the contents of files are; null for files not readable."""
+    root, other_root = opened(root), opened(other_root)  # which other threads read
     files = [Path(root, path) for path in paths] + [Path(other_root, path) for path in other_paths]
     sizes = list(ahead((0, partial(_size, file)) for file in files))
     # Only files whose size occurs in both lists are read.

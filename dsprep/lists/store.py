@@ -24,6 +24,7 @@ import polars as pl
 
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
+from dsprep.opening import opened
 from dsprep.storage.files import is_file
 from dsprep.storage.local import (
     LARGEST,
@@ -134,7 +135,7 @@ def format_classes(classes: Iterable[str]) -> str:
 def editing(*paths: str, new: bool = False) -> Iterator[None]:
     """Be the only writer of lists, from before they are read; ``new`` makes their directories."""
     with ExitStack() as locks:
-        for path in sorted({*paths} - {STREAM}, key=os.path.realpath):
+        for path in sorted({*paths} - {STREAM}, key=real_path):
             require_disk(path)
             real = real_path(path)
             if new:
@@ -195,7 +196,7 @@ def write_new(
         if not dry_run and same_names and all(holds(directory / n, d) for n, d in files.items()):
             return False
         for path in lists:
-            if os.path.exists(path):
+            if os.path.exists(opened(path)):
                 raise DestinationError(f"{path}: exists; give --overwrite to replace it")
         if not same_names and (beside := directory / CLASSES).exists():
             advice = advice.format(beside)
@@ -302,4 +303,4 @@ def _digest(data: bytes) -> str:
 
 def real_path(path: str) -> Path:
     """Follow a link, so that it stays a link when the file is replaced."""
-    return Path(os.path.realpath(path))
+    return Path(os.path.realpath(opened(path)))

@@ -13,6 +13,7 @@ from dsprep.dataset.manifest import MANIFEST, read_beside
 from dsprep.errors import OptionError, OtherVersion
 from dsprep.formats import FORMATS, TABLES, format_of_file
 from dsprep.formats.base import NUMBER_IN_NAME
+from dsprep.opening import GivenPath, opened
 from dsprep.storage.local import SCRATCH, stage_for
 from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
 
@@ -165,11 +166,11 @@ def parse_destination(
         require_disk(path)
     if not is_s3(path):
         require_local(path)
-        is_file = not (is_tree or path.endswith("/") or os.path.isdir(path))
+        is_file = not (is_tree or path.endswith("/") or os.path.isdir(opened(path)))
         found = _format_of(path, format_name) if is_file else None
-        where = Path(path)
+        where = GivenPath(path)
         if is_tree and where.name in ("", ".."):
-            where = Path(os.path.abspath(path))  # companions of a folder have its name
+            where = GivenPath(os.path.abspath(opened(path)))  # companions of a folder have its name
         is_single = is_tree or found is not None
         destination = Destination(where.parent, where.name) if is_single else Destination(where)
         if apart and not is_single:
@@ -195,22 +196,22 @@ def parse_destination(
 
 def apart_from(path: str) -> Destination:
     """Return a directory on a disk that holds shards alone."""
-    where = Path(path)
+    where = GivenPath(path)
     if where.name in ("", "..") or where.is_symlink():  # companions are beside the directory itself
-        where = Path(os.path.realpath(where))
+        where = GivenPath(os.path.realpath(where))
     return Destination(where.parent, apart=_require_own_name(where.name, path))
 
 
 def place_of(path: str) -> Destination:
     """Return a directory on a disk that a data set lies in, or a run is writing to."""
-    if os.path.realpath(path) == "/":
-        return Destination(Path(path))
+    if os.path.realpath(opened(path)) == "/":
+        return Destination(GivenPath(path))
     found = apart_from(path)
     is_apart = found.scratch.is_dir()
     with suppress(OtherVersion):
         is_apart = is_apart or bool((there := read_beside(path)) and there[1].directory)
-    is_own = os.path.exists(os.path.join(path, MANIFEST))
-    return found if is_apart and not is_own else Destination(Path(path))
+    is_own = os.path.exists(opened(os.path.join(path, MANIFEST)))
+    return found if is_apart and not is_own else Destination(GivenPath(path))
 
 
 def _require_own_name(name: str, path: str) -> str:

@@ -19,6 +19,7 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import TEXT, Annotated, parse_augmented
 from dsprep.lists.rows import OUTSIDE, leads_outside, plain_paths
+from dsprep.opening import opened
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
@@ -202,7 +203,7 @@ def _classes(
 
 def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) -> list[str]:
     """Return the path below the root of each image."""
-    tops = {f"{top(root).rstrip('/')}/" for top in (os.path.abspath, os.path.realpath)}
+    tops = {f"{top(opened(root)).rstrip('/')}/" for top in (os.path.abspath, os.path.realpath)}
     below_root = root.rstrip("/") + "/"
     paths: list[str | None] = []  # None for URLs of S3
     for line in lines:

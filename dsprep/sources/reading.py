@@ -24,6 +24,7 @@ from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
+from dsprep.opening import as_given, opened
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
@@ -96,7 +97,7 @@ class Source(SourceOptions, ClassOptions):
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""
         named = (*self.lists, self.labels, self.classes, self.root)
-        return tuple(path for path in named if path and os.path.isfile(path))
+        return tuple(path for path in named if path and os.path.isfile(opened(path)))
 
     def __repr__(self) -> str:
         return f"Source({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
@@ -262,7 +263,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         tried = (read for names, read in REGISTRY if not names or kind in (None, *names))
         found = next((found for read in tried if (found := read(own, run_all))), None)
     except OSError as error:
-        path = error.filename or source.root
+        path = as_given(error.filename) or source.root
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     if found is None:
         _require_alone(source)

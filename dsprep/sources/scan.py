@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.opening import opened
 from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def scan_directories(task: tuple[str, Sequence[Directory], frozenset[str] | None
     for directory in directories:
         full = os.path.join(root, directory.path) if directory.path else root
         try:
-            descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = os.open(opened(full), os.O_RDONLY | os.O_DIRECTORY)
             try:
                 _scan_one(directory, descriptor, extensions, paths, scanned)
             finally:

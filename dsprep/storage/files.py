@@ -18,6 +18,7 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from dsprep.opening import began_in, opened
 from dsprep.storage import pool
 from dsprep.storage.local import LARGEST, open_regular, read_expected, read_whole
 from dsprep.storage.location import is_s3
@@ -41,17 +42,25 @@ class ObjectEntry(NamedTuple):
         return not self.is_object
 
 
-Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"  # what lies in a directory
+class LocalEntry:
+    """What lies in a directory that is opened by another path than the one that was given."""
+
+    def __init__(self, directory: str, entry: os.DirEntry[str]) -> None:
+        self.name, self.path = entry.name, os.path.join(directory, entry.name)
+        self.is_file, self.is_dir = entry.is_file, entry.is_dir
+
+
+Entry: TypeAlias = "os.DirEntry[str] | LocalEntry | ObjectEntry"  # what lies in a directory
 
 
 def exists(path: str) -> bool:
     """Return whether anything is there, even a broken link."""
-    return is_file(path) or is_dir(path) if is_s3(path) else os.path.lexists(path)
+    return is_file(path) or is_dir(path) if is_s3(path) else os.path.lexists(opened(path))
 
 
 def is_file(path: str) -> bool:
     """Return whether a file is there."""
-    return look_up(path) is not None if is_s3(path) else os.path.isfile(path)
+    return look_up(path) is not None if is_s3(path) else os.path.isfile(opened(path))
 
 
 def absent(paths: Sequence[str]) -> list[str]:
@@ -70,7 +79,7 @@ def results(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator
 def is_dir(path: str) -> bool:
     """Return whether a directory is there; a bucket is one."""
     if not is_s3(path):
-        return os.path.isdir(path)
+        return os.path.isdir(opened(path))
     first = next(levels(path))
     return bool(first.files or first.deeper or path.rstrip("/").count("/") == 2)
 
@@ -78,7 +87,7 @@ def is_dir(path: str) -> bool:
 def facts(path: str) -> Facts:
     """Return the size of a file, and when it was last changed."""
     if not is_s3(path):
-        status = os.stat(path)
+        status = os.stat(opened(path))
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
         return Facts(status.st_size, status.st_mtime_ns)
@@ -91,8 +100,12 @@ def facts(path: str) -> Facts:
 def entries(directory: str) -> Iterator[Entry]:
     """List a directory, in no particular order."""
     if not is_s3(directory):
-        with os.scandir(directory) as scanned:
-            yield from scanned
+        full = opened(directory)
+        with os.scandir(full) as scanned:
+            if full == directory:
+                yield from scanned
+            else:
+                yield from (LocalEntry(directory, entry) for entry in scanned)
         return
     for level in levels(directory):
         found = [(file.key, True) for file in level.files]
@@ -105,7 +118,7 @@ def entries(directory: str) -> Iterator[Entry]:
 def common_path(paths: Sequence[str]) -> str:
     """Return the directory that several paths lie in; empty if there is none."""
     if not any(map(is_s3, paths)):
-        return os.path.commonpath(map(os.path.abspath, paths))
+        return os.path.commonpath([os.path.abspath(opened(path)) for path in paths])
     parts = [path.split("/")[:-1] for path in paths]
     same = takewhile(lambda names: len(set(names)) == 1, zip(*parts, strict=False))
     return "/".join(names[0] for names in same)
@@ -117,7 +130,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
     if len(set(names)) == len(set(paths)):
         return names
     top = common_path([os.path.dirname(path) + "/" for path in paths])
-    absolute = (path if is_s3(path) else os.path.abspath(path) for path in paths)
+    absolute = (path if is_s3(path) else os.path.abspath(opened(path)) for path in paths)
     return [path.removeprefix(top).lstrip("/") for path in absolute]
 
 
@@ -130,7 +143,7 @@ def read_sized(path: str, size: int) -> bytes | None:
     """Read a file of a known size, with as few calls as possible; None if it has another size."""
     if is_s3(path):
         return read_object(path, size)
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = os.open(opened(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         data = read_expected(fd, size)
     finally:
@@ -167,7 +180,7 @@ def open_file(path: str) -> OpenFile:
 def find_files(pattern: str) -> list[str]:
     """Return the files that match, sorted."""
     if not is_s3(pattern):
-        return sorted(glob.glob(pattern, recursive=True))
+        return sorted(glob.glob(pattern, root_dir=began_in(), recursive=True))
     with as_source(pattern) as (store, key):
         pages = store.list(re.split(r"[*?[]", key, maxsplit=1)[0])
         return [store.url(file.key) for page in pages for file in page if matches(file.key, key)]

@@ -26,6 +26,7 @@ from uuid import uuid4
 from google_crc32c import extend
 
 from dsprep.errors import DestinationError, source_errors
+from dsprep.opening import GivenPath, as_given, opened
 from dsprep.storage.store import combine_all
 from dsprep.units import format_size
 
@@ -71,12 +72,14 @@ def destination_errors(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, error.strerror)
-        raise DestinationError(f"{error.filename or path}: cannot be written: {advice}") from None
+        raise DestinationError(
+            f"{as_given(error.filename) or path}: cannot be written: {advice}"
+        ) from None
 
 
 def sync_path(path: Path) -> None:
     """Make a file, or the names in a directory, survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
+    fd = os.open(opened(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
     try:
         os.fsync(fd)
     finally:
@@ -85,9 +88,10 @@ def sync_path(path: Path) -> None:
 
 def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None) -> int:
     """Open a regular file without waiting; also an ``opener`` for :func:`open`."""
-    irregular = OSError(errno.EINVAL, "not a regular file", str(path))
+    irregular = OSError(errno.EINVAL, "not a regular file", as_given(str(path)))
+    full = opened(path) if dir_fd is None else path
     try:
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=dir_fd)
+        fd = os.open(full, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=dir_fd)
     except OSError as error:
         raise irregular if error.errno == errno.ENXIO else error from None  # a pipe or a socket
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -99,14 +103,14 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None 
 def is_pipe(path: str) -> bool:
     """Return whether a path is that of a named pipe."""
     try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)
+        return stat.S_ISFIFO(os.stat(opened(path)).st_mode)
     except (OSError, ValueError):
         return False
 
 
 def open_pipe(path: str) -> io.FileIO:
     """Open a pipe that the user named, which waits for its writer."""
-    return io.FileIO(path)
+    return io.FileIO(opened(path))
 
 
 def keep_stream(path: str) -> None:
@@ -198,7 +202,7 @@ def stage_for(url: str) -> Path:
 
     above = os.environ.get("TMPDIR") or tempfile.gettempdir()
     name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return Path(above) / f"dsprep-{os.geteuid()}-{name}"
+    return GivenPath(above) / f"dsprep-{os.geteuid()}-{name}"
 
 
 def make_stage(stage: Path) -> None:
@@ -270,7 +274,7 @@ class OutputFile:
     def __init__(self, path: str, offset: int | None = None) -> None:
         """Begin a new file, or a part of one that others write as well, at an offset."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        self._fd = os.open(path, flags | (os.O_TRUNC if offset is None else 0), 0o666)
+        self._fd = os.open(opened(path), flags | (os.O_TRUNC if offset is None else 0), 0o666)
         if offset:
             os.lseek(self._fd, offset, os.SEEK_SET)
         self.bytes = self.crc32c = 0

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from dsprep.errors import OptionError
+from dsprep.opening import opened
 
 SCHEME = "s3://"
 
@@ -46,12 +47,12 @@ def location_of(path: str) -> Location | None:
 
 def canonical(path: str) -> str:
     """Return the spelling of a path that is the same for all its spellings."""
-    return str(parse_url(path)).rstrip("/") if is_s3(path) else os.path.realpath(path)
+    return str(parse_url(path)).rstrip("/") if is_s3(path) else os.path.realpath(opened(path))
 
 
 def full_path(path: str) -> str:
     """Return a path by which others are compared, without ``..`` and, on a disk, absolute."""
-    return posixpath.normpath(path if is_s3(path) else os.path.abspath(path))
+    return posixpath.normpath(path if is_s3(path) else os.path.abspath(opened(path)))
 
 
 def require_disk(path: str) -> None:

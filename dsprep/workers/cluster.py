@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
+from dsprep.opening import began_in
 from dsprep.progress import WAITS
 from dsprep.workers.executor import Executor, WorkerLost
 from dsprep.workers.worker import Report, name_machine
@@ -123,7 +124,7 @@ class Cluster(Executor):
     def _call(self, function: Callable[..., object], argument: object, **more: Any) -> Call:
         self._submitted += 1
         name = function.__module__, function.__qualname__
-        return Call(self._submitted, name, argument, os.getcwd(), **more)
+        return Call(self._submitted, name, argument, began_in() or os.getcwd(), **more)
 
     def run(
         self,

@@ -19,6 +19,7 @@ from stat import S_ISREG
 from typing import TypeAlias, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
+from dsprep.opening import began_in
 from dsprep.progress import WAITS
 from dsprep.units import format_count
 from dsprep.workers.executor import Executor
@@ -88,6 +89,7 @@ class Pool(Executor):
                 [sys.executable, "-P", "-c", code],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                cwd=began_in(),
                 pass_fds=(*self._alive[:1], *_files_to_read()),
             )
         except OSError as error:

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A room imports itself and the rooms of lower layers, never another of its own layer.
 # A room is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
-    "printable",
+    "opening printable",
     "errors",
     "extras units",
     "arguments findings options progress sample",
@@ -68,6 +68,7 @@ WORKER = [
         "errors",
         "extras",
         "findings",
+        "opening",
         "options",
         "printable",
         "rows",
