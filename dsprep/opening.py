@@ -77,6 +77,7 @@ def _current() -> str:
     """Return the directory of the process; empty if it cannot be opened by its path."""
     try:
         directory = os.getcwd()
-        return directory if os.path.samefile(directory, ".") else ""
+        os.stat(directory + "/.")
+        return directory
     except OSError:  # it was removed, or one above it denies access
         return ""
