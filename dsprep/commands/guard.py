@@ -57,6 +57,8 @@ class GuardedProgram:
         """
         answer = b""
         with self._lock, suppress(ConnectionError):
+            if self._socket.fileno() < 0:  # the program was stopped
+                raise BrokenPipeError
             self._socket.send(_OPEN + os.fsencode(path))
             answer, files, *_ = socket.recv_fds(self._socket, _LONGEST, 1)
             if files:
@@ -75,7 +77,8 @@ class GuardedProgram:
         """Stop the program with all that it has started; return its exit code."""
         self._process.terminate()
         code = self._process.wait()
-        self._socket.close()
+        with self._lock:  # no thread uses it, or another file that gets its number
+            self._socket.close()
         return code
 
 
