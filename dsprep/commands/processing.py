@@ -144,7 +144,7 @@ def _pairs(words: Sequence[str], valued: Collection[str]) -> Iterator[tuple[str,
 def _needed(option: str, place: str, prefix: object, others: Sequence[_Input]) -> _Input:
     """Return the input that a file, a folder or a pattern on this disk becomes."""
     directory, last = os.path.split(os.path.abspath(place))
-    if wild := _WILD.search(last):
+    if (wild := _WILD.search(last)) and not os.path.exists(place):
         stem = last[: wild.start()]
         names = [each for each in os.listdir(directory) if each.startswith(stem)]
         size = sum(os.path.getsize(os.path.join(directory, each)) for each in names)

@@ -37,6 +37,7 @@ from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.formats.augmented import default_attributes
 from dsprep.options import require_effect
+from dsprep.storage.files import is_dir
 from dsprep.storage.local import destination_errors, write_whole
 from dsprep.storage.location import is_s3, parse_url, require_disk
 from dsprep.units import format_count, quoted_names
@@ -250,7 +251,7 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     place = data.place
     directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
     own = [file for file, _ in data.files]
-    is_some = last == MANIFEST or _WILD.search(last) is not None
+    is_some = last == MANIFEST or (_WILD.search(last) is not None and not is_dir(place))
     is_lines = data.format == "augmented-manifest"
     mode = options.mode or ("File" if options.algorithm and not is_lines else "")
     if options.algorithm is not None:

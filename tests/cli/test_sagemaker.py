@@ -88,6 +88,14 @@ def test_nothing_but_shards_is_sent(made: Path, name: str, options: dict[str, An
     assert sent == [f"{PREFIX}/{name}/{each['name']}" for each in shards]
 
 
+def test_brackets_in_the_name_of_a_directory_are_no_pattern(
+    made: Path, tmp_path: Path, job: Job
+) -> None:
+    shutil.copytree(made / "recordio", tmp_path / "set[1]")
+    (channel,) = job(f"train={tmp_path / 'set[1]'}", mode="FastFile")["InputDataConfig"]
+    assert on_s3(channel)["S3Uri"] == f"{PREFIX.rstrip('/')}/set[1]/"
+
+
 def test_sides_are_channels(made: Path, job: Job) -> None:
     found = job(made / "sides")
     assert found["HyperParameters"] == {}
