@@ -184,8 +184,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         preset: {"format": "tfrecord", "features": preset}
         for preset in ("slim", "inception", "tfds")
     },
-    "mapped": {"format": "tfrecord", "rename": {"image": "x", "cls": "y", "filename": "z"}},
-    "extensions": {"format": "webdataset", "rename": {"image": "img", "cls": "y"}},
+    "mapped": {"format": "tfrecord", "rename": {"image": "x", "label": "y"}},
+    "extensions": {"format": "webdataset", "rename": {"image": "img", "label": "y"}},
     "index": {"format": "webdataset", "key": "index", "metadata": True},
     "resized": {"format": "tfrecord", "transform": {"resize": (24, 16), "crop": (20, 16)}},
     "resized slim": {"format": "tfrecord", "features": "slim", "transform": {"resize": 20}},

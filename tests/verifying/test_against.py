@@ -45,9 +45,9 @@ def test_images_that_were_transformed_are_not_compared(
     "options",
     [
         {"format": "webdataset", "rename": {"image": "img"}},
-        {"format": "webdataset", "rename": {"cls": "mine"}},
+        {"format": "webdataset", "rename": {"label": "mine"}},
         {"format": "tfrecord", "rename": {"image": "img/raw"}},
-        {"format": "tfrecord", "rename": {"cls": "mine"}},
+        {"format": "tfrecord", "rename": {"label": "mine"}},
         {"format": "tfrecord", "features": "inception"},
     ],
     ids=str,
