@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
-from dsprep.dataset.manifest import manifest_beside, manifest_of, scratch_beside
+from dsprep.dataset.manifest import MANIFEST, manifest_beside, manifest_of, scratch_beside
 from dsprep.declared import called_with, field, options_in
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
@@ -217,6 +217,11 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
         )
         if source.keep_classes is not None:
             advice = "leave out --classes, as it has to name the classes that are left out, too"
+        elif is_file(str(source.classes).removesuffix("classes.txt") + MANIFEST):
+            advice = (
+                "that file belongs to a data set, whose classes do not change: pack all samples "
+                "again with a copy that has a line for each, or leave their images out"
+            )
         raise SourceError(f"{unknown} in {source.classes}: {advice}") from None
     if source.pixel_columns:
         from dsprep.sources.pixel_reader import PixelColumns

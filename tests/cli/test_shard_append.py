@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(
     assert refused.code in (4, 5)
     assert {
         "keys": "are there already",
-        "class": "emu",
+        "class": "that file belongs to a data set, whose classes do not change: pack all",
         "nowhere": "nowhere",
         "not ours": "manifest",
     }[what] in refused.err
