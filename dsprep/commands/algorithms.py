@@ -48,6 +48,11 @@ class Needed(NamedTuple):
     other: str  # the other hyperparameter
     start: str  # what its value begins with then
 
+    @property
+    def example(self) -> str:
+        """A value of the other hyperparameter, with an ellipsis where it goes on."""
+        return f"{self.start}…" if self.start.endswith(":") else self.start
+
 
 class Algorithm(NamedTuple):
     """What a built-in algorithm reads, and which of its hyperparameters data or users have to tell.

@@ -320,9 +320,9 @@ def _hyperparameters(
         if value == UNKNOWN
     ]
     notes += [
-        f"{name}={value} is left out: it goes with --hyper {needed.other}={needed.start}…"
+        f"{name}={value} is left out: it goes with --hyper {needed.other}={needed.example}"
         for name, needed in algorithm.needed.items()
-        if name not in found and (value := fact(needed.fact))
+        if needed.other not in given and name not in found and (value := fact(needed.fact))
     ]
     return found, notes
 

@@ -245,8 +245,9 @@ def test_what_a_user_has_to_give(tables: Path) -> None:
 
     assert notes("dense", "linear-learner") == [
         "predictor_type is REPLACE in the JSON: give --hyper predictor_type=VALUE",
-        "num_classes=3 is left out: it goes with --hyper predictor_type=multiclass_classifier…",
+        "num_classes=3 is left out: it goes with --hyper predictor_type=multiclass_classifier",
     ]
+    assert notes("dense", "linear-learner", hyper={"predictor_type": "binary_classifier"}) == []
     (note,) = notes("named.csv", "xgboost", hyper={"num_round": "3"})
     assert note.startswith(f"train: {tables / 'named.csv'} does not begin with a line of numbers")
     (note,) = notes("bare.csv", "kmeans", hyper={"k": "3"}, mode="FastFile")
