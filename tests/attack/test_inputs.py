@@ -52,7 +52,7 @@ def test_a_piece_that_was_damaged_is_written_again(
     run_here: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stop a run whose single file is written in pieces, flip a byte of one, and go on."""
-    monkeypatch.setattr("dsprep.run.run._PIECE_BYTES", 1)
+    monkeypatch.setattr("dsprep.run.run.PIECE_BYTES", 1)
     source = tmp_path / "images"
     for number in range(20):
         path = source / f"{number:02d}.jpg"
