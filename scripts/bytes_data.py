@@ -104,7 +104,7 @@ def ground_truth(number: int, name: str) -> str:
 
 
 def mask_files() -> dict[str, str | bytes]:
-    """Return images, and masks of the same names, one of which has another size."""
+    """Return images, and masks of the same names. One mask has another size than its image."""
     masks = {
         f"masks/{Path(name).with_suffix('.png')}": images.png(at, SIZE, mode="L")
         for at, name in enumerate(NAMES)

@@ -246,7 +246,7 @@ def _objects_of(place: str, documents: Sequence[str]) -> _Objects:
 
 
 def _label_width(objects: int) -> int | None:
-    """Return the numbers of a label with so many objects: class and sides, and a header of two."""
+    """Return how many numbers the label of some objects has: five for each, and a header of two."""
     return 2 + 5 * objects if objects else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ STOPPING = {"MaxRuntimeInSeconds": 86_400}
 
 CPU, GPU = "ml.m5.xlarge", "ml.g5.xlarge"
 """Types of instances."""
+
+WILD = re.compile(r"[*?\[{]")
+"""What makes a name a pattern, unless a file is called so."""
 
 _SPARE = 10  # GiB of a volume besides the data, for the model and checkpoints
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dsprep import keywords as of
 from dsprep.commands.facts import facts_of
-from dsprep.commands.jobs import CPU, MISSING, STOPPING, resources, url_of, vpc_of
+from dsprep.commands.jobs import CPU, MISSING, STOPPING, WILD, resources, url_of, vpc_of
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS
@@ -46,7 +45,6 @@ SHARE = (
 )
 SHARE_OF_SHARDS = SHARE + ' --name "train-$n"'
 
-_WILD = re.compile(r"[*?\[{]")
 _WRITTEN = ("--schema-out", "--preview")  # files that a command writes besides DEST
 
 
@@ -144,7 +142,7 @@ def _pairs(words: Sequence[str], valued: Collection[str]) -> Iterator[tuple[str,
 def _needed(option: str, place: str, prefix: object, others: Sequence[_Input]) -> _Input:
     """Return the input that a file, a folder or a pattern on this disk becomes."""
     directory, last = os.path.split(os.path.abspath(place))
-    if (wild := _WILD.search(last)) and not os.path.exists(place):
+    if (wild := WILD.search(last)) and not os.path.exists(place):
         stem = last[: wild.start()]
         names = [each for each in os.listdir(directory) if each.startswith(stem)]
         size = sum(os.path.getsize(os.path.join(directory, each)) for each in names)

@@ -30,7 +30,7 @@ from dsprep.commands.algorithms import (
 from dsprep.commands.channels import WRAPPED, channel_name, require_stream
 from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.commands.features import count_features, has_header
-from dsprep.commands.jobs import GPU, MISSING, STOPPING, resources, url_of, vpc_of
+from dsprep.commands.jobs import GPU, MISSING, STOPPING, WILD, resources, url_of, vpc_of
 from dsprep.commands.processing import processing_job
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
@@ -51,7 +51,6 @@ _TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
 
 _SHORT = {"val": "validation", "valid": "validation", "training": "train"}  # names of sides
 _HELD_OUT = ("validation", "val", "valid", "test", "eval")  # channels that nobody trains on
-_WILD = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,7 @@ def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobCha
     place = data.place
     directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
     own = [file for file, _ in data.files]
-    is_some = last == MANIFEST or (_WILD.search(last) is not None and not is_dir(place))
+    is_some = last == MANIFEST or (WILD.search(last) is not None and not is_dir(place))
     is_lines = data.format == "augmented-manifest"
     mode = options.mode or ("File" if options.algorithm and not is_lines else "")
     if options.algorithm is not None:
