@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.storage.s3.config import S3Config as S3Config
-    from dsprep.syncing.plan import SyncReport as SyncReport
+    from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
     from dsprep.verifying.indexing import index as index
@@ -85,7 +85,7 @@ _PUBLIC = {
     "dsprep.progress": "Progress",
     "dsprep.sources.reading": "Source make_source",
     "dsprep.storage.s3.config": "S3Config",
-    "dsprep.syncing.plan": "SyncReport",
+    "dsprep.syncing.report": "SyncReport",
     "dsprep.syncing.sync": "clean_uploads sync",
     "dsprep.verifying.indexing": "index",
     "dsprep.verifying.report": "IndexReport VerifyReport",

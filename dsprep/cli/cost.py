@@ -16,7 +16,7 @@ from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:
     from dsprep.commands.cost import CostReport
-    from dsprep.syncing.plan import SyncReport
+    from dsprep.syncing.report import SyncReport
 
 
 @command("", click.Argument(["data"], metavar="DATA...", nargs=-1), CostOptions)

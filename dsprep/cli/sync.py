@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from dsprep.storage.s3.config import S3Config
-    from dsprep.syncing.plan import SyncReport
+    from dsprep.syncing.report import SyncReport
 
 # By what decided: why a file is sent, and what shows that DST has it, or proves it.
 _WORDS = {

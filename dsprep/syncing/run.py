@@ -26,18 +26,8 @@ from dsprep.storage.store import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.checksums import Sums, look
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
-from dsprep.syncing.plan import (
-    Failure,
-    Filters,
-    Pair,
-    Requests,
-    Send,
-    SyncReport,
-    is_manifest,
-    lies_in,
-    plan_sync,
-    why_not,
-)
+from dsprep.syncing.plan import Filters, Pair, is_manifest, lies_in, plan_sync, why_not
+from dsprep.syncing.report import Failure, Requests, Send, SyncReport
 from dsprep.syncing.sides import ROOT, Directory, Prefix, Side, require_idle
 from dsprep.units import format_count, format_size, format_some
 

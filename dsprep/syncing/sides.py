@@ -24,7 +24,7 @@ from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.checksums import Checksums, Sums, look
-from dsprep.syncing.plan import Failure, Left
+from dsprep.syncing.report import Failure, Left
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
 _BLOCK = 1 << 20

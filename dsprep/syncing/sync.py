@@ -33,7 +33,7 @@ from dsprep.storage.s3.upload import probe
 from dsprep.storage.store import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
 from dsprep.syncing.checksums import Checksums
-from dsprep.syncing.plan import SyncReport
+from dsprep.syncing.report import SyncReport
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.units import format_count, parse_size

@@ -14,7 +14,7 @@ import dsprep
 from dsprep.cli.cost import money, sync_lines
 from dsprep.commands.cost import LayoutCost
 from dsprep.errors import OptionError, SourceError
-from dsprep.syncing.plan import Requests, SyncReport
+from dsprep.syncing.report import Requests, SyncReport
 from tests.conftest import Finished
 
 pytestmark = pytest.mark.usefixtures("lasting")

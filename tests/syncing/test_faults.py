@@ -9,7 +9,7 @@ import pytest
 
 from dsprep.errors import DsprepError, StoreError
 from dsprep.storage.s3.config import Retries, S3Config
-from dsprep.syncing.plan import SyncReport
+from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

@@ -16,7 +16,8 @@ from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.pool import Pace
 from dsprep.storage.transfer import TransferOptions
-from dsprep.syncing.plan import Failure, Pair, SyncReport
+from dsprep.syncing.plan import Pair
+from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory
 from tests.syncing.folders import data_set, tree

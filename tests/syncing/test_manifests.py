@@ -13,7 +13,7 @@ import pytest
 from dsprep.errors import StoreError
 from dsprep.keywords import Rule
 from dsprep.storage.s3.config import S3Config
-from dsprep.syncing.plan import SyncReport
+from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree
