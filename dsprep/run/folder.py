@@ -29,7 +29,6 @@ from dsprep.plan.plan import Plan
 from dsprep.storage.local import destination_errors, publish, sync_path
 
 if TYPE_CHECKING:
-    from dsprep.run.state import RunState
     from dsprep.run.target import Target, Written
 
 
@@ -90,14 +89,14 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     return found
 
 
-def finish_folder(plan: Plan, state: RunState, counts: Counter[str]) -> int:
+def finish_folder(plan: Plan, pieces: Target, target: Target, counts: Counter[str]) -> int:
     """Give the tree its name, and write the listing beside it; returns the bytes of its files.
 
     What happens to samples on the way is counted.
     """
-    destination, tree = plan.job.destination, state.pieces.tree
+    destination, tree = plan.job.destination, pieces.tree
     layout, listing = plan.job.layout, destination.companion(LISTING)
-    units = [state.pieces.path(unit.name) for unit in plan.shards]
+    units = [pieces.path(unit.name) for unit in plan.shards]
     if tree.is_dir() or not listing.exists():
         with destination_errors(tree):
             tree.mkdir(exist_ok=True)
@@ -106,7 +105,7 @@ def finish_folder(plan: Plan, state: RunState, counts: Counter[str]) -> int:
             return chain.from_iterable(map(read_listing, units))
 
         metadata = _write_metadata(layout.metadata_lines(samples, counts), tree)
-        partial = state.target.partial(listing.name)
+        partial = target.partial(listing.name)
         with destination_errors(partial), partial.open("wb") as file:
             for sample, following in pairwise(chain(samples(), [None])):
                 assert sample is not None

@@ -477,7 +477,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     files: list[FileReceipt] = []
     if job.layout.is_tree:
-        shards, size = [], finish_folder(plan, state, outcome.effects)
+        shards, size = [], finish_folder(plan, state.pieces, state.target, outcome.effects)
         files.append(FileReceipt.of(job.destination.companion(LISTING)))
     else:
         shards = [*(base.shards if base else ())]

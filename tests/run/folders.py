@@ -53,6 +53,8 @@ def write_folder(root: Path, layout: Folder, *units: Sequence[Sample]) -> int:
     """Write samples to `root/back`, with a listing beside it; returns the bytes of the files."""
     state = begin(root)
     try:
-        return finish_folder(write_units(state, layout, units), state, Counter())
+        return finish_folder(
+            write_units(state, layout, units), state.pieces, state.target, Counter()
+        )
     finally:
         state.hold.remove()
