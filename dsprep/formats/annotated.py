@@ -27,7 +27,8 @@ from dsprep.annotations.objects import (
     to_objects,
 )
 from dsprep.errors import BadSample, OptionError
-from dsprep.formats.folder import File, Folder, Listed, Samples, side_directory
+from dsprep.formats.folder import Folder
+from dsprep.formats.listing import File, Listed, Samples, side_directory
 from dsprep.formats.values import quote
 from dsprep.images.header import read_header
 from dsprep.sample import Sample

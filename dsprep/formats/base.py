@@ -27,7 +27,7 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.formats.folder import Listed, Samples
+    from dsprep.formats.listing import Listed, Samples
     from dsprep.formats.stream import ShardStream
     from dsprep.formats.tar import Member
 

@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import google_crc32c
 
@@ -29,12 +28,12 @@ from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import Row, format_augmented, format_texts
 from dsprep.formats.base import Format, refuse_lists_of_bytes
+from dsprep.formats.listing import _SIDE, File, Listed, Samples, side_directory
 from dsprep.formats.values import extension_of, json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Meaning, Schema
-from dsprep.storage.local import open_regular
 from dsprep.units import format_some
 
 if TYPE_CHECKING:
@@ -43,14 +42,6 @@ if TYPE_CHECKING:
 
 METADATA = "metadata.jsonl"  # the file in a folder that tells what neither names nor images tell
 FILE_NAME = "file_name"  # its column that names the image; `mask_file_name` names another file
-# What `datasets` takes for the name of a side of a split (its data_files.py).
-_SIDE = re.compile(
-    r"(?:^|[-._ 0-9])(train|training|validation|valid|dev|val|test|testing|eval|evaluation)"
-    r"(?:[-._ 0-9]|$)"
-)
-LISTING = "files.jsonl"  # in the directory of a unit, where all other files have numbers for names
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
-_LONGEST_LINE = 1 << 24  # bytes of a line of a listing that are read; dsprep's are far shorter
 _LONGEST_ENDING = 200
 _LONGEST_PART = 255  # bytes of a file's or a directory's name in nearly all file systems
 _LONGEST_PATH = 3072  # bytes of a path below a folder, of `PATH_MAX`: 1,024 are for the folder
@@ -58,93 +49,6 @@ _DEEPEST = 64  # directories that may lie in each other
 _NO_NAME = re.compile("[\x00\ud800-\udfff]")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class File(NamedTuple):
-    """A file of a folder."""
-
-    path: str  # below the folder
-    bytes: int  # its size
-    crc32c: int  # of its bytes
-
-
-class Listed(NamedTuple):
-    """A sample as a listing has it, on one line of JSON."""
-
-    id: int
-    key: str  # its key where it comes from
-    label: int | tuple[float, ...] | None  # A class number or several numbers; None if it has none
-    class_name: str | None  # the name of its class; None if it has none
-    stem: str  # what the paths of all its files begin with
-    files: tuple[File, ...]  # its files, the image first
-    wanted: str | None  # the name that it should have had, where that could not be; or None
-    fields: str = ""  # what its metadata says besides, as the inside of an object of JSON
-    # the fields that are further images, and how their paths end
-    references: tuple[tuple[str, str], ...] = ()
-    side: str = ""  # that of a split, if the key does not tell it
-
-    @property
-    def size(self) -> int:
-        """The bytes of its files; without any, that of the values that it has instead."""
-        return sum(file.bytes for file in self.files) if self.files else len(self.fields.encode())
-
-    @property
-    def own_side(self) -> str:
-        """The side that it is told to be, or that a directory in its key is called like."""
-        return self.side or side_directory(self.key).rstrip("/").rpartition("/")[2]
-
-    def to_json(self) -> bytes:
-        """Return the line, its line break included."""
-        values = {
-            "id": self.id,
-            "key": self.key,
-            "label": self.label,
-            "class": self.class_name,
-            "stem": self.stem,
-            "files": [{"path": f.path, "bytes": f.bytes, "crc32c": f.crc32c} for f in self.files],
-            "wanted": self.wanted,
-            "fields": self.fields or None,
-            "references": dict(self.references) or None,
-            "side": self.side or None,
-        }
-        present = {name: value for name, value in values.items() if value is not None}
-        # What is no Unicode in a key becomes the escape that JSON has for it.
-        return _ENCODER.encode(present).encode("utf-8", "backslashreplace") + b"\n"
-
-    @classmethod
-    def from_json(cls, line: bytes) -> Listed:
-        try:
-            values = json.loads(line.decode())
-            label = values.get("label")
-            files = tuple(File(**file) for file in values["files"])
-            for file in files:
-                if [type(value) for value in file] != [str, int, int]:
-                    raise ValueError(f"{file!r:.100} tells no file")
-            return cls(
-                values["id"],
-                values["key"],
-                tuple(label) if isinstance(label, list) else label,
-                values.get("class"),
-                values["stem"],
-                files,
-                values.get("wanted"),
-                values.get("fields", ""),
-                tuple(values.get("references", {}).items()),
-                values.get("side", ""),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no line of a listing: {error}") from None
-
-
-Samples: TypeAlias = Callable[[], Iterable[Listed]]
-"""Reads the samples of a tree, again and again."""
-
-
-def read_listing(listing: Path) -> Iterator[Listed]:
-    """Read a listing line by line."""
-    with open(listing, "rb", opener=open_regular) as file:
-        while line := file.readline(_LONGEST_LINE):
-            yield Listed.from_json(line)
 
 
 @dataclass(frozen=True)
@@ -525,13 +429,6 @@ def _taken(sample: Sample, path: str, holder: str = "") -> SourceError:
 def _class_text(field: Field, number: int) -> str:
     name = field.class_name(number)
     return quote(str(number) if name is None else name)
-
-
-def side_directory(path: str) -> str:
-    """Return the directory in a path that is called like a side, with a slash; empty if none is."""
-    parts = path.split("/")[:-1]
-    depth = next((depth for depth, part in enumerate(parts, 1) if _SIDE.search(part)), 0)
-    return "".join(f"{part}/" for part in parts[:depth])
 
 
 def _require_files(stem: str, endings: list[str]) -> None:

@@ -22,7 +22,7 @@ import google_crc32c
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import LISTING, File, Listed, read_listing
+from dsprep.formats.listing import LISTING, File, Listed, read_listing
 from dsprep.formats.values import fits_lst, format_lst
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan

@@ -29,7 +29,7 @@ from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import AUGMENT_FILE, FORMATS
 from dsprep.formats.base import ShardFacts
-from dsprep.formats.folder import LISTING
+from dsprep.formats.listing import LISTING
 from dsprep.images import bilinear
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan

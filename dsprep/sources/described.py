@@ -27,7 +27,8 @@ from dsprep.dataset.manifest import read_manifest, recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format
-from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed
+from dsprep.formats.folder import FILE_NAME, METADATA, Folder
+from dsprep.formats.listing import LISTING, Listed
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.csv_rows import CONVERT, joined, kind_of

@@ -18,7 +18,7 @@ import google_crc32c
 from dsprep.annotations.objects import PARTS, Objects, content_of_objects
 from dsprep.errors import BadImage, BadSample, DamagedShard, LeftOut, SourceError
 from dsprep.formats.base import SIZES, Entry, Format, path_of
-from dsprep.formats.folder import Listed
+from dsprep.formats.listing import Listed
 from dsprep.formats.stream import ShardStream
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.pixels import RAW_CHW, Shape, unpack_npy

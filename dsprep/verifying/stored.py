@@ -20,7 +20,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
-from dsprep.formats.folder import LISTING, Listed
+from dsprep.formats.listing import LISTING, Listed
 from dsprep.progress import Progress
 from dsprep.storage.local import SCRATCH
 from dsprep.storage.location import Location, parse_url

@@ -16,7 +16,7 @@ from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
-from dsprep.formats.folder import LISTING, read_listing
+from dsprep.formats.listing import LISTING, read_listing
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import Folder, read_listing
+from dsprep.formats.folder import Folder
+from dsprep.formats.listing import read_listing
 from dsprep.plan.destination import Destination
 from dsprep.run.folder import finish_folder, whole_units
 from dsprep.run.target import Target

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DestinationError, OptionError, SourceError
 from dsprep.formats.base import Format
-from dsprep.formats.folder import METADATA, File, Folder, Listed, harmless_path, read_listing
+from dsprep.formats.folder import METADATA, Folder, harmless_path
+from dsprep.formats.listing import File, Listed, read_listing
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset

@@ -15,7 +15,7 @@ import dsprep
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.formats.folder import LISTING
+from dsprep.formats.listing import LISTING
 from dsprep.sample import Sample
 from dsprep.sources.reading import make_source, read_source
 from tests.images import jpeg, png
