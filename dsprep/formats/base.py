@@ -117,8 +117,6 @@ class Format(ABC):
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
     holds_pixels: ClassVar[bool] = False  # whether images may be bare pixels
-    # whether each side of a tree of files has a directory, or a list, of its own
-    divides: ClassVar[bool] = False
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
     # what must differ between samples: `key`, because readers merge samples with equal keys; or
@@ -354,6 +352,19 @@ class Format(ABC):
         """Return the files that number classes for other tools, by file name."""
         return {}
 
+    def is_listed(self, field: Field) -> bool:
+        """Return whether the listing of a tree of files tells the values of a field."""
+        return True
+
+
+@dataclass(frozen=True)
+class TreeFormat(Format):
+    """How samples are laid out as a tree of files, which a listing describes."""
+
+    is_tree: ClassVar[bool] = True
+    # whether each side of a tree of files has a directory, or a list, of its own
+    divides: ClassVar[bool] = False
+
     def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         """Return the metadata of a tree of files: the path of each metadata file, and a line.
 
@@ -364,10 +375,6 @@ class Format(ABC):
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:
         """Return the manifest beside a tree of files that refers to them; None if it has none."""
         return None
-
-    def is_listed(self, field: Field) -> bool:
-        """Return whether the listing of a tree of files tells the values of a field."""
-        return True
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return a sample of a tree of files, its values as metadata and files have them."""

@@ -27,8 +27,8 @@ from dsprep.annotations import mxnet
 from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import Row, format_augmented, format_texts
-from dsprep.formats.base import Format, refuse_lists_of_bytes
-from dsprep.formats.listing import _SIDE, File, Listed, Samples, side_directory
+from dsprep.formats.base import TreeFormat, refuse_lists_of_bytes
+from dsprep.formats.listing import SIDE, File, Listed, Samples, side_directory
 from dsprep.formats.values import extension_of, json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
@@ -52,7 +52,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
-class Folder(Format):
+class Folder(TreeFormat):
     """Files in directories of classes.
 
     A folder comes back byte for byte from shards that tell file names. From those that do not,
@@ -66,7 +66,6 @@ class Folder(Format):
         LABEL: Meaning(LABEL, None, LABEL),
     }
     concatenative: ClassVar[bool] = False
-    is_tree: ClassVar[bool] = True
     distinct: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     # whether images may be of another kind than their file names say, because they were encoded
@@ -168,7 +167,7 @@ class Folder(Format):
         if own is not None and not self._leads_to(own, stem.rpartition("/")[0], sample):
             directory, top = _harmless_part(own), side_directory(stem)
             stem, changed = f"{top}{directory}/{stem[len(top) :]}", changed or directory != own
-        side = _SIDE.search(stem.rpartition("/")[2])
+        side = SIDE.search(stem.rpartition("/")[2])
         has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
         if side and has_metadata and not side_directory(stem):
             # Of files that are called train, datasets reads metadata in directories alone.

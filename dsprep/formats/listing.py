@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from dsprep.storage.local import open_regular
 
 # What `datasets` takes for the name of a side of a split (its data_files.py).
-_SIDE = re.compile(
+SIDE = re.compile(
     r"(?:^|[-._ 0-9])(train|training|validation|valid|dev|val|test|testing|eval|evaluation)"
     r"(?:[-._ 0-9]|$)"
 )
@@ -110,5 +110,5 @@ def read_listing(listing: Path) -> Iterator[Listed]:
 def side_directory(path: str) -> str:
     """Return the directory in a path that is called like a side, with a slash; empty if none is."""
     parts = path.split("/")[:-1]
-    depth = next((depth for depth, part in enumerate(parts, 1) if _SIDE.search(part)), 0)
+    depth = next((depth for depth, part in enumerate(parts, 1) if SIDE.search(part)), 0)
     return "".join(f"{part}/" for part in parts[:depth])

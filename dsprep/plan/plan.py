@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import AUGMENT_FILE
-from dsprep.formats.base import Format
+from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
@@ -263,7 +263,8 @@ def _require_side(name: str) -> None:
 
 def _require_directories(job: Job, catalog: Catalog) -> None:
     """Refuse sides of which a tree of files would keep nothing, as no directory is called so."""
-    if not job.layout.is_tree or job.layout.divides or catalog.annotated is not None:
+    layout = job.layout
+    if not isinstance(layout, TreeFormat) or layout.divides or catalog.annotated is not None:
         return
     for side, part in catalog.by_side():
         lies_there = ("/" + part.table["path"]).str.contains(f"/{side}/", literal=True)

@@ -22,6 +22,7 @@ import google_crc32c
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, DestinationError, SourceError
+from dsprep.formats.base import TreeFormat
 from dsprep.formats.listing import LISTING, File, Listed, read_listing
 from dsprep.formats.values import fits_lst, format_lst
 from dsprep.plan.destination import Destination
@@ -96,6 +97,7 @@ def finish_folder(plan: Plan, pieces: Target, target: Target, counts: Counter[st
     """
     destination, tree = plan.job.destination, pieces.tree
     layout, listing = plan.job.layout, destination.companion(LISTING)
+    assert isinstance(layout, TreeFormat)
     units = [pieces.path(unit.name) for unit in plan.shards]
     if tree.is_dir() or not listing.exists():
         with destination_errors(tree):
@@ -164,12 +166,13 @@ def _write_metadata(lines: Iterable[tuple[str, str]], tree: Path) -> list[File]:
 
 def companions_of(plan: Plan, classes: tuple[str, ...] | None) -> dict[str, bytes]:
     """Return the list of a folder, and its augmented manifest if that is the format."""
-    job, found = plan.job, {}
+    job, layout, found = plan.job, plan.job.layout, dict[str, bytes]()
+    assert isinstance(layout, TreeFormat)
     listing = job.destination.companion(LISTING)
     if text := _format_list(read_listing(listing)):
         found[job.destination.companion("lst").name] = text.encode()
     try:
-        lines = job.layout.references(read_listing(listing), classes)
+        lines = layout.references(read_listing(listing), classes)
     except BadSample as error:
         raise SourceError(f"{error}; --to folder needs no such labels") from None
     if lines is not None:

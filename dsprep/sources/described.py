@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.dataset.manifest import read_manifest, recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.formats.base import Format
+from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.folder import FILE_NAME, METADATA, Folder
 from dsprep.formats.listing import LISTING, Listed
 from dsprep.sample import Sample, image_kind_of, key_of
@@ -93,7 +93,7 @@ class FolderReader(SampleReader):
     """Reads samples of a folder that dsprep wrote, by their lines in its listing."""
 
     listing: str
-    layout: Format  # with the schema of the folder
+    layout: TreeFormat  # with the schema of the folder
 
     @property
     def table(self) -> Format:
@@ -336,7 +336,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         return None
     schema, recorded = manifest.schema, manifest.options.get("sides")
     recorded = recorded if isinstance(recorded, dict) else {}
-    if not layout.is_tree or schema is None:
+    if not isinstance(layout, TreeFormat) or schema is None:
         return None
     import polars as pl
 

@@ -17,7 +17,7 @@ import google_crc32c
 
 from dsprep.annotations.objects import PARTS, Objects, content_of_objects
 from dsprep.errors import BadImage, BadSample, DamagedShard, LeftOut, SourceError
-from dsprep.formats.base import SIZES, Entry, Format, path_of
+from dsprep.formats.base import SIZES, Entry, Format, TreeFormat, path_of
 from dsprep.formats.listing import Listed
 from dsprep.formats.stream import ShardStream
 from dsprep.images.header import DEFAULT_MAX_PIXELS
@@ -125,8 +125,8 @@ def merged(found: Sequence[Inspected]) -> Inspected:
 
 def inspect(task: Task, report: Report) -> Inspected:
     """Read a shard from its first byte to its last, or the files of some samples."""
-    if task.listed:
-        return _inspect_files(task, report)
+    if isinstance(task.layout, TreeFormat):
+        return _inspect_files(task, task.layout, report)
     found, path = Inspected(), Path(task.path)
     is_first = task.share[0] == 0
     try:
@@ -281,9 +281,9 @@ def name_of(sample: Sample, layout: Format) -> str:
     return path_of(sample)
 
 
-def _inspect_files(task: Task, report: Report) -> Inspected:
+def _inspect_files(task: Task, layout: TreeFormat, report: Report) -> Inspected:
     check = make_check("decode", readable=None, max_pixels=task.max_pixels)
-    found, reading, digest_of = Inspected(), task.reading, digester(task.columns or (), task.layout)
+    found, reading, digest_of = Inspected(), task.reading, digester(task.columns or (), layout)
     wrong_annotations = _annotation_check(task, reading, found)
     for listed in counted(task.listed, report):
         files: dict[str, bytes] = {}
@@ -312,7 +312,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
             continue
         sample, digest, reason, key = None, None, None, listed.key
         try:
-            sample = reading(task.layout.listed_sample(listed, files))
+            sample = reading(layout.listed_sample(listed, files))
             digest = digest_of(sample)
         except (BadSample, ValueError) as error:
             reason = str(error)
