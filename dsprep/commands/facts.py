@@ -9,13 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
-from dsprep.dataset.manifest import (
-    MANIFEST,
-    Manifest,
-    manifest_beside,
-    read_manifest,
-    recorded_options,
-)
+from dsprep.dataset.find import manifest_beside
+from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
 from dsprep.formats.augmented import (

@@ -11,16 +11,15 @@ from typing import Any
 
 from dsprep import keywords as of
 from dsprep.commands.write_report import WriteReport, objects_in
+from dsprep.dataset.find import manifests_in, scratch_beside
 from dsprep.dataset.joined import DataSet, joined
 from dsprep.dataset.manifest import (
     MANIFEST,
     UNFINISHED,
     FileReceipt,
     Manifest,
-    manifests_in,
     parse_rejects,
     read_manifest,
-    scratch_beside,
     single_of,
 )
 from dsprep.declared import called_with, words_of

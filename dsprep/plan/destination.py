@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsprep.dataset.manifest import MANIFEST, read_beside
+from dsprep.dataset.find import read_beside
+from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import OptionError, OtherVersion
 from dsprep.formats import FORMATS, TABLES, format_of_file
 from dsprep.formats.base import NUMBER_IN_NAME

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dsprep.dataset.copies import augment_table
+from dsprep.dataset.find import read_beside
 from dsprep.dataset.manifest import (
     FileReceipt,
     Manifest,
     ShardReceipt,
     parse_manifest,
     parse_rejects,
-    read_beside,
 )
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject

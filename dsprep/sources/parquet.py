@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
-from dsprep.dataset.manifest import manifest_of
+from dsprep.dataset.find import manifest_of
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow import (

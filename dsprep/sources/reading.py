@@ -15,7 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
-from dsprep.dataset.manifest import MANIFEST, manifest_beside, manifest_of, scratch_beside
+from dsprep.dataset.find import manifest_beside, manifest_of, scratch_beside
+from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with, field, options_in
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding

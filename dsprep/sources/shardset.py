@@ -11,15 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from dsprep.dataset.manifest import (
-    MANIFEST,
-    Manifest,
-    manifest_beside,
-    manifest_of,
-    read_beside,
-    read_manifest,
-    recorded_options,
-)
+from dsprep.dataset.find import manifest_beside, manifest_of, read_beside
+from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format

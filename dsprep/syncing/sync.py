@@ -12,7 +12,8 @@ from shlex import quote
 from typing import Any
 
 from dsprep.arguments import AnyPath
-from dsprep.dataset.manifest import MANIFEST, manifest_beside
+from dsprep.dataset.find import manifest_beside
+from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import Options, called_with, field, option
 from dsprep.errors import (
     DestinationError,

@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dsprep.dataset.find import manifest_of, manifests_in
 from dsprep.dataset.manifest import (
     MANIFEST,
     UNFINISHED,
     FileReceipt,
     Manifest,
     Recorded,
-    manifest_of,
-    manifests_in,
     read_manifest,
     recorded_options,
     single_of,

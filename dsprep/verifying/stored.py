@@ -11,13 +11,8 @@ from io import BytesIO
 from shlex import quote
 from typing import NamedTuple
 
-from dsprep.dataset.manifest import (
-    MANIFEST,
-    UNFINISHED,
-    FileReceipt,
-    manifest_names,
-    parse_manifest,
-)
+from dsprep.dataset.find import manifest_names
+from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileReceipt, parse_manifest
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
 from dsprep.formats.listing import LISTING, Listed
