@@ -23,7 +23,7 @@ from dsprep.moving import Frame
 from dsprep.opening import as_given
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
-from dsprep.plan.cut import ShardSize, try_some
+from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import (
     DEFAULT_NAME,
     Destination,
@@ -32,10 +32,10 @@ from dsprep.plan.destination import (
     require_name,
     take_sources,
 )
-from dsprep.plan.existing import Base
-from dsprep.plan.job import Job, augmented, images_of, make_layout
+from dsprep.plan.job import Base, Job, augmented, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
+from dsprep.plan.weigh import try_some
 from dsprep.progress import Progress
 from dsprep.run.nodes import require_nodes
 from dsprep.run.part import Part, parse_part

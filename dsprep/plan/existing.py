@@ -16,6 +16,7 @@ from dsprep.errors import BadSample, DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats.stream import ShardStream
 from dsprep.pipeline import Pipeline, make_samples
+from dsprep.plan.job import Base, Job
 from dsprep.progress import Progress
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Sample
@@ -28,19 +29,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.catalog import Catalog, Found
-    from dsprep.plan.job import Job
 
 _TASKS_PER_WORKER = 16
 
 _Digested: TypeAlias = tuple[str, bytes]
 """A text, and the digest of a sample; no bytes if it is bad."""
-
-
-class Base(NamedTuple):
-    """The data set to which samples are added."""
-
-    catalog: Catalog  # its samples
-    rejects: Sequence[Reject]  # what it has rejected
 
 
 class Existing(NamedTuple):

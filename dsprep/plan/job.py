@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.objects import APART
 from dsprep.dataset.copies import Copies, recorded
 from dsprep.declared import words_of
 from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.findings import Reject
 from dsprep.formats import FORMATS
 from dsprep.formats.base import NUMBER_IN_NAME, Format
 from dsprep.formats.parquet import Parquet
@@ -43,7 +44,6 @@ from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
-    from dsprep.plan.existing import Base
     from dsprep.workers.executor import Executor
 
 # The options of the commands that write, as the command line has them.
@@ -57,6 +57,13 @@ _KINDS: Mapping[str, Sequence[type]] = {
 
 # Bytes of files that a worker writes of a folder before they are recorded as done.
 _UNIT = 64_000_000
+
+
+class Base(NamedTuple):
+    """The data set to which samples are added."""
+
+    catalog: Catalog  # its samples
+    rejects: Sequence[Reject]  # what it has rejected
 
 
 @dataclass(frozen=True)

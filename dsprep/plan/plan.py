@@ -15,10 +15,11 @@ from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
-from dsprep.plan.cut import SAMPLE, PlannedShard, object_sizes, plan_shards, some_of, weigh
+from dsprep.plan.cut import PlannedShard, plan_shards
 from dsprep.plan.destination import require_name
 from dsprep.plan.existing import Existing, without_existing
 from dsprep.plan.job import Job, resolve_defaults
+from dsprep.plan.weigh import SAMPLE, object_sizes, some_of, weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose

@@ -9,8 +9,9 @@ from uuid import uuid4
 
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
-from dsprep.plan.cut import PlannedShard, cut_pieces, encoded_sizes
+from dsprep.plan.cut import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
+from dsprep.plan.weigh import encoded_sizes
 from dsprep.progress import Progress
 from dsprep.rows import Reader
 from dsprep.run.part import Part

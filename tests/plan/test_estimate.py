@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
-from dsprep.plan.cut import SAMPLE, TOLERANCE, fit, some_of
+from dsprep.plan.weigh import SAMPLE, TOLERANCE, fit, some_of
 from dsprep.sources.archive import ArchiveReader, CompressedTarReader
 
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import dsprep
 from dsprep.errors import OptionError, SourceError
-from dsprep.plan import cut
+from dsprep.plan import weigh
 from dsprep.sample import Sample
 from dsprep.sources import arrays, csv_rows, tabular
 from dsprep.sources.reading import make_source, read_source
@@ -435,7 +435,7 @@ class TestArrays:
         X = sp.random(3000, 70_000, 0.0002, "csr", "f4", random_state=3)
         sp.save_npz(tmp_path / "X.npz", X)
         np.save(tmp_path / "y.npy", np.arange(3000) / 2)
-        monkeypatch.setattr(cut, "_try_samples", None)
+        monkeypatch.setattr(weigh, "_try_samples", None)
         out = tmp_path / "out"
         dsprep.pack(
             *(tmp_path / "X.npz", out), labels=tmp_path / "y.npy", label_type="float",
@@ -451,7 +451,7 @@ class TestArrays:
     def test_compressed_arrays_are_weighed_as_others_are(
         self, tmp_path: Path, shuffle: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(cut, "_AT_ONCE", 100)
+        monkeypatch.setattr(weigh, "_AT_ONCE", 100)
         arrays = {"x": rng.integers(0, 1000, (1000, 3)), "t": rng.integers(0, 9, 1000)}
         np.savez(tmp_path / "plain.npz", **arrays)
         np.savez_compressed(tmp_path / "packed.npz", **arrays)
