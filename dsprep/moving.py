@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsprep.annotations.geometry import Move, Warp, measured_on, moved, turned, turns_of, warped
+from dsprep.annotations.geometry import measured_on, moved, turned, turns_of, warped
 from dsprep.annotations.masks import (
     IGNORED,
     moved_mask,
@@ -21,7 +21,7 @@ from dsprep.annotations.masks import (
     used_in,
     warped_mask,
 )
-from dsprep.annotations.objects import SHARES, Extent, Objects
+from dsprep.annotations.objects import SHARES, Extent, Move, Objects, Warp
 from dsprep.errors import BadSample
 from dsprep.images.header import sniff
 from dsprep.images.transform import (

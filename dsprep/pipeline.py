@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from dsprep.annotations.geometry import Warp
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
+from dsprep.annotations.objects import Warp
 from dsprep.errors import BadSample, LeftOut, OptionError
 from dsprep.findings import STORED_AS_PIXELS, Reject, reject_of
 from dsprep.formats.base import Format

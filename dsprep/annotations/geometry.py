@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.annotations.objects import (
     SHARES,
     Box,
     Extent,
+    Move,
     Object,
     Objects,
     Polygon,
     Rle,
+    Warp,
     area_of,
     box_of,
     corners_of,
@@ -27,31 +29,6 @@ from dsprep.annotations.objects import (
 _CLIPPED = "object cut at the edge of its image"
 _MIRRORED = "object mirrored, whose keypoints keep their order: left ones are now right ones"
 _DROPPED = "object dropped, as too little of it was left in its image"
-
-
-class Move(NamedTuple):
-    """What is done to an upright image: it is resized, then a window is cut out."""
-
-    size: tuple[int, int]  # before
-    scaled: tuple[int, int]  # after resizing
-    window: tuple[int, int, int, int]  # of that, what is kept: left, top, right and bottom
-
-
-class Warp(NamedTuple):
-    """What is done to an image besides, without changing its size: a map of its points.
-
-    Both are a·x + b·y + c and d·x + e·y + f, in pixels.
-    """
-
-    inverse: tuple[float, ...]  # where the points of the new image come from
-    mask_fill: int  # the number of pixels of a mask that come from beyond its edges
-
-    @property
-    def forward(self) -> tuple[float, ...]:
-        """Where points go."""
-        a, b, c, d, e, f = self.inverse
-        det = a * e - b * d
-        return e / det, -b / det, (b * f - c * e) / det, -d / det, a / det, (c * d - a * f) / det
 
 
 def measured_on(objects: Objects, extent: Extent) -> Objects:

@@ -14,14 +14,12 @@ from math import ceil
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from dsprep.annotations.objects import Box, Polygon, Rle
+from dsprep.annotations.objects import Box, Move, Polygon, Rle, Warp
 from dsprep.errors import BadSample
 from dsprep.units import format_some
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-    from dsprep.annotations.geometry import Move, Warp
 
 IGNORED = 255  # the number of pixels that belong to no class: borders, and what nobody judged
 

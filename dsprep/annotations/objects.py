@@ -108,6 +108,31 @@ class ObjectCounts(NamedTuple):
     per_class: Mapping[str, int] = {}  # objects by class name; empty if they were not looked at
 
 
+class Move(NamedTuple):
+    """What is done to an upright image: it is resized, then a window is cut out."""
+
+    size: tuple[int, int]  # before
+    scaled: tuple[int, int]  # after resizing
+    window: tuple[int, int, int, int]  # of that, what is kept: left, top, right and bottom
+
+
+class Warp(NamedTuple):
+    """What is done to an image besides, without changing its size: a map of its points.
+
+    Both are a·x + b·y + c and d·x + e·y + f, in pixels.
+    """
+
+    inverse: tuple[float, ...]  # where the points of the new image come from
+    mask_fill: int  # the number of pixels of a mask that come from beyond its edges
+
+    @property
+    def forward(self) -> tuple[float, ...]:
+        """Where points go."""
+        a, b, c, d, e, f = self.inverse
+        det = a * e - b * d
+        return e / det, -b / det, (b * f - c * e) / det, -d / det, a / det, (c * d - a * f) / det
+
+
 def to_objects(value: Any) -> Objects | None:
     """Make a value of a raw one: what :func:`to_json` returns, or the list that this text says."""
     if value is None or isinstance(value, Objects):

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-from dsprep.annotations.geometry import Warp, clip, warped
+from dsprep.annotations.geometry import clip, warped
 from dsprep.annotations.masks import mask_of_polygons, runs_of, warped_mask
-from dsprep.annotations.objects import Object, Objects, box_of
+from dsprep.annotations.objects import Object, Objects, Warp, box_of
 from dsprep.errors import OptionError
 from dsprep.images.augment import FILLS, IDENTITY, OPS, Augment, Params, affine_of, parse_ops
 from tests.images import draw
