@@ -52,7 +52,7 @@ _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNOR
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
 _MARK = re.compile(r"[*?[{]")
 _TABLES = (".csv", ".tsv")
-_ARRAYS = (".npy", ".npz")
+ARRAYS = (".npy", ".npz")
 _HEAD = 1 << 16  # bytes of a list whose first line shows its labels
 _LOOKED_AT = 64  # samples of a tar, or names in a directory, that show its kind
 _STATS = "_stats.json"  # names of img2dataset's reports end with this
@@ -81,7 +81,7 @@ class Source(SourceOptions, ClassOptions):
     @property
     def chooses(self) -> bool:
         """Whether a list or a table chooses the samples, and labels them."""
-        labels_rows = self.labels is not None and self.labels.endswith(_ARRAYS[0])
+        labels_rows = self.labels is not None and self.labels.endswith(ARRAYS[0])
         return self.list_file is not None or (self.labels is not None and not labels_rows)
 
     @property
@@ -469,14 +469,14 @@ def _csv(source: Source, run_all: RunAll) -> Found | None:
 
 def _arrays(source: Source, run_all: RunAll) -> Found | None:
     """Read arrays whose rows are samples."""
-    if source.kind is None and not source.root.endswith(_ARRAYS):
-        if source.labels is not None and source.labels.endswith(_ARRAYS):
+    if source.kind is None and not source.root.endswith(ARRAYS):
+        if source.labels is not None and source.labels.endswith(ARRAYS):
             raise OptionError(f"--labels {source.labels}: an array labels the rows of an array")
         return None
     from dsprep.sources.tabular import read_arrays
 
     _require_alone(source)
-    if source.labels is not None and not source.labels.endswith(_ARRAYS):
+    if source.labels is not None and not source.labels.endswith(ARRAYS):
         raise OptionError(f"--labels {source.labels}: labels of arrays are an array, NAME.npy")
     return read_arrays(source, source.root, run_all) if is_file(source.root) else None
 
