@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from dsprep.images.transform import Transform as Transform
     from dsprep.keywords import Rule as Rule
     from dsprep.progress import Progress as Progress
-    from dsprep.sources.reading import Source as Source
-    from dsprep.sources.reading import make_source as make_source
+    from dsprep.sources.source import Source as Source
+    from dsprep.sources.source import make_source as make_source
     from dsprep.storage.s3.config import S3Config as S3Config
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
@@ -83,7 +83,7 @@ _PUBLIC = {
     "dsprep.images.transform": "Transform",
     "dsprep.keywords": "Rule",
     "dsprep.progress": "Progress",
-    "dsprep.sources.reading": "Source make_source",
+    "dsprep.sources.source": "Source make_source",
     "dsprep.storage.s3.config": "S3Config",
     "dsprep.syncing.report": "SyncReport",
     "dsprep.syncing.sync": "clean_uploads sync",

@@ -17,7 +17,7 @@ from dsprep.units import parse_size
 
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 T = TypeVar("T")
 Declared: TypeAlias = "type | click.Parameter | Sequence[Declared]"
@@ -203,7 +203,7 @@ source_options = (of.SourceOptions, of.ClassOptions, of.FieldOptions)
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
-    from dsprep.sources.reading import make_source
+    from dsprep.sources.source import make_source
 
     shown = [each.name for kind in source_options for each in shown_in(kind)]
     given = {name: options.pop(name) for name in shown if name in options}

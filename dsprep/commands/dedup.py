@@ -22,7 +22,8 @@ from dsprep.lists.store import STREAM, editing, write_text
 from dsprep.opening import opened
 from dsprep.plan.select import read_columns
 from dsprep.progress import Progress
-from dsprep.sources.reading import Source, choice_of, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import Source, choice_of
 from dsprep.splits.hashes import require_numpy
 from dsprep.splits.samples import distance_of
 from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole

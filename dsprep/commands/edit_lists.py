@@ -24,7 +24,8 @@ from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.sources.infer import with_detection_labels
-from dsprep.sources.reading import Source, read_source, source_of
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import Source, source_of
 from dsprep.storage.location import require_disk
 from dsprep.text import decode_text, read_text
 from dsprep.units import format_count, format_some

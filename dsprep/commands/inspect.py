@@ -39,7 +39,8 @@ from dsprep.pages.page import is_page, require_jinja
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
-from dsprep.sources.reading import Source, choice_of, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import Source, choice_of
 from dsprep.splits.samples import distance_of
 from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole, write_whole
 from dsprep.storage.location import require_disk

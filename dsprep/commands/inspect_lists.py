@@ -186,7 +186,8 @@ def look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
     from dsprep.sources.files import Files  # few runs need them
     from dsprep.sources.match import find_samples
-    from dsprep.sources.reading import detect, holds_images, make_source
+    from dsprep.sources.reading import detect, holds_images
+    from dsprep.sources.source import make_source
 
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
     is_tree = is_dir(root) and holds_images(root)

@@ -27,7 +27,7 @@ from dsprep.plan.destination import require_local
 from dsprep.plan.job import images_of
 from dsprep.progress import Progress
 from dsprep.sources.names import pattern_of
-from dsprep.sources.reading import Source
+from dsprep.sources.source import Source
 from dsprep.splits.hashes import require_numpy
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
 from dsprep.splits.materialize import (

@@ -55,8 +55,9 @@ from dsprep.run.state import (
 from dsprep.run.target import PLAN, Target, Written, target_of
 from dsprep.run.trial import seconds_to_write
 from dsprep.sources.archive import require_file
-from dsprep.sources.reading import Source, choice_of, shards_of
+from dsprep.sources.reading import shards_of
 from dsprep.sources.shardset import ShardSet, require_no_index
+from dsprep.sources.source import Source, choice_of
 from dsprep.storage.files import is_dir
 from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_some, parse_size

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Found
     from dsprep.sources.files import Files
-    from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
+    from dsprep.sources.source import Source
 
 OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)

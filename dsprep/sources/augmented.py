@@ -37,7 +37,7 @@ from dsprep.text import decode_text, read_data, refuse
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _READ = 1 << 20  # bytes of text that are read at once
 _SCHEME = r"([a-z][a-z0-9+.-]*)://"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.sources.archive import Archive
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
 _CLASSES = ("labelname", "class_name", "category_name", "label_name")

@@ -28,7 +28,7 @@ from dsprep.text import decode_text, read_data, read_text
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 

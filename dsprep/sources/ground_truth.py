@@ -18,8 +18,8 @@ from dsprep.sources.masks import Masks, files_below, parse_color
 from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
+    from dsprep.sources.source import Source
 
 _SHOWN = 3
 _NOT_KEPT = ("confidence", "creation-date", "human-annotated", "job-name")

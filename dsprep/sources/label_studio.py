@@ -17,7 +17,7 @@ from dsprep.sources.prefetch import Pieces
 from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _SHOWN = 3
 

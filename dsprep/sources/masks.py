@@ -19,7 +19,7 @@ from dsprep.storage.files import read_sized
 from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
 _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers

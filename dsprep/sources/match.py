@@ -24,7 +24,7 @@ from dsprep.text import refuse
 from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _FILE = "in file"  # the catalog's column `file`, while `file` is the name in a list
 

@@ -31,7 +31,7 @@ from dsprep.storage.files import is_dir
 from dsprep.units import extension_in, format_some
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _MOST_SUFFIXES = 256  # a worker looks for each of them, for every sample
 _SHOWN = 5  # parts that a message suggests to name

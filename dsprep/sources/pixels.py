@@ -56,7 +56,7 @@ from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 

@@ -24,8 +24,8 @@ from dsprep.storage.location import full_path
 
 if TYPE_CHECKING:
     from dsprep.sources.files import Files
-    from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
+    from dsprep.sources.source import Source
 
 _WORDS = {"coco": "COCO", "csv": "tables", "voc": "Pascal VOC", "yolo": "YOLO"}
 _WORDS |= {"label-studio": "Label Studio", "lst": "MXNet", "manifest": "Ground Truth"}

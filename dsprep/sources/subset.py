@@ -21,7 +21,7 @@ from dsprep.text import read_text
 from dsprep.units import format_count, quoted, quoted_names
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _SHOWN = 3  # unknown classes that a message names
 _AFTER_ID = re.compile(r"[\s,]+")

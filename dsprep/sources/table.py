@@ -38,7 +38,7 @@ from dsprep.text import also, refuse
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 # Names of columns of paths or ids, in any case; of several, the earliest here is taken.
 PATH_COLUMNS = (

@@ -52,7 +52,7 @@ from dsprep.storage.store import Facts
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 _BLOCK = 1 << 22  # bytes of CSV that a worker indexes at once: its cells take about ten times that
 _HEAD = 1 << 20

@@ -32,7 +32,7 @@ from dsprep.text import decode_text
 from dsprep.units import extension_in, format_extensions, format_some
 
 if TYPE_CHECKING:
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 
 def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Found:

@@ -16,8 +16,8 @@ from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:
     from dsprep.sources.files import Files
-    from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
+    from dsprep.sources.source import Source
 
 _LISTS = tuple(f"ImageSets/Main/{side}.txt" for side in ("train", "val", "test"))
 _BESIDE = ("JPEGImages", "images")  # directories of images, beside that of XML files

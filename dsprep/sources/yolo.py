@@ -25,8 +25,8 @@ from dsprep.units import format_count
 
 if TYPE_CHECKING:
     from dsprep.sources.files import Files
-    from dsprep.sources.reading import Source
     from dsprep.sources.scan import RunAll
+    from dsprep.sources.source import Source
 
 NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
 _NUMBER = 20  # bytes that a number of pixels takes, at most

@@ -19,7 +19,8 @@ from dsprep.sources.cells import parse_cells
 from dsprep.sources.classes import Known, classes_for
 from dsprep.sources.infer import classes_of_objects, with_detection_labels
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
-from dsprep.sources.reading import Source, choice_of, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import Source, choice_of
 from dsprep.sources.table import find_columns
 from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file

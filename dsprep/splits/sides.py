@@ -27,7 +27,7 @@ from dsprep.sources.cells import parse_cells
 from dsprep.sources.classes import matches_in
 from dsprep.sources.files import read_beside
 from dsprep.sources.names import in_order, undated
-from dsprep.sources.reading import Source
+from dsprep.sources.source import Source
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
 from dsprep.splits.samples import Samples, samples_of, wanted_ratios
 from dsprep.units import format_count, format_some

@@ -13,7 +13,8 @@ from dsprep.images.transform import make_check
 from dsprep.progress import Progress
 from dsprep.rows import Reader, Rows
 from dsprep.schema import IMAGE, LABEL, Schema
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from dsprep.storage.files import facts, is_file
 from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport

@@ -13,7 +13,7 @@ from dsprep.keywords import EngineOptions, workers_field
 if TYPE_CHECKING:
     from dsprep.progress import Progress
     from dsprep.schema import Choice
-    from dsprep.sources.reading import Source  # as the module of the public function has it
+    from dsprep.sources.source import Source  # as the module of the public function has it
 
 _check, _index = partial(option, "Check"), partial(option, "Index")
 

@@ -22,7 +22,8 @@ from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Schema
 from dsprep.sources.infer import with_sizes
-from dsprep.sources.reading import Source, make_source, read_source, source_of
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import Source, make_source, source_of
 from dsprep.storage.files import is_file
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source

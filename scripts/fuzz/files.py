@@ -17,7 +17,8 @@ from dsprep.sources.augmented import read_augmented
 from dsprep.sources.parquet import read_parquet
 from dsprep.sources.pixel_reader import read_pickle
 from dsprep.sources.pixels import read_pixels
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from scripts.fuzz.samples import JPEG
 from scripts.fuzz.target import Target, require_equal
 

@@ -28,9 +28,10 @@ from dsprep.formats.base import Format
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
 from dsprep.sources.archive import CompressedTarReader
-from dsprep.sources.reading import Source, make_source, read_source
+from dsprep.sources.reading import read_source
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet
+from dsprep.sources.source import Source, make_source
 from tests.attack.trees import rejects
 from tests.conftest import Finished
 from tests.images import jpeg

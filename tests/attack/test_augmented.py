@@ -11,7 +11,7 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.sources.augmented import read_augmented
-from dsprep.sources.reading import make_source
+from dsprep.sources.source import make_source
 
 
 @pytest.fixture

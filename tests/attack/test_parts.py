@@ -14,7 +14,7 @@ from dsprep.errors import BadSample
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.sources.parts import read_parts
-from dsprep.sources.reading import make_source
+from dsprep.sources.source import make_source
 from tests.attack.trees import contents, rejects
 from tests.conftest import Finished
 from tests.images import jpeg, png

@@ -15,7 +15,8 @@ import dsprep
 import dsprep.commands.write
 from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from dsprep.storage.files import entries, find_files, open_file
 from dsprep.storage.s3.bucket import store_of
 from tests.attack.trees import contents

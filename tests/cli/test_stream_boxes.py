@@ -13,7 +13,8 @@ from PIL import Image
 import dsprep
 from dsprep.images.transform import Transform
 from dsprep.sample import Sample
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.sources.boxes import SIZE, box, coco, image, write
 
 SUFFIX = {"webdataset": "tar", "tfrecord": "tfrecord", "recordio": "rec"}

@@ -14,7 +14,7 @@ from PIL import Image
 import dsprep
 from dsprep.annotations.masks import mask_of
 from dsprep.annotations.objects import rle
-from dsprep.sources.reading import make_source
+from dsprep.sources.source import make_source
 from tests.missing import framework
 
 SIZE = (64, 48)

@@ -15,7 +15,7 @@ from dsprep.text import read_text
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.findings import Finding
-    from dsprep.sources.reading import Source
+    from dsprep.sources.source import Source
 
 
 def read_paths(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:

@@ -13,7 +13,8 @@ import pytest
 
 import dsprep
 from dsprep.errors import OptionError
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.images import jpeg
 from tests.missing import framework
 

@@ -15,7 +15,8 @@ from dsprep.annotations.objects import SHARES, Objects
 from dsprep.catalog import Catalog
 from dsprep.findings import Finding
 from dsprep.sample import Sample
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 
 SIZE = (40, 20)
 ROW = "0 0.5 0.5 0.5 0.5\n"  # of YOLO: the box 10 5 30 15

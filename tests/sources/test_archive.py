@@ -21,7 +21,8 @@ from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
 from dsprep.sources.archive import archive_kind, is_archive, open_archive, split_path
 from dsprep.sources.files import Files, files_of, read_beside
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 
 EXTENSIONS = frozenset({"jpg"})
 

@@ -16,7 +16,8 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import format_augmented, parse_augmented
 from dsprep.sources.augmented import read_augmented
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 
 
 def line(ref: str, label: Any = "0", name: str | None = None, **more: Any) -> str:

@@ -17,7 +17,8 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.listing import LISTING
 from dsprep.sample import Sample
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.images import jpeg, png
 
 FILES = {"a.jpg": jpeg(1), "x/b.jpg": jpeg(2), "x/m.png": png(3), "c.JPEG": jpeg(4)}

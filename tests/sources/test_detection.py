@@ -11,7 +11,8 @@ from dsprep.declared import options_in
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
 from dsprep.keywords import SourceOptions
-from dsprep.sources.reading import REGISTRY, detect, make_source, shards_of
+from dsprep.sources.reading import REGISTRY, detect, shards_of
+from dsprep.sources.source import make_source
 from tests.images import jpeg
 
 

@@ -15,7 +15,8 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import format_classes, read_classes
 from dsprep.sources.classes import number_classes
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 
 
 def fill(root: Path, *names: str) -> None:

@@ -22,7 +22,8 @@ from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Choice
 from dsprep.sources.infer import with_schema
-from dsprep.sources.reading import detect, make_source, read_source
+from dsprep.sources.reading import detect, read_source
+from dsprep.sources.source import make_source
 from tests.images import jpeg, png
 
 

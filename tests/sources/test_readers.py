@@ -18,8 +18,9 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.prefetch import OpenFiles
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
 from dsprep.sources.shards import ShardReader
+from dsprep.sources.source import make_source
 from tests.formats.layouts import JPEG
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import notes_of
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.parquet_files import images, write_table

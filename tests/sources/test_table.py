@@ -18,7 +18,8 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.classes import Known
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from dsprep.sources.table import find_columns, find_separator, read_table
 
 

@@ -28,7 +28,8 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.plan import weigh
 from dsprep.sample import Sample
 from dsprep.sources import arrays, csv_rows, tabular
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.formats.test_contract import properties
 from tests.formats.test_recordio_protobuf import sagemaker as _sagemaker
 from tests.here import Here

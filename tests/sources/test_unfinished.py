@@ -11,7 +11,8 @@ import pytest
 import dsprep
 import dsprep.commands.write
 from dsprep.errors import Interrupted, SourceError
-from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.images import image_folder
 
 Kill = Callable[..., None]

@@ -319,7 +319,8 @@ def test_numbers_go_into_tensors(run_here: RunHere, offline: Path, tmp_path: Pat
 
 
 def test_without_partitions_a_directory_is_read_as_before(tmp_path: Path) -> None:
-    from dsprep.sources.reading import make_source, read_source
+    from dsprep.sources.reading import read_source
+    from dsprep.sources.source import make_source
 
     (tmp_path / "a=1").mkdir()
     store(tmp_path / "x.parquet", ("a", 1, "v"))

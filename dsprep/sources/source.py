@@ -1,0 +1,151 @@
+"""What a user named as the source of samples, with the options that go with it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+from dsprep.arguments import AnyPath
+from dsprep.declared import called_with, field, options_in
+from dsprep.errors import OptionError, SourceError
+from dsprep.formats.augmented import MANIFESTS
+from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
+from dsprep.opening import opened
+from dsprep.options import given_options, require_effect
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.schema import LABEL, Choice, Schema
+from dsprep.sources.names import expand
+
+ARRAYS = (".npy", ".npz")
+
+
+class Source(SourceOptions, ClassOptions):
+    """What samples are read from, and what gives them labels."""
+
+    root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
+    others: Sequence[str] = ()  # more of them
+    # whether class names and labels that only samples have are read
+    needs_names: bool = False
+    choice: Choice = Choice()  # the choice of fields
+    features: str | None = None  # the preset of feature names of TFRecord shards
+    # the columns that tell records and their versions: only the newest of each record is read; then
+    # the time after which versions do not count, if there is one; None for all
+    versions: tuple[str, ...] | None = None
+    own_state: str = ""  # the state of the run that reads this, which may be in the root, too
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        """The file name extensions of images, in lower case."""
+        given = frozenset(name.lower().removeprefix(".") for name in self.extensions)
+        return given or frozenset(IMAGE_EXTENSIONS)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a list or a table chooses the samples, and labels them."""
+        labels_rows = self.labels is not None and self.labels.endswith(ARRAYS[0])
+        return self.list_file is not None or (self.labels is not None and not labels_rows)
+
+    @property
+    def lists(self) -> Sequence[str]:
+        """The lists that choose the samples: all that a pattern means."""
+        return expand(self.list_file) if self.list_file else ()
+
+    def class_names(self) -> tuple[str, ...] | None:
+        """Read the list of classes; None if there is none."""
+        from dsprep.lists.store import read_classes
+
+        return read_classes(self.classes) if self.classes else None
+
+    def files(self) -> tuple[str, ...]:
+        """Return the local files among the options: lists, tables, an archive."""
+        named = (*self.lists, self.labels, self.classes, self.root)
+        return tuple(path for path in named if path and os.path.isfile(opened(path)))
+
+    def __repr__(self) -> str:
+        return f"Source({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Source) and vars(self) == vars(other)
+
+    def __post_init__(self) -> None:
+        if self.list_file and self.labels:
+            raise OptionError("labels come from --list or from --labels, not from both")
+        rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)
+        given = self.values_of(SourceOptions, ClassOptions)
+        require_effect("", given_options(given), rows=rows)
+        separated, label_type = self.label_separator is not None, self.choice.label_type
+        if self.label_separator == "":
+            raise OptionError("--label-separator '': give the text that stands between two labels")
+        if separated and len(self.label_columns) > 1:
+            raise OptionError("--label-separator goes with one --label-column")
+        if label_type in ("class", "text") and (separated or len(self.label_columns) > 1):
+            raise OptionError(
+                f"--label-type {label_type}: an image has one class, so leave out "
+                "--label-separator and name one --label-column"
+            )
+        if self.label_regex is not None and label_type in ("multi", "text"):
+            raise OptionError(
+                f"--label-type {label_type}: --label-regex takes one class, or a number with "
+                "--label-type float, from each file name"
+            )
+        if label_type == "float" and self.classes:
+            raise OptionError("--label-type float: numbers have no classes; leave out --classes")
+        if self.parts and self.pairs:
+            raise OptionError("give --parts or --pair, not both")
+        if self.voc_origin not in (None, 0, 1):
+            raise OptionError(f"--voc-origin {self.voc_origin}: the first pixel is 0 or 1")
+
+
+def choice_of(options: FieldOptions) -> Choice:
+    """Return what a user says of the fields."""
+    selection = options if isinstance(options, SelectionOptions) else SelectionOptions()
+    schema, unlabeled = options.schema, False
+    if isinstance(schema, str):
+        schema, unlabeled = read_schema(schema)
+    return Choice(
+        image=options.image_field,
+        label=options.label_field,
+        label_type=options.label_type,
+        only=tuple(selection.only),
+        drop=tuple(selection.drop),
+        rename=dict(selection.rename or {}),
+        cast=dict(selection.cast or {}),
+        schema=schema,
+        look_all=options.look == "all",
+        no_image=options.no_image,
+        raw_image=options.raw_image or "",
+        unlabeled=unlabeled,
+    )
+
+
+def read_schema(path: str) -> tuple[Schema, bool]:
+    """Read a schema as ``--schema-out`` writes it, and whether it rules out a label."""
+    from dsprep.text import read_text
+
+    try:
+        values = json.loads(read_text(path))
+        schema = Schema.from_json(values)
+        return schema, LABEL in values and schema.label is None
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
+
+
+class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
+    root: AnyPath = field(kw_only=False)
+    others: Sequence[AnyPath] = ()
+    needs_names: bool = False
+    choice: Choice | None = None  # instead of the options of fields
+    features: str | None = None
+
+
+@called_with(_SourceArguments)
+def make_source(options: _SourceArguments) -> Source:
+    """Make a source from what a user gave; empty values mean the defaults."""
+    values = {name: value for name, value in vars(options).items() if name in options_in(Source)}
+    return Source(**values | {"choice": options.choice or choice_of(options)})
+
+
+def source_of(given: Source | str) -> Source:
+    """Return a source, or that of the samples at a path, with all labels."""
+    return make_source(given, needs_names=True) if isinstance(given, str) else given
