@@ -18,11 +18,11 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from tests.house.test_imports import IMPORTS, MODULES, inside, layer
+from tests.house.test_imports import IMPORTS, MODULES, circles, inside, layer
 from tests.images import image_folder
 
 REPOSITORY = Path(__file__).parents[1]
@@ -115,41 +115,6 @@ def hops() -> Places:
             for name in ("driver", "reads", "writes")
         )
         return list(dict.fromkeys(name for stack in stacks for name in reversed(stack)))
-
-
-def circles() -> Places:
-    """List the sets of modules that import each other, directly or not.
-
-    Imports in functions and imports for type checkers count.
-    """
-    graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for found in IMPORTS:
-        target = inside(found)
-        if target and target in graph and target != found.module:
-            graph[found.module].add(target)
-    return [f"{len(circle)}: {', '.join(sorted(circle))}" for circle in strongly_connected(graph)]
-
-
-def strongly_connected(graph: Mapping[str, set[str]]) -> list[set[str]]:
-    """Return the sets of two or more nodes that reach each other, the largest first."""
-    reached = {node: reachable(graph, node) for node in graph}
-    found: list[set[str]] = []
-    for node in graph:
-        circle = {other for other in reached[node] if node in reached[other]} | {node}
-        if len(circle) > 1 and circle not in found:
-            found.append(circle)
-    return sorted(found, key=len, reverse=True)
-
-
-def reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
-    """Return all nodes that a node leads to."""
-    seen: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for following in graph[waiting.pop()] - seen:
-            seen.add(following)
-            waiting.append(following)
-    return seen
 
 
 def upward() -> Places:
