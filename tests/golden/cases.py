@@ -42,14 +42,14 @@ class Run:
 
     Attributes:
         command: The command; OUT is the place of the data set.
-        stop: The call of the system before which all of its processes were killed: `name FILE`,
-            where it gets its final name, `remove FILE`, or `send FILE`, where its upload begins.
+        kill: The call of the system before which all of its processes were killed, as
+            `tests/kills.py` takes it.
         there: What was complete, as the next run says.
         before: What wrote to OUT before.
     """
 
     command: str
-    stop: str
+    kill: str
     there: str
     before: str = ""
 

@@ -16,36 +16,16 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.golden.cases import DATA, LOCAL, REMOTE, SETS, Run, copy_sets, write_sources
+from tests.kills import run_and_kill
 from tests.servers.bucket import Bucket
 from tests.servers.fixtures import ENVIRONMENT
 from tests.servers.start import start_localstack, stop
 
-# Kills all processes of a run before one of them makes a certain call of the system.
-_KILL = """
-import os, signal
-
-name, _, file = os.environ.get("STOP", "").partition(" ")
-calls = {"name": ("replace", "rename"), "remove": ("unlink",), "send": ("open",)}
-
-def killing(call):
-    def called(path, *args, **options):
-        final = args[0] if name == "name" else path
-        # What is sent lies in a directory of temporary files, and is opened to be read.
-        is_sent = name != "send" or ("partial-" in str(path) and not args[0] & os.O_ACCMODE)
-        if os.path.basename(os.fspath(final)) == file and is_sent:
-            os.killpg(0, signal.SIGKILL)
-        return call(path, *args, **options)
-    return called
-
-for each in calls.get(name, ()):
-    setattr(os, each, killing(getattr(os, each)))
-"""
 # A run that is cut into pieces though its shards are small.
 _PIECES = "import dsprep.run.run\ndsprep.run.run.PIECE_BYTES = 2000\n"
 
@@ -54,32 +34,21 @@ class Maker:
     """Runs commands of the version that is kept, in a directory that has the sources."""
 
     def __init__(self, version: Path, root: Path) -> None:
-        self._version, self._root, self._hooks = version.resolve(), root, root / "hooks"
-        self._hooks.mkdir()
-        (self._hooks / "sitecustomize.py").write_text(_KILL)
+        self._root = root
+        self._env = {"PYTHONPATH": str(version.resolve()), "TMPDIR": str(root)}
 
-    def run(self, command: str, out: str, stop: str = "", patch: str = "") -> None:
-        """Carry out a command; a run that is to be killed is."""
+    def run(self, command: str, out: str, kill: str = "", patch: str = "") -> None:
+        """Carry out a command; one that is to be killed is."""
         words = shlex.split(command.replace("OUT", out))
-        env = {**os.environ, "PYTHONPATH": f"{self._hooks}:{self._version}", "STOP": stop}
-        env["TMPDIR"] = str(self._root)
-        start = f"{patch}\nfrom dsprep.cli.main import main\nmain()"
-        done = subprocess.run(
-            [sys.executable, "-c", start, *words],
-            cwd=self._root,
-            env=env,
-            start_new_session=True,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        expected = (-9,) if stop else (0, 3)  # the sources have a damaged image
+        kill = kill.replace("OUT", Path(out).name) or "name nothing"
+        done = run_and_kill(kill, words, cwd=self._root, env=self._env, patch=patch)
+        expected = (0, 3) if kill == "name nothing" else (-9,)  # the sources have a damaged image
         assert done.returncode in expected, (command, done.returncode, done.stderr)
 
     def interrupt(self, run: Run, out: str, patch: str = "") -> None:
         if run.before:
             self.run(run.before, out)
-        self.run(run.command, out, run.stop.replace("OUT", Path(out).name), patch)
+        self.run(run.command, out, run.kill, patch)
 
 
 def make_sets(root: Path, maker: Maker) -> None:
