@@ -101,7 +101,7 @@ case "${1:-}" in
     full)
         make_venv
         say "installing dsprep, the frameworks and the tools (2 GB, a minute or two)"
-        install '.[test,check,docs,bench]'
+        install '.[test,check,docs]'
         .venv/bin/python -m pip check
         install_sagemaker
         ! install_libraries || touch .venv/.full

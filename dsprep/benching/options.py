@@ -69,7 +69,7 @@ class BenchOptions(Options):
         "Name of what is mounted, such as FSx, instead of file.", metavar="NAME"
     )
     output: AnyPath | None = option(
-        "Output", "Write a page with charts, index.html, to DIR; needs jinja2.", metavar="DIR"
+        "Output", "Write a page with charts, index.html, to DIR.", metavar="DIR"
     )
     dry_run: bool = option("Run", "Print the combinations, measure nothing.", default=False)
     progress: Progress | None = None  # receives the progress

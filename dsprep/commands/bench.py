@@ -40,7 +40,6 @@ from dsprep.benching.options import BenchOptions
 from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from dsprep.declared import called_with
 from dsprep.errors import Interrupted, OptionError, SourceError
-from dsprep.pages.page import require_jinja
 from dsprep.progress import Progress
 from dsprep.storage.local import destination_errors
 from dsprep.storage.location import require_disk
@@ -79,7 +78,6 @@ def bench(options: BenchOptions) -> BenchReport:
         raise OptionError("--workers and --compute: give numbers from 0 on")
     if options.output is not None:
         require_disk(str(options.output))
-        require_jinja()
         with destination_errors(options.output):
             os.makedirs(options.output, exist_ok=True)
     given = options.sources

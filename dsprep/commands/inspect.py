@@ -35,7 +35,7 @@ from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.stats import hash_unit
 from dsprep.opening import GivenPath
-from dsprep.pages.page import is_page, require_jinja
+from dsprep.pages.page import is_page
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
@@ -92,8 +92,6 @@ def inspect(options: InspectOptions) -> InspectReport:
 def _check_output(output: AnyPath, is_table: bool) -> None:
     """Refuse to begin if the page or the table could not be written, or would replace others."""
     require_disk(str(output))
-    if not is_table:
-        require_jinja()
     final = GivenPath(output)
     if final.is_dir():
         raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")

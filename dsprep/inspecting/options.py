@@ -58,8 +58,8 @@ class InspectOptions(EngineOptions, FieldOptions, ClassOptions, SourceOptions):
     )
     output: AnyPath | None = option(
         "Output",
-        "Write a page with charts and pictures, report.html, which needs jinja2; or what "
-        "was measured of each sample, as a table: looks.parquet.",
+        "Write a page with charts and pictures, report.html; or what was measured of each "
+        "sample, as a table: looks.parquet.",
         metavar="FILE",
     )
     workers: int | None = workers_field

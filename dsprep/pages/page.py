@@ -5,23 +5,14 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dsprep.errors import OptionError
-from dsprep.extras import pip_install
 from dsprep.printable import visible
 from dsprep.storage.local import read_whole
 
 _HERE = Path(__file__).parent
 _LONGEST = 2000  # characters of a value
-
-
-def require_jinja() -> None:
-    """Refuse to go on without the library that fills templates."""
-    if find_spec("jinja2") is None:
-        raise OptionError(f"jinja2 is not installed, and pages need it; {pip_install('jinja2')}")
 
 
 def is_page(data: bytes) -> bool:

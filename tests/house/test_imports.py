@@ -94,19 +94,18 @@ WORKER = [
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
-DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
-EXTRAS = {
-    "cv2",
+DEPENDENCIES = {
+    "boto3",
+    "botocore",
+    "click",
+    "google_crc32c",
     "jinja2",
     "markupsafe",
-    "mxnet",
-    "numpy",
-    "pyarrow",
-    "ray",
-    "simplejpeg",
-    "tensorflow",
-    "webdataset",
+    "PIL",
+    "polars",
+    "tqdm",
 }
+EXTRAS = {"cv2", "mxnet", "numpy", "pyarrow", "ray", "simplejpeg", "tensorflow", "webdataset"}
 
 
 class Import(NamedTuple):

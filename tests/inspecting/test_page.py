@@ -18,7 +18,6 @@ import dsprep
 from dsprep.commands import inspect_page
 from dsprep.errors import DestinationError, OptionError
 from dsprep.inspecting.pictures import Picture
-from dsprep.pages import page as pages
 from tests.browser import Browser
 from tests.conftest import Finished
 from tests.images import jpeg
@@ -256,12 +255,6 @@ def test_a_full_disk_leaves_nothing(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert (done.code, [*tmp_path.iterdir()]) == (5, [])
-
-
-def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(pages, "find_spec", lambda _: None)
-    with pytest.raises(OptionError, match="pip install jinja2"):
-        dsprep.inspect(tmp_path / "no-data", output=tmp_path / "report.html")
 
 
 def test_pictures_beyond_the_budget_are_left_out() -> None:
