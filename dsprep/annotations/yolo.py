@@ -7,12 +7,15 @@ many (docs.ultralytics.com, "Datasets").
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import MOST_CLASSES, SHARES, Object, Objects, box_of
+
+if TYPE_CHECKING:
+    import yaml
 
 Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each: 2, or 3 with v
 
@@ -156,7 +159,7 @@ def _names(found: Value | None, count: Value | None) -> tuple[tuple[str, ...] | 
         if names and int(count) != len(names):
             raise ValueError(f"nc is {count}, but names has {len(names)} classes")
     if names and len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, times in Counter(names).items() if times > 1)
         raise ValueError(f"names has {twice!r:.60} twice")
     return names, int(count) if names is None and isinstance(count, str) else None
 
@@ -164,7 +167,7 @@ def _names(found: Value | None, count: Value | None) -> tuple[tuple[str, ...] | 
 def _pose(shape: Value | None) -> Pose | None:
     if not shape:
         return None
-    if not isinstance(shape, list) or len(shape) != 2 or not "".join(shape).isdecimal():
+    if not isinstance(shape, list) or len(shape) != 2 or not all(map(str.isdecimal, shape)):
         raise ValueError("kpt_shape is not two numbers, as in [17, 3]")
     count, each = map(int, shape)
     if not count or each not in (2, 3):
@@ -172,112 +175,87 @@ def _pose(shape: Value | None) -> Pose | None:
     return count, each
 
 
-# None of these tries a text in more ways than it has characters, whoever wrote it.
-_KEY = re.compile(
-    r"""((?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*+"""
-    r"""|[^\s#"'\[\]{},&*!|>%@`-][^#:]*+(?::(?=\S)[^#:]*+)*+):(?=\s|$)"""
-)
 _KEYS = frozenset(("path", "train", "val", "valid", "test", "names", "nc", "kpt_shape", "task"))
-_TOKEN = re.compile(
-    r"""\s*+("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\[\]{},]|:(?=[\s,\[\]{}]|$)"""
-    r"""|[^\s,\[\]{}:"'](?:[^,\[\]{}:]|:(?=[^\s,\[\]{}]))*)"""
-)
-_BEFORE_COMMENT = re.compile(
-    r"""(?:[^"'#]|(?<!\s)#|(?<=[^\s\[{,:])["']|"(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')*+(?=#|$)"""
-)
+_NULL = ("", "~", "null")
+_DEEPEST = 32  # lists and maps in one another
+_TAG_DIRECTIVE = re.compile("^%TAG", re.MULTILINE)
 
 Value: TypeAlias = "str | list[str] | dict[str, str]"
 
 
 def _top_level(text: str) -> dict[str, Value]:
     """Return the values of the keys that matter; others are passed over, whatever they have."""
-    found: dict[str, list[str]] = {}
-    lines: list[str] = []
-    for line in text.removeprefix("\ufeff").splitlines():
-        key = None if line[:1] in " \t#-]}" else _KEY.match(line)
-        if key is not None:
-            name = _scalar(key[1].strip())
-            if name in found:
-                raise ValueError(f"the key {name!r:.40} is there twice")
-            lines = found[name] = [line[key.end() :]]
-        elif line[:1] not in ("", "#") and line[:3] not in ("---", "..."):
-            lines.append(line)
-    return {name: _value(lines, name) for name, lines in found.items() if name in _KEYS}
+    document = _compose(text)
+    if document is None or document.id != "mapping":
+        return {}
+    entries = _entries(document)
+    return {name: _value(node, name) for name, node in entries.items() if name in _KEYS}
 
 
-def _value(lines: Sequence[str], key: str) -> Value:
-    """Return the value of a key, which begins on its line."""
-    head, *rest = (_without_comment(line) for line in lines)
-    head, rest = head.strip(), [line for line in rest if line.strip()]
-    if head[:1] in ("[", "{"):
-        return _flow(" ".join([head, *rest]), key)
-    if head or not rest:
-        if rest:
-            raise ValueError(f"the text of {key} has several lines, which are not read")
-        return "" if head in ("~", "null") else _scalar(head)
-    indents = {len(line) - len(line.lstrip()) for line in rest}
-    items = [line.strip() for line in rest]
-    if items[0][:1] in ("[", "{"):
-        return _flow(" ".join(items), key)
-    if len(indents) > 1:
-        raise ValueError(f"{key} has lists or maps in it, which are not read")
-    if all(item == "-" or item.startswith("- ") for item in items):
-        return [_scalar(item[1:].strip()) for item in items]
-    found: dict[str, str] = {}
-    for item in items:
-        match = _KEY.match(item)
-        name = _scalar(match[1].strip()) if match else ""
-        if match is None or name in found:
+def _compose(text: str) -> yaml.Node | None:
+    """Return the one document of a text as PyYAML's nodes, from which nothing is constructed.
+
+    An anchor costs a hostile text nothing: its node is there once, however many aliases name it.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    if _TAG_DIRECTIVE.search(text):  # libyaml compares each of them with all others
+        raise ValueError("has a %TAG directive, which is not read: leave it out")
+    try:
+        _refuse_nesting(yaml.parse(text, Loader=loader))  # composing recurses
+        return yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        said = ", ".join(filter(None, (error.context, error.problem)))
+        raise ValueError(f"{_line(error.problem_mark)}is no YAML: {said}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"is no YAML: {getattr(error, 'reason', error)}") from None
+
+
+def _refuse_nesting(events: Iterable[yaml.Event]) -> None:
+    import yaml
+
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
             raise ValueError(
-                f"{key}: {item!r:.60} is no line of a list or a map, or is there twice"
+                f"{_line(event.start_mark)}more than {_DEEPEST} lists and maps in one another"
             )
-        found[name] = _scalar(item[match.end() :].strip())
-    return found
 
 
-def _without_comment(line: str) -> str:
-    found = _BEFORE_COMMENT.match(line)
-    if found is None:
-        raise ValueError(f"{line!r:.60} has a quote that does not end")
-    return found[0]
+def _entries(mapping: yaml.Node) -> dict[str, yaml.Node]:
+    """Return the values of a map by their keys, which are texts."""
+    entries: dict[str, yaml.Node] = {}
+    for key, value in mapping.value:
+        line = _line(key.start_mark)
+        if key.id != "scalar":
+            raise ValueError(f"{line}has a list or a map as a key, which is not read")
+        if key.value == "<<" and not key.style:
+            raise ValueError(f"{line}merges (<<) are not read: write the keys in full")
+        if key.value in entries:
+            raise ValueError(f"{line}the key {key.value!r:.40} is there twice")
+        entries[key.value] = value
+    return entries
 
 
-def _flow(text: str, key: str) -> Value:
-    """Return a list or a map as JSON has them, also with plain texts."""
-    tokens, end = list[str](), 0
-    while (found := _TOKEN.match(text, end)) is not None:
-        tokens.append(found[1].strip())
-        end = found.end()
-    if text[end:].strip():
-        raise ValueError(f"{key}: {text!r:.60} is not read")
-    close = "]" if tokens[0] == "[" else "}"
-    if tokens[-1] != close or {"[", "]", "{", "}"}.intersection(tokens[1:-1]):
-        raise ValueError(f"{key} has lists or maps in it, or does not end")
-    items, item = list[list[str]](), list[str]()
-    for token in (*tokens[1:-1], ","):
-        if token != ",":
-            item.append(token)
-        elif item:
-            items.append(item)
-            item = []
-    if close == "]" and all(len(item) == 1 for item in items):
-        return [_scalar(item[0]) for item in items]
-    if close == "}" and all(len(item) == 3 and item[1] == ":" for item in items):
-        return {_scalar(item[0]): _scalar(item[2]) for item in items}
-    raise ValueError(f"{key}: {text!r:.60} is no list and no map of texts")
+def _line(mark: yaml.Mark) -> str:
+    return f"line {mark.line + 1}: "
 
 
-def _scalar(text: str) -> str:
-    """Return a text, without its quotes; a number or ``no`` stays as it is written."""
-    if text[:1] == "'" and text[-1:] == "'" and len(text) > 1:
-        return text[1:-1].replace("''", "'")
-    if text[:1] == '"':
-        try:
-            return str(json.loads(text))
-        except ValueError:
-            raise ValueError(f"{text:.60} is no text that is read") from None
-    if text[:1] in ("&", "*", "!", "|", ">", "%", "@", "`"):
-        raise ValueError(f"{text:.60}: anchors, tags and texts of several lines are not read")
-    if ": " in text:
-        raise ValueError(f"{text:.60} is a map in a list or a map, which is not read")
-    return text
+def _value(node: yaml.Node, key: str) -> Value:
+    """Return a text, a list of texts or a map of texts; the texts are as they are written."""
+    if node.id == "mapping":
+        return {name: _text_of(item, key) for name, item in _entries(node).items()}
+    if node.id == "sequence":
+        return [_text_of(item, key) for item in node.value]
+    text = _text_of(node, key)
+    return "" if text in _NULL and not node.style else text
+
+
+def _text_of(node: yaml.Node, key: str) -> str:
+    if node.id != "scalar":
+        line = _line(node.start_mark)
+        raise ValueError(f"{line}{key} has lists or maps in it, which are not read")
+    return str(node.value)

@@ -25,7 +25,7 @@ from dsprep.storage.files import exists, is_dir, is_file
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import full_path
 from dsprep.text import decode_text, read_data, read_text
-from dsprep.units import extension_in
+from dsprep.units import extension_in, format_size
 
 if TYPE_CHECKING:
     from dsprep.sources.source import Source
@@ -127,6 +127,9 @@ class Files(NamedTuple):
         if self.texts is not None:
             below = full_path(path).removeprefix(f"{full_path(root)}/")
             data = self.texts.get(below)
+            if data is not None and len(data) > limit:
+                most = f"at most {format_size(limit)} are read"
+                raise SourceError(f"{path}: has {format_size(len(data))}; {most}")
             return None if data is None else decode_text(data, path)
         return read_text(path, limit) if is_file(path) else None
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from dsprep.annotations import hugging_face, tensorflow, voc, yolo
 from dsprep.annotations.geometry import measured_on
@@ -20,6 +22,10 @@ from dsprep.splits.ratios import make_ratios
 from dsprep.splits.sides import _how_well
 
 SIDES = ("bbox/xmin", "bbox/ymin", "bbox/xmax", "bbox/ymax")
+# A hundred million million million texts, for whom visits each.
+LAUGHS = "".join(
+    ["a0: &a0 x\n", *(f"a{n + 1}: &a{n + 1} [{f'*a{n}, ' * 10}]\n" for n in range(20))]
+)
 LISTS: dict[str, tuple[Any, ...]] = dict.fromkeys(SIDES, (0.5,))
 BOX = {"box": [0, 0, 1, 1], "class": 0}
 
@@ -29,9 +35,20 @@ BOX = {"box": [0, 0, 1, 1], "class": 0}
     [
         (voc.parse, b'<?xml version="1.0" encoding="nonsense"?><annotation/>', "unknown encoding"),
         (yolo.parse_data_yaml, "nc: 900000000000", "not a number of classes"),
-        (yolo.parse_data_yaml, 'names: [a, "b]', "a quote that does not end"),
-        (yolo.parse_data_yaml, "names: [" + " " * 10**6 + '"', "a quote that does not end"),
-        (yolo.parse_data_yaml, "names: [" + " " * 10**6, "does not end"),
+        (yolo.parse_data_yaml, 'names: [a, "b]', "line 1: is no YAML: .*quoted scalar"),
+        (yolo.parse_data_yaml, "names: [" + " " * 10**6 + '"', "is no YAML: .*quoted scalar"),
+        (yolo.parse_data_yaml, "names: [" + " " * 10**6, "is no YAML: .*flow node"),
+        (yolo.parse_data_yaml, "a" + " " * 10**6 + "\nnames: [b]", "line 2: is no YAML"),
+        (yolo.parse_data_yaml, "a: " + "[" * 10**6, "line 1: more than 32 lists and maps"),
+        (yolo.parse_data_yaml, "a: " + "{a: " * 10**5, "line 1: more than 32 lists and maps"),
+        (yolo.parse_data_yaml, "- " * 10**5, "line 1: more than 32 lists and maps"),
+        (yolo.parse_data_yaml, "a: &a [*a]\nnames: *a", "names has lists or maps in it"),
+        (yolo.parse_data_yaml, f"{LAUGHS}names: *a20", "names has lists or maps in it"),
+        (yolo.parse_data_yaml, f"{LAUGHS}nc: *a20", "nc has lists or maps in it"),
+        (yolo.parse_data_yaml, "%TAG ! tag:\n" * 10**5 + "--- {}", "a %TAG directive"),
+        (yolo.parse_data_yaml, "names:\n" + "- a\n" * 10**5, "names has 'a' twice"),
+        (yolo.parse_data_yaml, "<<: {names: [a]}", "line 1: merges"),
+        (yolo.parse_data_yaml, "a: \x07", "is no YAML: control characters"),
         (yolo.parse, b"2000000000 0.5 0.5 0.1 0.1", "is none of the classes"),
         (rle, {"size": [-2, -2], "counts": [4]}, "has a size of"),
         (rle, {"size": [10**6, 10**6], "counts": [10**12]}, "has a size of"),
@@ -47,8 +64,17 @@ def test_refused(parse: Callable[[Any], Any], value: Any, why: str) -> None:
         parse(value)
 
 
-def test_a_line_of_spaces_is_no_key_and_takes_no_time() -> None:
-    assert yolo.parse_data_yaml("a" + " " * 10**6 + "\nnames: [b]").names == ("b",)
+@pytest.mark.parametrize("pure", [False, True])
+def test_tags_and_aliases_of_yaml_are_harmless(
+    pure: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if pure:  # as on a machine for which PyYAML was built without libyaml
+        monkeypatch.delattr(yaml, "CBaseLoader")
+    made = tmp_path / "made"
+    tags = f"a: !!python/object/apply:os.mkdir [{made}]\nb: !!timestamp [c]\n"
+    told = yolo.parse_data_yaml(f"{tags}{LAUGHS}names: &names [!!int x, &y z]\ntest: *y\n")
+    assert (told.names, told.sides) == (("x", "z"), {"test": ["z"]})
+    assert not made.exists()
 
 
 def test_apostrophes_are_no_quotes() -> None:

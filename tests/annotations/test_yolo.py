@@ -97,11 +97,35 @@ def test_names_as_yaml_writes_them(names: list[str], flow: bool | None) -> None:
         text = yaml.safe_dump(
             values | {"names": form}, default_flow_style=flow, allow_unicode=True, width=10_000
         )
-        if flow:  # one line, which is no data.yaml: only its values are
-            text = f"train: images/train\nnames: {yaml.safe_dump(form, default_flow_style=True)}"
         told = parse_data_yaml(text)
         assert told.names == tuple(names)
         assert told.sides == {"train": ["images/train"]}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "names: &x [cat, dog]",
+        "classes: &x [cat, dog]\nnames: *x",
+        "names:\n- >-\n  cat\n- |-\n  dog",
+        'names: ["ca\\\n  t", dog]',
+        "names: !list\n- !!str cat\n- dog",
+        "? names\n: [cat,\n  dog]",
+        "%YAML 1.1\n---\nnames: {1: dog, 0: cat}\n...",
+        "download: |\n  names: [a]\n  names: [b]\nnames: [cat, dog]",
+        "{names: [cat, dog], more: {a: 1, a: 2}}",
+    ],
+)
+def test_yaml_is_read_in_all_its_forms(names: str) -> None:
+    assert parse_data_yaml(names).names == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    "key", ["train: b\nval: c\ntrain: b", "names:\n  0: a\n  0: b", "a:\n\na:"]
+)
+def test_a_key_that_is_there_twice_is_refused_with_its_line(key: str) -> None:
+    with pytest.raises(ValueError, match="line 3: the key '.*' is there twice"):
+        parse_data_yaml(key)
 
 
 @given(st.text(st.sampled_from("ab \n\t-:#,[]{}'\"&*!|0\\"), max_size=40))
@@ -114,7 +138,7 @@ def test_whatever_is_read_is_what_yaml_says(text: str) -> None:
     try:
         names = yaml.load(text, yaml.BaseLoader)["names"]
     except (yaml.YAMLError, TypeError, KeyError):
-        return  # more than YAML allows is read
+        pytest.fail(f"read, though YAML does not allow it: {text!r}")
     if told.names is not None and names:
         values = names.values() if isinstance(names, dict) else names
         assert told.names == tuple(values)

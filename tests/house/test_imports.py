@@ -58,6 +58,7 @@ ALLOWED_IN = {
     "ray": ["workers.ray"],
     "jinja2": ["pages.page"],
     "markupsafe": ["pages.page"],
+    "yaml": ["annotations.yolo"],
 }
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
@@ -104,6 +105,7 @@ DEPENDENCIES = {
     "PIL",
     "polars",
     "tqdm",
+    "yaml",
 }
 EXTRAS = {"cv2", "mxnet", "numpy", "pyarrow", "ray", "simplejpeg", "tensorflow", "webdataset"}
 

@@ -89,7 +89,7 @@ def test_images_below_their_annotations(
             {"data.yaml": "train: x\nnames: [cat]\n", "images/a/a.jpg": None},
             "not one of the images",
         ),
-        ({"data.yaml": "names: &x [cat]\n", "images/a/a.jpg": None}, "anchors"),
+        ({"data.yaml": "names: [cat\n", "images/a/a.jpg": None}, "data.yaml: line 2: is no YAML"),
         ({"labels/a/b.txt": ROW, "images/a/a.jpg": None}, "not one of"),
         ({"Annotations/b.xml": voc(), "JPEGImages/a.jpg": None}, "not one of"),
         ({"instances_a.json": coco(["b.jpg"]), "images/a.jpg": None}, "not one of"),
@@ -179,6 +179,13 @@ def test_annotations_that_are_named_in_an_archive(tmp_path: Path) -> None:
         read(path, annotations=["instances.json"])
     with pytest.raises(SourceError, match="unpack"):
         read(archived(tmp_path, YOLO, "zip"), annotations=["data.yaml"])
+
+
+def test_a_huge_data_yaml_is_refused(tmp_path: Path) -> None:
+    path = archived(tmp_path, YOLO | {"data.yaml": "names: [cat] #" + "a" * (2 << 20)}, "zip")
+    for place in (path, tmp_path / "files"):
+        with pytest.raises(SourceError, match=r"data.yaml: .*has 2.*; at most 1"):
+            read(place)
 
 
 def test_damaged_annotations_in_an_archive(tmp_path: Path) -> None:
