@@ -19,7 +19,7 @@ from dsprep.formats import FORMATS
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import read_bytes
-from dsprep.storage.local import LONGEST_NAME, open_regular
+from dsprep.storage.local import LONGEST_NAME, SCRATCH, open_regular
 from dsprep.storage.store import crc32c as extend
 
 if TYPE_CHECKING:
@@ -248,6 +248,12 @@ def common_name(names: Collection[str]) -> str:
 def single_of(manifest: str) -> str | None:
     """Return the single file that a manifest is named after; None if it is of a directory."""
     return manifest.removesuffix(MANIFEST).removesuffix(".") or None
+
+
+def scratch_of(own_name: str | None) -> str:
+    """Return the name of the directory for the state of an unfinished run."""
+    # That of a data set whose companions are named after its file, or its directory, is as well.
+    return f".{own_name}{SCRATCH}" if own_name else SCRATCH
 
 
 def read_manifest(path: str | Path) -> Manifest:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.dataset.find import read_beside
-from dsprep.dataset.manifest import MANIFEST
+from dsprep.dataset.manifest import MANIFEST, scratch_of
 from dsprep.errors import OptionError, OtherVersion
 from dsprep.formats import FORMATS, TABLES, format_of_file
 from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
-from dsprep.storage.local import SCRATCH, stage_for
+from dsprep.storage.local import stage_for
 from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
@@ -85,7 +85,7 @@ class Destination:
     @property
     def scratch(self) -> Path:
         """The directory for an unfinished run's state; there is none when it is done."""
-        return self.directory / (f".{self.own_name}{SCRATCH}" if self.own_name else SCRATCH)
+        return self.directory / scratch_of(self.own_name)
 
     def prefixes_below(self, root: str) -> tuple[str, ...]:
         """Return the prefixes of paths of this data set below a directory."""

@@ -8,23 +8,30 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dsprep.dataset.find import manifest_of, manifests_in
+from dsprep.dataset.find import (
+    DataSet,
+    Place,
+    data_set_at,
+    data_set_of,
+    data_sets,
+    unfinished,
+    unnamed,
+    without_absent,
+)
 from dsprep.dataset.manifest import (
     MANIFEST,
     UNFINISHED,
     FileReceipt,
     Manifest,
     Recorded,
-    read_manifest,
     recorded_options,
-    single_of,
 )
-from dsprep.errors import OtherVersion, SourceError, source_errors
-from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
+from dsprep.errors import SourceError, source_errors
+from dsprep.formats import FORMATS, format_of_source, suffixes
 from dsprep.plan.destination import Destination, place_of
 from dsprep.sources.names import by_directory, expand, located, require_there
 from dsprep.storage.local import is_scratch
-from dsprep.storage.location import Location
+from dsprep.storage.location import Location, location_of
 from dsprep.units import format_count
 
 _TOTALS = ("samples", "bytes")
@@ -61,11 +68,12 @@ def find_shards(name: str) -> list[Shards]:
         if path.is_dir():
             return _in_directory(path)
         if path.name.endswith(MANIFEST) and path.is_file():
-            return [_with_manifest(path)]
+            return [_shards_of(data_set_at(str(path)))]
         where = Destination(path.parent, path.name)
         if path.is_file():
             # A manifest of that name may be of another file that only has the same stem.
-            known = [_with_manifest(where.manifest)] if where.manifest.exists() else []
+            own = [data_set_at(str(where.manifest))] if where.manifest.exists() else []
+            known = map(_shards_of, own)
             return [it for it in known if path.name in it.names] or [without_manifest(where)]
     if where.scratch.is_dir():
         raise SourceError(f"{path}: is not finished; {UNFINISHED}")
@@ -91,7 +99,8 @@ def find_sources(name: str) -> list[Shards]:
 
 
 def _in_directory(path: Path) -> list[Shards]:
-    own = [_with_manifest(Path(each)) for each in manifests_in(str(path))]
+    place = Place(str(path))
+    own = [_shards_of(each) for each in without_absent(place, data_sets(place))]
     return own or [without_manifest(place_of(str(path)))]
 
 
@@ -99,40 +108,42 @@ def _some_of(files: Sequence[str]) -> Shards:
     """Return some of the shards of a directory, with its manifest if that names all of them."""
     names = [os.path.basename(path) for path in files]
     with suppress(SourceError):  # another program may have written a file of that name
-        if found := manifest_of(files, single=False):
-            whole = of_manifest(*found)
+        if found := data_set_of(files, single=False):
+            whole, manifest = of_data_set(found), found.required
             names = [whole.destination.shard(name) for name in names]
             wanted = set(names)
-            shards = [shard for shard in found[1].shards if shard.name in wanted]
+            shards = [shard for shard in manifest.shards if shard.name in wanted]
             samples, size = (sum(getattr(it, what) for it in shards) for what in _TOTALS)
-            manifest = replace(found[1], shards=shards, samples=samples, bytes=size)
+            manifest = replace(manifest, shards=shards, samples=samples, bytes=size)
             return replace(whole, names=names, manifest=manifest, is_part=True)
     where = Destination(Path(files[0]).parent)
     return replace(without_manifest(where, names), is_part=True)
 
 
-def of_manifest(path: str, manifest: Manifest, remote: Location | None = None) -> Shards:
-    """Return the shards of the manifest at a path; on S3, they are below a location."""
-    directory, name = os.path.split(path)
-    own = None if manifest.directory else single_of(name)
-    where = Destination(Path() if remote else Path(directory), own, remote, manifest.directory)
+def of_data_set(found: DataSet) -> Shards:
+    """Return the shards of a data set, as its manifest has them."""
+    manifest, remote = found.required, location_of(found.place.path)
+    own = None if manifest.directory else found.own_name
+    if remote is None:
+        where = Destination(Path(found.place.path), own, apart=manifest.directory)
+    else:
+        where = Destination(Path(), own, Location(remote.bucket, remote.prefix), manifest.directory)
     names = [shard.name for shard in manifest.shards]
     count, file = format_count(manifest.rejected, "sample"), where.companion("rejects.jsonl").name
     notes = (f"{count} of the source not in the shards: {file} says why",) * (manifest.rejected > 0)
-    return Shards(recorded_options(manifest, path), names, manifest, where, notes)
+    return Shards(recorded_options(manifest, found.path), names, manifest, where, notes)
 
 
-def _with_manifest(path: Path) -> Shards:
-    """Return the shards of a manifest; those beside it, if it is of another version."""
+def _shards_of(found: DataSet) -> Shards:
+    """Return the shards of a data set; those that are there if its manifest has another version."""
+    if not found.is_of_other_version:
+        return of_data_set(found)
+    note = f"{found.error}; it is taken for absent"
     try:
-        return of_manifest(str(path), read_manifest(path))
-    except OtherVersion as error:
-        note = f"{error}; it is taken for absent"
-        try:
-            others = without_manifest(Destination(path.parent, single_of(path.name)))
-        except SourceError as nothing:
-            raise SourceError(f"{note}, but {nothing}") from None
-        return replace(others, notes=(*others.notes, note))
+        others = without_manifest(Destination(Path(found.place.path), found.own_name))
+    except SourceError as nothing:
+        raise SourceError(f"{note}, but {nothing}") from None
+    return replace(others, notes=(*others.notes, note))
 
 
 def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
@@ -182,20 +193,12 @@ def left_over(
 
     A directory that holds shards alone has no other files.
     """
-    scratches = {shards.destination.scratch.name for shards in found}
     place = f"{found[0].destination.apart}/" if found and found[0].destination.apart else ""
-    for name in sorted(filter(is_scratch, directories)):
-        if name not in scratches:
-            yield name.removeprefix(place), UNFINISHED
+    for name in unfinished(directories, {shards.destination.scratch.name for shards in found}):
+        yield name.removeprefix(place), UNFINISHED
     manifests = [shards.manifest for shards in found if shards.manifest]
-    known = {file.name for manifest in manifests for file in manifest.every_file()}
-    single = any(manifest.options.get("single_file") for manifest in manifests)
-    formats = {shards.made.layout.name for shards in found}
-    for name in sorted(files) if manifests else ():
-        layout = format_of_file(name)
-        is_shard = layout is not None and (single or layout.name in formats)
-        if name not in known and (is_shard or (place and not is_scratch(name))):
-            yield name.removeprefix(place), "is there, but not in the manifest"
+    for name in unnamed(files, manifests, {shards.made.layout.name for shards in found}):
+        yield name.removeprefix(place), "is there, but not in the manifest"
 
 
 # A file and a manifest, compared

@@ -5,50 +5,38 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from shlex import quote
-from typing import NamedTuple
 
-from dsprep.dataset.find import manifest_names
-from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileReceipt, parse_manifest
+from dsprep.dataset.find import DataSet, Place, data_set_in, data_sets, scratch_beside
+from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileReceipt, Manifest, parse_manifest
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
 from dsprep.formats.listing import LISTING, Listed
 from dsprep.progress import Progress
+from dsprep.storage.files import is_dir
 from dsprep.storage.local import SCRATCH
 from dsprep.storage.location import Location, parse_url
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.bucket import S3Store, store_of
+from dsprep.storage.s3.bucket import store_of
 from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import FATAL, Stored, crc32c, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined, problem_of
-from dsprep.verifying.shards import Shards, difference, false_totals, left_over, of_manifest
+from dsprep.verifying.shards import Shards, difference, false_totals, left_over, of_data_set
 
 _AT_ONCE = 16  # requests at one time
-
-
-class Place(NamedTuple):
-    """The objects right below a prefix on S3."""
-
-    store: S3Store  # the bucket
-    location: Location  # the prefix: nothing, or up to a slash
-    names: frozenset[str]  # of the objects
-    deeper: frozenset[str]  # of what would be directories
-
-    def url(self, name: str) -> str:
-        return f"{self.location}{name}"
 
 
 @dataclass
 class _File:
     """A file that should be there, and what was found out about it."""
 
-    place: Place  # where it should be
-    receipt: FileReceipt  # what it should be; its name starts at the prefix of the data set
+    prefix: Location  # of the data set
+    receipt: FileReceipt  # what it should be; its name starts at the prefix
     samples: int = 0  # how many samples it stands for
     is_data: bool = False  # whether it holds samples, rather than being a companion
     stored: Stored | None = None  # what is there; None if nothing is, or if it is unknown
@@ -58,7 +46,7 @@ class _File:
 
     def look(self) -> None:
         try:
-            self.stored = self.place.store.stat(self.key)
+            self.stored = store_of(self.prefix.bucket).stat(self.key)
         except StoreError as error:
             if error.kind in FATAL:
                 raise
@@ -76,11 +64,11 @@ class _File:
 
     @property
     def key(self) -> str:
-        return self.place.location.key + self.receipt.name
+        return self.prefix.key + self.receipt.name
 
     @property
     def url(self) -> str:
-        return self.place.url(self.receipt.name)
+        return f"{self.prefix}{self.receipt.name}"
 
     @property
     def has_size(self) -> bool:
@@ -93,7 +81,7 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
     sets, problems = _find(dest)
     pace = Pace(_AT_ONCE)
     try:
-        reports = [_verify(place, shards, download, pace, progress) for place, shards in sets]
+        reports = [_verify(each, shards, download, pace, progress) for each, shards in sets]
     finally:
         pace.stop()
         pace.close()
@@ -101,113 +89,117 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
     return joined(dest, reports, problems, began)
 
 
-def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
+def _find(url: str) -> tuple[list[tuple[DataSet, Shards]], list[Problem]]:
     """Find the data sets of a manifest, a shard or a prefix."""
     # Problems are manifests that cannot be read, and shards that no manifest names.
     bucket, key = parse_url(url)
     above, slash, name = key.rpartition("/")
     is_manifest, is_shard = name.endswith(MANIFEST), format_of_file(name) is not None
     is_file = is_manifest or is_shard
-    place = _look(Location(bucket, above + slash if is_file or not name else key + "/"))
+    place = Place(str(Location(bucket, above + slash if is_file else key)))
     problems: list[Problem] = []
-    sets = _sets(place, name if is_file else "", problems)
+    if is_shard:
+        sets = _set_of_shard(place, name, problems)
+    elif is_manifest:
+        own = [data_set_in(place, name, _read)] if name in place.names.files else []
+        sets = _readable(own, problems)
+    else:
+        sets = _readable(data_sets(place, _read), problems)
     notes = "" if is_file or sets else _notes_beside(place)
     if notes:
         problems.append(Problem(notes, UNFINISHED))
-    if not (sets or problems or (not is_file and SCRATCH in place.deeper)):
-        is_gone = (is_shard and name not in place.names) or not (place.names or place.deeper)
+    if not (sets or problems or (not is_file and SCRATCH in place.names.directories)):
+        is_gone = (is_shard and name not in place.names.files) or not place.names.every
         if not is_gone:
             raise SourceError(
                 f"{url}: no manifest there tells what it should be; fetch all and look into it: "
-                f"dsprep sync {quote(place.url(''))} DIR, then dsprep verify DIR"
+                f"dsprep sync {quote(str(_prefix(place)))} DIR, then dsprep verify DIR"
             )
         advice = "look at the spelling of its name"
         if any(mark in key for mark in "*?[{"):
             advice = "on S3, verify takes a prefix, a manifest or a shard, and no pattern"
         raise SourceError(f"{url}: nothing is there; {advice}")
     if not is_file or name == MANIFEST:
-        alone = [shards for _, shards in sets if shards.destination.apart]
-        here = alone or [shards for at, shards in sets if at is place]
-        shard = alone[0].destination.shard if alone else str
-        names = map(shard, place.names)
-        for name, message in left_over([*names], [*map(shard, place.deeper)], here):
-            end = "/" if name in place.deeper else ""
-            problems.append(Problem(place.url(name + end), message))
+        problems += _left_over(place, sets)
     return sets, problems
+
+
+def _set_of_shard(place: Place, name: str, problems: list[Problem]) -> list[tuple[DataSet, Shards]]:
+    """Return the data set of a shard: a single file, or one of several."""
+    for manifest in (f"{name}.{MANIFEST}", MANIFEST):
+        if manifest not in place.names.files:
+            continue
+        sets = _readable([data_set_in(place, manifest, _read)], problems)
+        if not sets:
+            break
+        ((found, shards),) = sets
+        if name in shards.names:
+            is_part = manifest == MANIFEST
+            return [(found, replace(shards, names=[name], is_part=True) if is_part else shards)]
+    return []
+
+
+def _readable(found: Sequence[DataSet], problems: list[Problem]) -> list[tuple[DataSet, Shards]]:
+    """Return the shards of data sets; add a problem for each whose manifest cannot be read."""
+    sets = []
+    for each in found:
+        try:
+            sets.append((each, of_data_set(each)))
+        except SourceError as error:
+            problems.append(problem_of(error, each.path, each.path))
+    return sets
+
+
+def _read(url: str) -> Manifest:
+    location = parse_url(url)
+    data, stored = store_of(location.bucket).read(location.key)
+    if not stored.is_whole(data):
+        raise SourceError("its bytes are not those of its checksum")
+    return parse_manifest(data, url)
+
+
+def _left_over(place: Place, sets: Sequence[tuple[DataSet, Shards]]) -> Iterator[Problem]:
+    """Find what the data sets of a place do not explain."""
+    alone = [shards for _, shards in sets if shards.destination.apart]
+    here = alone or [shards for found, shards in sets if found.place is place]
+    shard = alone[0].destination.shard if alone else str
+    files, directories = ([*map(shard, names)] for names in place.names)
+    for name, message in left_over(files, directories, here):
+        end = "/" if name in place.names.directories else ""
+        yield Problem(f"{_prefix(place)}{name}{end}", message)
+
+
+def _prefix(place: Place) -> Location:
+    location = parse_url(place.path)
+    return Location(location.bucket, location.prefix)
 
 
 def _notes_beside(place: Place) -> str:
     """Return where an unfinished run keeps its notes beside a place; empty if there is none."""
-    above, slash, folder = place.location.key.rstrip("/").rpartition("/")
-    notes = f"{above}{slash}.{folder}{SCRATCH}/"
-    is_there = folder and any(any(page) for page in place.store.list(notes))
-    return place.store.url(notes) if is_there else ""
-
-
-def _look(location: Location) -> Place:
-    store, start = store_of(location.bucket), len(location.key)
-    levels = list(store.levels(location.key))
-    names = frozenset(stored.key[start:] for level in levels for stored in level.files)
-    deeper = frozenset(key[start:].rstrip("/") for level in levels for key in level.deeper)
-    return Place(store, location, names, deeper)
-
-
-def _sets(place: Place, name: str, problems: list[Problem]) -> list[tuple[Place, Shards]]:
-    """Find the data sets of a manifest or a shard in a place; without a name, all there."""
-    if name and not name.endswith(MANIFEST):
-        for manifest_name in manifest_names(place.names, name):
-            shards = _read(place, manifest_name, problems)
-            if shards is None:
-                break
-            if name in shards.names:
-                if manifest_name == MANIFEST:
-                    shards = replace(shards, names=[name], is_part=True)
-                return [(place, shards)]
-        return []
-    own = manifest_names(place.names) if not name else [name] if name in place.names else []
-    above, slash, folder = place.location.key.rstrip("/").rpartition("/")
-    beside = f"{folder}.{MANIFEST}"
-    if not name and own != [MANIFEST] and folder and place.store.stat(above + slash + beside):
-        there = _look(Location(place.location.bucket, above + slash))
-        shards = _read(there, beside, problems)
-        if shards is None or shards.made.layout.is_tree or shards.destination.apart == folder:
-            return [(there, shards)] if shards else []
-    found = [_read(place, manifest_name, problems) for manifest_name in own]
-    return [(place, shards) for shards in found if shards]
-
-
-def _read(place: Place, name: str, problems: list[Problem]) -> Shards | None:
-    url = place.url(name)
-    data, stored = place.store.read(place.location.key + name)
-    try:
-        if not stored.is_whole(data):
-            raise SourceError("its bytes are not those of its checksum")
-        return of_manifest(url, parse_manifest(data, url), place.location)
-    except SourceError as error:
-        problems.append(problem_of(error, url, url))
-        return None
+    notes = scratch_beside(place.path)
+    return f"{notes}/" if notes and is_dir(notes) else ""
 
 
 def _verify(
-    place: Place, shards: Shards, download: bool, pace: Pace, progress: Progress
+    found: DataSet, shards: Shards, download: bool, pace: Pace, progress: Progress
 ) -> VerifyReport:
     assert shards.manifest is not None
-    where, is_tree = shards.destination, shards.made.layout.is_tree
+    where, is_tree, prefix = shards.destination, shards.made.layout.is_tree, _prefix(found.place)
     problems = []
-    if where.scratch.name in place.deeper:
+    if where.scratch.name in found.place.names.directories:
         message = "an unfinished run is there: give its command again"
-        problems.append(Problem(place.url(where.scratch.name + "/"), message))
+        problems.append(Problem(f"{prefix}{where.scratch.name}/", message))
     for message in () if is_tree else false_totals(shards.manifest):
-        problems.append(Problem(place.url(where.manifest.name), message))
+        problems.append(Problem(found.path, message))
     files = []
     for shard in shards.manifest.shards:
         if not shards.is_part or shard.name in shards.names:
-            files.append(_File(place, shard, shard.samples, True))
-            files += [_File(place, sidecar) for sidecar in shard.sidecars]
+            files.append(_File(prefix, shard, shard.samples, True))
+            files += [_File(prefix, sidecar) for sidecar in shard.sidecars]
     if not shards.is_part:
-        files += [_File(place, file) for file in shards.manifest.files]
+        files += [_File(prefix, file) for file in shards.manifest.files]
     if is_tree:
-        files += _files_in_folder(place, shards, problems)
+        files += _files_in_folder(prefix, shards, problems)
     lock = threading.Lock()
 
     def advance(samples: int, size: int) -> None:
@@ -223,7 +215,7 @@ def _verify(
         pace.each(look, files)
         doubted = [file for file in files if file.is_doubted]
         back, listener = (files, advance) if download else (doubted, ignore)
-        _read_back(back, listener, place, pace)
+        _read_back(back, listener, prefix, pace)
     problems += [Problem(file.url, file.wrong) for file in files if file.wrong]
     data = [file for file in files if file.is_data and file.stored]
     proof = Counter(file.by for file in files if not file.wrong)
@@ -236,7 +228,7 @@ def _verify(
         some = format_some(right)
         notes.append(f"the server keeps a wrong checksum, and the bytes are right: {some}")
     return VerifyReport(
-        destination=place.url(where.shard("")),
+        destination=where.url(where.shard("")),
         format=shards.made.layout.name,
         manifest=True,
         shards=0 if is_tree else len(data),
@@ -249,21 +241,22 @@ def _verify(
     )
 
 
-def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> list[_File]:
+def _files_in_folder(prefix: Location, shards: Shards, problems: list[Problem]) -> list[_File]:
     """Return the files that the listing of a folder names; find those that it does not name."""
     # A listing that is missing, or is not the one of the manifest, names nothing: it is reported
     # when it is compared like all other files.
     assert shards.manifest is not None
     single, name = shards.destination.single, shards.destination.companion(LISTING).name
+    store = store_of(prefix.bucket)
     try:
-        data, _ = place.store.read(place.location.key + name)
+        data, _ = store.read(prefix.key + name)
     except StoreError as error:
         if error.kind != "missing":
             raise
         return []
     if (name, crc32c(data)) not in [(it.name, it.crc32c) for it in shards.manifest.every_file()]:
         message = "is not as it was written: the files that it names are not looked at"
-        problems.append(Problem(place.url(name), message))
+        problems.append(Problem(f"{prefix}{name}", message))
         return []
     files = []
     try:
@@ -271,14 +264,14 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
             for number, file in enumerate(Listed.from_json(line).files):
                 receipt = FileReceipt(f"{single}/{file.path}", file.bytes, file.crc32c)
                 # The first file stands for the sample.
-                files.append(_File(place, receipt, int(number == 0), True))
+                files.append(_File(prefix, receipt, int(number == 0), True))
     except ValueError as error:
-        problems.append(Problem(place.url(name), f"cannot be read: {error}"))
+        problems.append(Problem(f"{prefix}{name}", f"cannot be read: {error}"))
         return []
     known = {file.key for file in files}
     problems += [
-        Problem(place.store.url(stored.key), "is there, but not in the listing")
-        for page in place.store.list(f"{place.location.key}{single}/")
+        Problem(store.url(stored.key), "is there, but not in the listing")
+        for page in store.list(f"{prefix.key}{single}/")
         for stored in page
         if stored.key not in known
     ]
@@ -286,10 +279,10 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
 
 
 def _read_back(
-    files: Sequence[_File], advance: Callable[[int, int], None], place: Place, pace: Pace
+    files: Sequence[_File], advance: Callable[[int, int], None], prefix: Location, pace: Pace
 ) -> None:
     """Compare all files of the right size by their bytes, whatever a HEAD said."""
-    left = [file for file in files if file.has_size]
+    left, store = [file for file in files if file.has_size], store_of(prefix.bucket)
 
     def on_part(index: int, part: Range) -> None:
         file, end = left[index], part.start + part.size
@@ -297,7 +290,7 @@ def _read_back(
         advance(after - before, part.size)
 
     for listener in (on_part, ignore):  # what seems wrong is read again: it may be the network
-        values = read_back(place.store, [it.stored for it in left if it.stored], pace, listener)
+        values = read_back(store, [it.stored for it in left if it.stored], pace, listener)
         for file, value in zip(left, values, strict=True):
             file.by = "download"
             if isinstance(value, StoreError):
