@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from dsprep.errors import StoreError
+from dsprep.storage.files import entries
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.client import Connection
+from dsprep.storage.s3.read import asked_once
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.transfers import store_of
@@ -106,3 +108,18 @@ def test_directories_are_listed_at_once_and_a_busy_server_is_asked_again(
     proxy.add("answer", match="prefix=set%2Ff", **denied)
     with pytest.raises(StoreError, match="set/f/: cannot be listed.*s3:ListBucket is missing"):
         listed(store)
+
+
+def test_a_directory_is_listed_without_asking_for_a_page_twice(
+    ceph: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        ceph.put(f"flat/{number}", b"")
+    paged(monkeypatch, 2)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    assert sorted(entry.name for entry in entries(f"{ceph.url}/flat")) == [*"01234"]
+    assert proxy.counted("GET") == 3
+    with asked_once():  # the first page is known when the others are listed
+        for _ in range(2):
+            assert len([*entries(f"{ceph.url}/flat")]) == 5
+    assert proxy.counted("GET") == 3 + 3 + 3
