@@ -1,0 +1,1 @@
+"""What a data set consists of, and where data sets are found."""
