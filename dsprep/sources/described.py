@@ -51,7 +51,7 @@ _AT_ONCE = 1000  # rows of CSV whose cells are held
 _CONVERT = {**CONVERT, "float64": float}  # NaN is a value
 
 
-class _Columns(Folder):
+class DescribedColumns(Folder):
     """The meaning of columns: nothing of them is the content of a folder."""
 
     name: ClassVar[str] = "imagefolder"
@@ -64,7 +64,7 @@ class _Columns(Folder):
 class DescribedReader(SampleReader):
     """Reads images and their lines."""
 
-    table: ClassVar = _Columns()
+    table: ClassVar = DescribedColumns()
     files: tuple[str, ...]  # the files of metadata, below the root; paths in them start there
     # the columns of each that is CSV, with their types; None for lines of JSON
     columns: tuple[tuple[tuple[str, str], ...] | None, ...]
