@@ -181,7 +181,7 @@ class CocoAnnotations(Annotations):
 
 
 @dataclass(frozen=True, eq=False)
-class _Places(Sequence[Any]):
+class CocoPlaces(Sequence[Any]):
     """The places of the annotations of each image, in little memory."""
 
     images: array[int]  # id, file, width and height of each
@@ -375,7 +375,7 @@ def scan_coco(
         digest.sha.hexdigest(),
         where,
         findings,
-        places=_Places(read.places, starts, spans, held),
+        places=CocoPlaces(read.places, starts, spans, held),
         flags=digest.flags,
         sides=sides if all(sides) else (),
         has_image_ids=all(0 <= id < 2**61 for id in read.places[::4]),
