@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from dsprep.errors import BadSample
 from dsprep.sample import Sample, original_name
 from dsprep.schema import Reading, Table
 
 
+@runtime_checkable
 class Pixels(Protocol):
     """Where raw samples have their image as bare pixels."""
 

@@ -62,16 +62,16 @@ def status(options: of.StatusOptions) -> StatusReport:
             raise DestinationError(f"{path}: holds no data set of dsprep, and no unfinished run")
         commands = _command_lines(run.get("command"))
         return StatusReport(path, "unfinished", None, len(done), samples, size, (), (), commands)
-    names, parts, words = plan_facts(data, destination.url(target.notes + PLAN))
+    told = plan_facts(data, destination.url(target.notes + PLAN))
     missing = [
-        f"{number}/{parts}"
-        for number in range(parts)
-        if not done.keys() >= {*Part(number, parts).share(names)}
+        f"{number}/{told.parts}"
+        for number in range(told.parts)
+        if not done.keys() >= {*Part(number, told.parts).share(told.shards)}
     ]
     # Without missing parts, any of them finds that all shards are there, and writes the manifest.
-    commands = _command_lines(words, missing or [f"0/{parts}"])
+    commands = _command_lines(told.words, missing or [f"0/{told.parts}"])
     return StatusReport(
-        path, "unfinished", len(names), len(done), samples, size, missing, (), commands
+        path, "unfinished", len(told.shards), len(done), samples, size, missing, (), commands
     )
 
 

@@ -1,71 +1,97 @@
 """A plan as bytes, for the parts of a run on other machines: the first part makes it for all.
 
-It lies where others may write, so it is no pickle: JSON that names the classes of values of dsprep,
-and the tables as Parquet, in a zip file. What it says is checked before anything is written.
+It lies where others may write, so it is no pickle: a zip file of JSON, with the values that
+``plan.values`` names, and of the tables as Parquet. What it says is checked before anything is
+written.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-from array import array
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
-from functools import partial
 from importlib import import_module
 from io import BytesIO
 from os.path import join
-from types import FunctionType
-from typing import Any
-from zipfile import BadZipFile, ZipFile
+from typing import Any, NamedTuple
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import polars as pl
 
-from dsprep.catalog import Catalog
-from dsprep.errors import DestinationError, OptionError, SourceError
-from dsprep.formats.base import Format
+from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
 from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
-from dsprep.rows import Reader
 from dsprep.sample import original_expr
 from dsprep.sources.annotated import AnnotatedReader
 from dsprep.sources.archive import ArchiveReader
 from dsprep.sources.readers import ArchivedParts, FileReader, SampleReader
 from dsprep.storage.files import facts
+from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import is_s3
 
+VERSION = 1  # of plan files; raise it when a name or a field gets another meaning
 _MOST_PARTS = 1_000_000
-_JSON, _FACTS, _PROBE = "plan.json", "facts.json", "probe.json"
-_OWN = "source", "destination", "given", "divide"  # of a job: what each part has itself
-_PURE = "dsprep.annotations."  # the package of functions that a plan may name
+_FACTS, _PLAN = "facts.json", "plan.json"
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
-_COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
-    "tuple": tuple,
-    "frozenset": frozenset,
-    "dict": dict,
-    "range": lambda each: range(*each),
-    "array": lambda each: array(each[0], each[1]),
-}
+
+
+class PlanFacts(NamedTuple):
+    """What a plan file says beside the plan."""
+
+    shards: Sequence[str]  # the names of all
+    parts: int  # how many parts write them
+    words: Sequence[str]  # of the command
+    asked: Mapping[str, str]  # what each part must be given
+    probe: str  # what shows whether another machine makes the same images
+    versions: str  # of the libraries that make these
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dsprep_plan": VERSION,
+            "shards": list(self.shards),
+            "parts": self.parts,
+            "command": list(self.words),
+            "asked": dict(self.asked),
+            "images": [self.probe, self.versions],
+        }
+
+    @classmethod
+    def from_json(cls, values: Any) -> PlanFacts:
+        """Read the facts of a plan; raises ValueError if they are not those of one."""
+        if not isinstance(values, dict) or "dsprep_plan" not in values:
+            raise ValueError("it has no version")
+        if (version := values["dsprep_plan"]) != VERSION:
+            raise ValueError(f"it has version {version!s:.20}, and this dsprep reads {VERSION}")
+        names, parts, words, asked, images = (
+            values[name] for name in ("shards", "parts", "command", "asked", "images")
+        )
+        if not isinstance(asked, dict):
+            raise ValueError(f"its asked is {asked!r:.100}")
+        for texts in (names, words, list(asked.values()), images):
+            if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+                raise ValueError(f"{texts!r:.100} is no list of texts")
+        if type(parts) is not int or not 0 < parts < _MOST_PARTS:
+            raise ValueError(f"{parts!r:.100} parts")
+        shown, libraries = images
+        return cls(names, parts, words, asked, shown, libraries)
 
 
 def save_plan(plan: Plan, parts: int) -> bytes:
     """Return the plan of a run in parts, and what was asked for, as the bytes of a file."""
-    file, tables = BytesIO(), list[pl.DataFrame]()
-    nothing: dict[str, Any] = dict.fromkeys(_OWN)
-    job = replace(plan.job, **nothing)
+    from dsprep.plan.values import to_json  # loads every source
+
     require_shared(plan)
+    file, tables = BytesIO(), list[pl.DataFrame]()
+    names = [shard.name for shard in plan.shards]
+    told = PlanFacts(names, parts, plan.job.words(), _asked(plan.job), *probe_of(plan.job))
     with ZipFile(file, "w") as saved:
-        plain = _plain([replace(plan, job=job), _asked(plan.job)], tables)
-        saved.writestr(_JSON, json.dumps(plain))
-        facts = [shard.name for shard in plan.shards], parts, plan.job.words()
-        saved.writestr(_FACTS, json.dumps(facts))
-        saved.writestr(_PROBE, json.dumps(probe_of(plan.job)))
+        saved.writestr(_FACTS, json.dumps(told.to_json()))
+        saved.writestr(_PLAN, json.dumps(to_json(plan, tables)))
         for number, table in enumerate(tables):
-            with saved.open(f"{number}.parquet", "w") as member:
+            with saved.open(_table(number), "w") as member:
                 table.write_parquet(member, compression="zstd")
     return file.getvalue()
 
@@ -84,51 +110,83 @@ def require_shared(plan: Plan) -> None:
 def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
     """Read a plan that another part has saved, for the job of this one, in as many parts."""
     with _opened(data, place) as saved:
-        plan, asked = _value(
-            json.loads(saved.read(_JSON)),
-            lambda number: pl.read_parquet(saved.read(f"{number}.parquet")),
-        )
-        there, told = json.loads(saved.read(_PROBE))
-        _, count, _ = json.loads(saved.read(_FACTS))
-        _check(plan, job)
-        asked = {**asked, "--part": count}
-    own = {**_asked(job), "--part": parts}
+        told = _facts_in(saved)
+        plan = _plan_in(saved, job)
+        _check(plan)
+    asked = {**told.asked, "--part": str(told.parts)}
+    own = {**_asked(job), "--part": str(parts)}
     if other := sorted(name for name in {*asked, *own} if asked.get(name) != own.get(name)):
         raise DestinationError(
             f"{job.destination}: another command began a run in parts there (other "
             f"{', '.join(other)}); give one command for all parts, or remove what is there"
         )
     here, own_versions = probe_of(plan.job)
-    if here != there:
+    if here != told.probe:
         raise DestinationError(
             f"{job.destination}: images would not be the same here as on the machine that made the "
-            f"plan: {platform.node()} {differing(own_versions, told, 'the other')}same libraries "
-            "for all parts"
+            f"plan: {platform.node()} {differing(own_versions, told.versions, 'the other')}same "
+            "libraries for all parts"
         )
-    kept: dict[str, Any] = {name: getattr(job, name) for name in _OWN}
-    whole: Plan = replace(plan, job=replace(plan.job, **kept))
-    return whole
+    return plan
 
 
-def _check(plan: Plan, job: Job) -> None:
+def _plan_in(saved: ZipFile, job: Job) -> Plan:
+    """Read the plan of a file, for the job of a part."""
+    from dsprep.plan.values import OWN_FIELDS, from_json  # loads every source
+
+    tables = {number: _table(number) for number in range(len(saved.namelist()))}
+    own = {name: getattr(job, name) for name in OWN_FIELDS} | {"base": None}
+    plan = from_json(
+        json.loads(_member(saved, _PLAN)),
+        lambda number: _read_table(_member(saved, tables.pop(number))),  # each of them once
+        own,
+    )
+    if not isinstance(plan, Plan):
+        raise ValueError("it holds something else")
+    return plan
+
+
+def _table(number: int) -> str:
+    return f"{number}.parquet"
+
+
+def _member(saved: ZipFile, name: str) -> bytes:
+    """Read a member of a plan file, which is as large there as it is in memory."""
+    if saved.getinfo(name).compress_type != ZIP_STORED:
+        raise ValueError(f"{name} is compressed")
+    return saved.read(name)
+
+
+def _read_table(data: bytes) -> pl.DataFrame:
+    """Read a table, unless it has more rows than fit into memory."""
+    # A number takes 4 bytes; Parquet may say in a few bytes that a column repeats it for ever.
+    rows = pl.scan_parquet(BytesIO(data)).select(pl.len()).collect().item()
+    columns = len(pl.read_parquet_schema(BytesIO(data)))
+    if rows * columns > LARGEST_TABLE:
+        raise ValueError(f"a table has {rows:,} rows, more than fit into memory")
+    return pl.read_parquet(BytesIO(data))
+
+
+def _check(plan: Plan) -> None:
     """Refuse a plan that would lose samples, or write files that are not those of the run."""
-    values = (plan, Plan), (plan.job, Job), (plan.catalog, Catalog), (plan.job.layout, Format)
-    for value, kind in (*values, (plan.catalog.reader, Reader)):
-        if not isinstance(value, kind):
-            raise ValueError(f"{type(value).__name__} for {kind.__name__}")
     bounds = [0, *(each.stop for each in plan.shards)]
     if bounds != [*(each.start for each in plan.shards), len(plan.catalog)]:
         raise ValueError("its shards do not hold each sample once")
     if sum(count for _, count in plan.sets) != len(plan.shards):
         raise ValueError("its sets do not hold each shard once")
-    plan = replace(plan, job=replace(plan.job, destination=job.destination, given=job.given))
+    destination = plan.job.destination
     for name in plan.files():
-        if not job.destination.may_hold(name) or name == job.destination.manifest.name:
+        if not destination.may_hold(name) or name == destination.manifest.name:
             raise ValueError(f"a file cannot have the name {name!r}")
     names = {each.name for each in plan.shards}
     units = {f"units-{number:06d}" for number in range(len(names))}
     if len(names) < len(plan.shards) or (plan.job.layout.is_tree and names != units):
         raise ValueError("its shards have no names of their own")
+    table = plan.catalog.table
+    for column, named in (("side", plan.catalog.sides), ("list", plan.catalog.lists)):
+        is_known = bool(named) == (column in table.columns)
+        if not is_known or (named and not table[column].is_between(0, len(named) - 1).all()):
+            raise ValueError(f"its column {column!r} has numbers without a name")
 
 
 def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
@@ -179,13 +237,14 @@ def probe_of(job: Job) -> tuple[str, str]:
     return ("", "") if transform is None else (probe(transform), versions(transform))
 
 
-def plan_facts(data: bytes, place: str) -> tuple[list[str], int, list[str]]:
-    """Return the names of the shards, the number of parts, and the words of the command."""
+def plan_facts(data: bytes, place: str) -> PlanFacts:
+    """Return what a plan file says beside the plan."""
     with _opened(data, place) as saved:
-        names, parts, words = json.loads(saved.read(_FACTS))
-        if not 0 < parts < _MOST_PARTS:
-            raise ValueError(f"{parts} parts")
-        return list(map(str, names)), int(parts), list(map(str, words))
+        return _facts_in(saved)
+
+
+def _facts_in(saved: ZipFile) -> PlanFacts:
+    return PlanFacts.from_json(json.loads(_member(saved, _FACTS)))
 
 
 @contextmanager
@@ -194,8 +253,9 @@ def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
         with ZipFile(BytesIO(data)) as saved:
             yield saved
     except (
-        *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, ImportError),
-        *(OverflowError, RecursionError, pl.exceptions.PolarsError),
+        *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, EOFError),
+        *(OverflowError, RuntimeError, DsprepError),
+        *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
     ) as error:
         raise DestinationError(
             f"{place}: is no plan of this version of dsprep ({error}); use one version for all "
@@ -208,72 +268,3 @@ def _asked(job: Job) -> dict[str, str]:
     given = {name: str(value) for name, value in job.given.items() if name not in _FREE}
     own = import_module("dsprep").__version__  # each room is below it
     return {"command": job.command, "version of dsprep": own, **given}
-
-
-def _plain(value: Any, tables: list[pl.DataFrame]) -> Any:
-    """Return a value as what JSON knows; tables are put into a list."""
-    inner = partial(_plain, tables=tables)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list):
-        return list(map(inner, value))
-    if isinstance(value, bytes):
-        return {"bytes": b64encode(value).decode()}
-    if isinstance(value, pl.DataFrame):
-        tables.append(value)
-        return {"table": len(tables) - 1}
-    if isinstance(value, FunctionType | type):
-        return {"name": f"{value.__module__}:{value.__qualname__}"}
-    if is_dataclass(value) or hasattr(value, "_fields"):
-        names = getattr(value, "_fields", ()) or [each.name for each in fields(value) if each.init]
-        kept = {name: inner(getattr(value, name)) for name in names}
-        return {"name": inner(type(value))["name"], "fields": kept}
-    if isinstance(value, array):
-        return {"array": [value.typecode, value.tolist()]}
-    if isinstance(value, range):
-        return {"range": [value.start, value.stop, value.step]}
-    if isinstance(value, Mapping):
-        return {"dict": [[inner(name), inner(each)] for name, each in value.items()]}
-    if isinstance(value, frozenset):
-        return {"frozenset": sorted(map(inner, value), key=repr)}
-    if isinstance(value, tuple):
-        return {"tuple": list(map(inner, value))}
-    raise TypeError(f"a plan holds {type(value)}")
-
-
-def _value(plain: Any, table: Callable[[int], pl.DataFrame]) -> Any:
-    """Return the value that JSON tells."""
-    inner = partial(_value, table=table)
-    if isinstance(plain, list):
-        return list(map(inner, plain))
-    if not isinstance(plain, dict):
-        return plain
-    if "name" in plain:
-        named = _named(plain["name"])
-        if "fields" not in plain:
-            # A class, or another function, could be called by what takes a value of another type.
-            if not (isinstance(named, FunctionType) and named.__module__.startswith(_PURE)):
-                raise ValueError(f"{plain['name']} is no function of annotations")
-            return named
-        if not (is_dataclass(named) or hasattr(named, "_fields")):
-            raise ValueError(f"{plain['name']} has no fields")
-        return named(**{name: inner(each) for name, each in plain["fields"].items()})
-    ((kind, content),) = plain.items()
-    if kind == "bytes":
-        return b64decode(content)
-    if kind == "table":
-        return table(content)
-    return _COLLECTIONS[kind](list(map(inner, content)))
-
-
-def _named(name: str) -> Any:
-    """Return a class or a function of dsprep."""
-    module, _, qualified = name.partition(":")
-    if module.split(".")[0] != "dsprep":
-        raise ValueError(f"{name} is nothing of dsprep")
-    found = import_module(module)
-    for part in qualified.split("."):
-        found = getattr(found, part)
-    if not isinstance(found, FunctionType | type) or found.__module__ != module:
-        raise ValueError(f"{name} is no class or function")
-    return found

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from dsprep.annotations import hugging_face, mxnet, objects
 from dsprep.annotations.objects import APART, Objects
@@ -49,6 +49,7 @@ class Meaning(NamedTuple):
     role: str = ""  # `IMAGE`, `LABEL`, or empty if the name says nothing of it
 
 
+@runtime_checkable
 class Table(Protocol):
     """What a format says of raw names."""
 

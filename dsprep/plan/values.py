@@ -1,0 +1,281 @@
+"""The values of a plan as JSON: each class and function that a plan may hold has a name here.
+
+A plan file may come from anybody. So only these names make values, nothing is imported or called by
+a path in a file, and each value is checked against the type of its field.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from types import FunctionType, UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import polars as pl
+
+from dsprep.annotations import label_studio
+from dsprep.catalog import Annotated, Catalog
+from dsprep.dataset.copies import Copies
+from dsprep.findings import Finding, MisfitReject, Reject
+from dsprep.formats import FORMATS, arrow
+from dsprep.images.augment import Augment
+from dsprep.images.pixels import Shape
+from dsprep.images.transform import Transform
+from dsprep.moving import Frame
+from dsprep.pipeline import Images
+from dsprep.plan.cut import PlannedShard, ShardSize
+from dsprep.plan.existing import Existing
+from dsprep.plan.job import Job
+from dsprep.plan.plan import Plan
+from dsprep.plan.select import Chosen
+from dsprep.rows import Pixels
+from dsprep.schema import TYPES, Field, Reading, Schema, Settled, Table
+from dsprep.sources import csv_rows, described
+from dsprep.sources.annotated import AnnotatedReader, FieldsReader
+from dsprep.sources.archive import ArchiveReader, CompressedTarReader, ZipReader
+from dsprep.sources.arrays import Array, ArrayReader
+from dsprep.sources.augmented import TextReader
+from dsprep.sources.boxes import TableBoxes
+from dsprep.sources.coco import CocoAnnotations, CocoPlaces
+from dsprep.sources.json_file import Spans
+from dsprep.sources.masks import Masks, TableMasks
+from dsprep.sources.parquet_rows import ParquetFile, ParquetReader
+from dsprep.sources.pixel_reader import (
+    Batch,
+    BatchFile,
+    LabeledPixelReader,
+    PixelColumns,
+    PixelReader,
+    RawPixels,
+)
+from dsprep.sources.readers import ArchivedParts, FileReader, Part, PartReader
+from dsprep.sources.shards import ShardReader
+from dsprep.sources.voc import VocTexts
+from dsprep.sources.yolo import YoloTexts
+from dsprep.sources.zip import Packed
+from dsprep.storage.store import Facts
+
+CLASSES: Mapping[str, type] = {
+    "plan": Plan,
+    "job": Job,
+    "shard-size": ShardSize,
+    "shard": PlannedShard,
+    "chosen": Chosen,
+    "existing": Existing,
+    "finding": Finding,
+    "reject": Reject,
+    "misfit": MisfitReject,
+    "copies": Copies,
+    "catalog": Catalog,
+    "annotated": Annotated,
+    "facts": Facts,
+    # images
+    "images": Images,
+    "transform": Transform,
+    "augment": Augment,
+    "frame": Frame,
+    "shape": Shape,
+    # the schema
+    "schema": Schema,
+    "field": Field,
+    "settled": Settled,
+    "reading": Reading,
+    # formats, and what else says what raw names mean
+    **{f"{name}-format": layout for name, layout in FORMATS.items()},
+    "csv-columns": csv_rows.Columns,
+    "described-columns": described.DescribedColumns,
+    "parquet-columns": arrow.Columns,
+    # readers of sources, and what these hold
+    "file-reader": FileReader,
+    "part-reader": PartReader,
+    "part": Part,
+    "archive-reader": ArchiveReader,
+    "zip-reader": ZipReader,
+    "compressed-tar-reader": CompressedTarReader,
+    "archived-parts": ArchivedParts,
+    "shard-reader": ShardReader,
+    "parquet-reader": ParquetReader,
+    "parquet-file": ParquetFile,
+    "csv-reader": csv_rows.CsvReader,
+    "described-reader": described.DescribedReader,
+    "folder-reader": described.FolderReader,
+    "text-reader": TextReader,
+    "array-reader": ArrayReader,
+    "array-file": Array,
+    "packed": Packed,
+    "pixel-reader": PixelReader,
+    "labeled-pixel-reader": LabeledPixelReader,
+    "batch": Batch,
+    "batch-file": BatchFile,
+    "raw-pixels": RawPixels,
+    "pixel-columns": PixelColumns,
+    # annotations
+    "annotated-reader": AnnotatedReader,
+    "fields-reader": FieldsReader,
+    "coco": CocoAnnotations,
+    "coco-places": CocoPlaces,
+    "spans": Spans,
+    "voc": VocTexts,
+    "yolo": YoloTexts,
+    "table-boxes": TableBoxes,
+    "masks": Masks,
+    "table-masks": TableMasks,
+}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {"label-studio": label_studio.parse}
+_COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "frozenset": frozenset,
+    "dict": dict,
+    "range": lambda each: range(*each),
+    "array": lambda each: array(each[0], each[1]),
+}
+_CLASS_NAMES = {kind: name for name, kind in CLASSES.items()}
+_FUNCTION_NAMES = {function: name for name, function in FUNCTIONS.items()}
+
+# What each part of a run has itself, and no file tells.
+OWN_FIELDS = ("command", "source", "destination", "given", "divide", "base")
+DEEPEST = 64  # values within each other that are read; a plan has about 20
+
+_Item = TypeVar("_Item")
+
+
+class _Array(Generic[_Item]):
+    """Stands for :class:`array.array` in type hints, which Python 3.11 cannot subscript."""
+
+
+# What hints name that a module has for type checkers alone.
+_HINTED: dict[str, Any] = {kind.__name__: kind for kind in (*CLASSES.values(), Pixels, Table)}
+_HINTED |= {"Any": Any, "Callable": Callable, "Mapping": Mapping, "Sequence": Sequence, "pl": pl}
+
+
+def to_json(value: Any, tables: list[pl.DataFrame]) -> Any:
+    """Return a value as what JSON knows; tables are put into a list."""
+    inner = partial(to_json, tables=tables)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return list(map(inner, value))
+    if isinstance(value, bytes):
+        return {"bytes": b64encode(value).decode()}
+    if isinstance(value, pl.DataFrame):
+        tables.append(value)
+        return {"table": len(tables) - 1}
+    if isinstance(value, FunctionType):
+        return {"function": _FUNCTION_NAMES[value]}
+    if name := _CLASS_NAMES.get(type(value)):
+        return {name: {each: inner(getattr(value, each)) for each in hints_of(CLASSES[name])}}
+    if isinstance(value, array):
+        return {"array": [value.typecode, value.tolist()]}
+    if isinstance(value, range):
+        return {"range": [value.start, value.stop, value.step]}
+    if isinstance(value, Mapping):
+        return {"dict": [[inner(name), inner(each)] for name, each in value.items()]}
+    if isinstance(value, frozenset):
+        return {"frozenset": sorted(map(inner, value), key=repr)}
+    if type(value) is tuple:
+        return {"tuple": list(map(inner, value))}
+    raise TypeError(f"{type(value)} has no name in {__name__}")
+
+
+def from_json(
+    plain: Any, table: Callable[[Any], pl.DataFrame], own: Mapping[str, Any], depth: int = 0
+) -> Any:
+    """Return the value that JSON tells, or raise an error that says what is wrong with it.
+
+    ``table`` returns a table by its number, and ``own`` has the fields of a job that no file tells.
+    """
+    if depth > DEEPEST:
+        raise ValueError("its values are nested too deep")
+    inner = partial(from_json, table=table, own=own, depth=depth + 1)
+    if isinstance(plain, list):
+        return list(map(inner, plain))
+    if isinstance(plain, str) and "\0" in plain:
+        raise ValueError("a text has a NUL character")
+    if not isinstance(plain, dict):
+        return plain
+    if len(plain) != 1:
+        raise ValueError("a value has several names, or none")
+    ((name, content),) = plain.items()
+    if name in CLASSES:
+        return _made(name, content, inner, own if name == "job" else {})
+    if name == "function":
+        return FUNCTIONS[content]
+    if name == "bytes":
+        return b64decode(content)
+    if name == "table":
+        return table(content)
+    if name not in _COLLECTIONS or not isinstance(content, list):
+        raise ValueError(f"it has {name!r:.100}, which is no value of a plan")
+    return _COLLECTIONS[name](list(map(inner, content)))
+
+
+def _made(name: str, content: Any, inner: Callable[[Any], Any], own: Mapping[str, Any]) -> Any:
+    """Return an object of a class, of exactly the fields that it has, each of its type."""
+    hints = hints_of(CLASSES[name])
+    if not isinstance(content, dict) or content.keys() != hints.keys():
+        raise ValueError(f"its {name} has other fields")
+    values = {each: inner(item) for each, item in content.items()}
+    for each, item in values.items():
+        if not fits(item, hints[each]):
+            raise ValueError(f"its {name} has a wrong {each}: {item!r:.100}")
+    made = CLASSES[name](**values, **own)
+    if isinstance(made, Field) and made.type not in TYPES:
+        raise ValueError(f"it has fields of type {made.type!r:.100}")
+    if isinstance(made, Schema) and not {made.image, made.label} <= {None, *made.by_name}:
+        raise ValueError(f"the image {made.image!r:.100} or label {made.label!r:.100} is no field")
+    return made
+
+
+@cache
+def hints_of(kind: type) -> Mapping[str, Any]:
+    """Return the fields of a class that a file tells, in their order, with their types."""
+    if is_dataclass(kind):
+        names = [each.name for each in fields(kind) if each.init]
+    else:
+        names = list(kind._fields)  # type: ignore[attr-defined]  # a named tuple
+    if kind is Job:
+        names = [name for name in names if name not in OWN_FIELDS]
+    hints: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        told = vars(base).get("__annotations__", {})
+        # A hint is text, which the module of its class explains.
+        known = _HINTED | vars(sys.modules[base.__module__]) | {"array": _Array}
+        holder = type("", (), {"__annotations__": {n: told[n] for n in names if n in told}})
+        hints |= get_type_hints(holder, known, known)
+    return {name: hints[name] for name in names}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value has a type, with all that it consists of."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind is Any:
+        return True
+    if kind in (Union, UnionType):
+        return any(fits(value, each) for each in inner)
+    if kind is get_origin(Callable[..., Any]):
+        return isinstance(value, FunctionType)
+    if kind is _Array:
+        codes = "fd" if inner == (float,) else "bBhHiIlLqQ"
+        return isinstance(value, array) and value.typecode in codes
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    if kind is not str and isinstance(value, str):  # it is a sequence, too
+        return False
+    return isinstance(value, kind) and _holds(value, kind, inner)
+
+
+def _holds(value: Any, kind: type, inner: tuple[Any, ...]) -> bool:
+    """Return whether what a value consists of has the types that its hint names."""
+    if kind is tuple and inner[-1] is not Ellipsis:
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    if all(each is Any for each in inner):  # also for a hint that names none
+        return True
+    if isinstance(value, Mapping):
+        return all(fits(name, inner[0]) and fits(each, inner[1]) for name, each in value.items())
+    if isinstance(value, range):  # which may be longer than can be looked at
+        return inner[0] is int
+    return all(fits(each, inner[0]) for each in value)

@@ -1,0 +1,142 @@
+"""The names of what a plan file may hold: all that a plan consists of has one, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from importlib import import_module
+from typing import Any, get_args, get_origin
+
+import pytest
+
+import dsprep.sources
+from dsprep.formats import FORMATS
+from dsprep.images.transform import Geometry
+from dsprep.plan.cut import PlannedShard
+from dsprep.plan.plan import Plan
+from dsprep.plan.values import CLASSES, DEEPEST, FUNCTIONS, fits, from_json, hints_of, to_json
+from dsprep.rows import Pixels
+from dsprep.schema import Table
+
+NEVER = {Geometry}  # `verify` makes it, of a transform
+
+
+def records() -> set[type]:
+    """The classes of dsprep that consist of fields, as far as a plan may know them."""
+    assert FORMATS.values()
+    for each in pkgutil.iter_modules(dsprep.sources.__path__):
+        import_module(f"dsprep.sources.{each.name}")
+    return {
+        each
+        for name, module in list(sys.modules.items())
+        if name.startswith("dsprep.") and not name.startswith("dsprep.commands")
+        for each in vars(module).values()
+        if isinstance(each, type) and (is_dataclass(each) or hasattr(each, "_fields"))
+    }
+
+
+def named_in(hint: Any) -> Iterator[Any]:
+    """Yield the classes of dsprep that a type hint names."""
+    kind = get_origin(hint) or hint
+    if getattr(kind, "__module__", "").startswith("dsprep"):
+        yield kind
+    for each in () if kind is get_origin(Callable[..., Any]) else get_args(hint):
+        yield from named_in(each)
+
+
+def members(protocol: type) -> set[str]:
+    return {name for name in vars(protocol) if name == "__call__" or not name.startswith("_")}
+
+
+def has_type(record: type, kind: type) -> bool:
+    if kind not in (Pixels, Table):
+        return kind in record.__mro__
+    return all(any(name in vars(base) for base in record.__mro__) for name in members(kind))
+
+
+def test_all_that_a_plan_consists_of_has_a_name() -> None:
+    # A field of any values, such as the places of annotations, may have a sequence of dsprep's.
+    known, found, left = records(), set[type](), [Plan, Sequence]
+    while left:
+        kind: Any = left.pop()
+        own = {each for each in known if has_type(each, kind) and not inspect.isabstract(each)}
+        own -= found | NEVER
+        found |= own
+        left += [one for each in own for hint in hints_of(each).values() for one in named_in(hint)]
+    assert sorted(each.__name__ for each in found ^ set(CLASSES.values())) == []
+
+
+def read(plain: Any) -> Any:
+    return from_json(plain, lambda number: number, {})
+
+
+SHARD = {"name": "a", "start": 0, "stop": 1, "bytes": 9}
+
+
+def test_a_value_is_the_same_again() -> None:
+    for value in (
+        *(None, True, 1, 0.5, "é", b"\xff", (), (1, (2,)), [1, ()], frozenset("ab")),
+        *({1: 2, "1": (3,)}, range(3, 9, 2), array("q", [-1, 2])),
+        *(PlannedShard("a", 0, 1, 9), *FUNCTIONS.values()),
+    ):
+        again = read(to_json(value, []))
+        assert (type(again), again) == (type(value), value)
+
+
+def test_what_has_no_name_is_not_written() -> None:
+    with pytest.raises(TypeError, match="Geometry"):
+        to_json(Geometry(), [])
+
+
+def test_what_makes_no_value() -> None:
+    for plain, why in (
+        ({"subprocess:Popen": {"args": "true"}}, "'subprocess:Popen', which is no value"),
+        ({"dsprep.plan.cut:PlannedShard": SHARD}, "which is no value of a plan"),
+        ({"function": "dsprep.storage.local:publish"}, "dsprep.storage.local:publish"),
+        ({"tuple": 5}, "'tuple', which is no value"),
+        ({}, "several names, or none"),
+        ({"tuple": [], "dict": []}, "several names, or none"),
+        ({"shard": [0, 1]}, "its shard has other fields"),
+        ({"shard": {**SHARD, "more": 1}}, "its shard has other fields"),
+        ({"shard": {"name": "a"}}, "its shard has other fields"),
+        ({"shard": {**SHARD, "name": {"shard": SHARD}}}, "its shard has a wrong name"),
+        ({"shard": {**SHARD, "start": True}}, "its shard has a wrong start: True"),
+        ({"shard": {**SHARD, "start": 0.0}}, "its shard has a wrong start: 0.0"),
+        ("a\0b", "NUL"),
+    ):
+        with pytest.raises((ValueError, LookupError), match=why):
+            read(plain)
+
+
+def test_a_value_is_not_too_deep() -> None:
+    def nested(depth: int) -> Any:
+        return [nested(depth - 1)] if depth else []
+
+    assert read(nested(DEEPEST)) == nested(DEEPEST)
+    with pytest.raises(ValueError, match="nested too deep"):
+        read(nested(DEEPEST + 1))
+
+
+def test_a_type_has_these_values() -> None:
+    parse = list(FUNCTIONS.values())
+    cases: list[tuple[Any, list[Any], list[Any]]] = [
+        (int, [0, 10**30], [True, 1.0, "1", None]),
+        (float, [0, 0.5], [True, "1"]),
+        (str, ["a"], [b"a", ("a",)]),
+        (int | None, [None, 1], ["1", False]),
+        (tuple[int, str], [(1, "a")], [(1,), (1, 2), [1, "a"], (1, "a", 1)]),
+        (tuple[str, ...], [(), ("a", "b")], ["ab", ("a", 1)]),
+        (Sequence[str], [["a"], ("a",)], ["a", [1], {"a": 1}, range(5), array("q", [1])]),
+        (Sequence[int], [range(10**18), array("q", [1])], ["a", 5, frozenset([1])]),
+        (Mapping[str, int], [{}, {"a": 1}], [{1: 1}, {"a": "1"}, [("a", 1)]]),
+        (Sequence[Any], [range(9), [1, "a"]], ["ab", 1]),
+        (Callable[[bytes], int], parse, [len, int, "len", None]),
+        (CLASSES["table-boxes"], [], [None, {}]),
+    ]
+    for hint, right, wrong in cases:
+        assert [each for each in right if not fits(each, hint)] == [], hint
+        assert [each for each in wrong if fits(each, hint)] == [], hint
