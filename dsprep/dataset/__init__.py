@@ -1,1 +1,6 @@
-"""Manifests: what a data set on disk consists of, and how it was made."""
+"""Manifests: what a data set on disk consists of, and how it was made.
+
+Entry: `manifest.read_manifest`, `manifest.Manifest.to_json`; `find.manifests_in` finds them.
+Always: a manifest names no file outside its directory, and no time, host or path of a machine.
+Tests: tests/run/test_manifest.py, tests/golden, tests/attack/test_damage.py.
+"""

@@ -1,4 +1,9 @@
-"""The formats by name, and the format of a file by its file name."""
+"""The formats by name, and the format of a file by its file name.
+
+Entry: `FORMATS` and `format_of_file`; `base.Format` is what a format can do.
+Always: the bytes of a sample follow from it and the schema, and no weight is too small.
+Tests: tests/formats; test_contract.py and test_sizes.py run for each format.
+"""
 
 from __future__ import annotations
 

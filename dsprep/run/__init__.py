@@ -1,1 +1,6 @@
-"""Carrying a plan out: writing, going on after a kill, and what makes a data set complete."""
+"""Carrying a plan out: writing, going on after a kill, and what makes a data set complete.
+
+Entry: `state.RunState`, `state.begin`, `run.Run.carry_out` and `state.commit`, in this order.
+Always: a file that has its final name is complete, and the manifest comes last.
+Tests: tests/run, tests/golden, tests/attack/test_same_bytes.py.
+"""

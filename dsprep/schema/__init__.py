@@ -1,12 +1,11 @@
 """The schema: which fields the samples of a data set have, of which types, under which names.
 
-A data set has one schema, and each of its samples has its fields. A *raw* sample has the names and
-values that lie in a source; a *typed* sample has those of the schema. :func:`observe` looks at raw
-samples, :func:`settle` makes a schema of what it found and of what the source says of itself, and a
-:class:`Reading` makes typed samples of raw ones. What a raw name means is each format's own table
-(:meth:`dsprep.formats.base.Format.meaning`).
+A *raw* sample has the names and values that lie in a source; a *typed* sample has those of the
+schema. What a raw name means is each format's own table (`dsprep.formats.base.Format.meaning`).
 
-Workers import this on every sample's way, and so it imports neither polars nor Pillow.
+Entry: `observe` looks at raw samples, `settle` makes a `Schema`, `Reading` makes typed samples.
+Always: each typed sample has the fields of the schema; neither polars nor Pillow is imported.
+Tests: tests/schema, tests/formats/test_fields.py.
 """
 
 from dsprep.schema.fields import FACTS, IMAGE, LABEL, TYPES, Field, Place, Schema, Type, join

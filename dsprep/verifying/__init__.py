@@ -1,1 +1,6 @@
-"""Proving what was written."""
+"""Proving what was written.
+
+Entry: `verify.verify`; `stored` does it on S3 without a download.
+Always: no file of a data set is changed; a size alone is no proof.
+Tests: tests/verifying, tests/attack/test_damage.py.
+"""

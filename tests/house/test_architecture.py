@@ -1,0 +1,95 @@
+"""docs/architecture.md and the docstrings of rooms name what exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "dsprep"
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+MOST_LINES = 15
+"""Of the docstring of a room."""
+
+# `run/state.py: commit, RunState`, or a file alone.
+NAMED = sorted(set(re.findall(r"`((?:\w+/)*\w+\.py)(?:: ([\w., ]+))?`", PAGE)))
+PROMISES = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.split("\n## What keeps each promise\n")[1].split("\n## ")[0].splitlines()
+    if line.startswith("|")
+][2:]
+
+
+@cache
+def definitions(path: Path) -> set[str]:
+    """Return the names of what a module defines: functions, classes, their methods, and values."""
+    found = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            methods = (each for each in node.body if isinstance(each, ast.FunctionDef))
+            found |= {f"{node.name}.{each.name}" for each in methods}
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {each.id for each in targets if isinstance(each, ast.Name)}
+        if isinstance(node, ast.ImportFrom) and path.name == "__init__.py":
+            found |= {each.asname or each.name for each in node.names}
+    return found
+
+
+def files_of(name: str) -> list[Path]:
+    """Return the files that a page may mean: from the repository, the package, or any room."""
+    exact = [place / name for place in (ROOT, PACKAGE) if (place / name).is_file()]
+    return exact or [path for path in PACKAGE.rglob(name) if path.is_file()]
+
+
+@pytest.mark.parametrize(("file", "names"), NAMED)
+def test_what_the_page_names_exists(file: str, names: str) -> None:
+    paths = files_of(file)
+    assert paths, f"{file}: no such file"
+    known = set[str]().union(*map(definitions, paths))
+    missing = {name.strip() for name in names.split(",")} - known - {""}
+    assert not missing, f"{file}: defines no {', '.join(sorted(missing))}"
+
+
+def test_each_promise_is_kept_and_attacked() -> None:
+    promises = (ROOT / "README.md").read_text("utf-8").split("\n## What dsprep promises\n")[1]
+    promised = re.findall(r"^- \*\*(.+?)\*\*", promises.split("\n## ")[0], re.M)
+    assert [promise for promise, *_ in PROMISES] == promised
+    for promise, code, tests in PROMISES:
+        assert ".py" in code, promise
+        assert "tests/" not in code, promise
+        assert "`tests/" in tests, promise
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.relative_to(PACKAGE).as_posix())
+def test_a_room_says_what_it_is(room: Path) -> None:
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text("utf-8"))) or ""
+    assert len(text.splitlines()) <= MOST_LINES
+    found = re.fullmatch(r"(.+)\n\nEntry: (.+)\nAlways: (.+)\nTests: (.+)", text, re.S)
+    assert found is not None, "its docstring has no lines that begin with Entry:, Always:, Tests:"
+    _, entry, _, tests = found.groups()
+    names = re.findall(r"`([\w.]+)`", entry)
+    assert names
+    for name in names:
+        assert is_in(room, name) or is_in(PACKAGE, name), f"{name}: is not there"
+    paths = re.findall(r"tests/[\w/]+(?:\.py)?", tests)
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def is_in(place: Path, name: str) -> bool:
+    """Return whether a package has a module, or what a dotted name says a module defines."""
+    first, _, rest = name.partition(".")
+    path = place / f"{first}.py"
+    if (place / first / "__init__.py").exists():
+        return not rest or is_in(place / first, rest)
+    if path.exists():
+        return not rest or rest in definitions(path)
+    return name == "dsprep" or name in definitions(place / "__init__.py")
