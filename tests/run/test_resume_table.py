@@ -23,7 +23,6 @@ import pytest
 from dsprep.errors import RunStopped
 from tests.attack.trees import contents
 from tests.conftest import Finished
-from tests.golden.test_golden import change
 from tests.images import image_folder
 from tests.kills import run_and_kill
 from tests.servers.bucket import Bucket
@@ -127,6 +126,8 @@ class States:
             lambda out: writer.stop(TIDY_UP, "pack", writer.photos, out, *COMMAND)
         )
         self.part = self._made(lambda out: pack(out, *COMMAND, "--part", "1/2"))
+        with mock.patch("dsprep.plan.saved.VERSION", 0):
+            self.other_plan = self._made(lambda out: pack(out, *COMMAND, "--part", "1/2"))
         self.append = self._made(self._append)
         # A temporary file, as a process has that is killed.
         self.killed = {**self.unfinished, f"{NOTES}partial-0/train-00001.rec": b"half a shard"}
@@ -162,10 +163,7 @@ class States:
             "receipts and shards without `run.json`": without(killed, [run]),
             "`run.json`, `plan.zip`, no receipt": only_shards(part),
             "`run.json`, `plan.zip`, the receipts of another part": part,
-            "`run.json`, `plan.zip` of another version": {
-                **part,
-                plan: change(part[plan], '"keys_known"', '"keys_are_known"'),
-            },
+            "`run.json`, `plan.zip` of another version": self.other_plan,
             "`run.json`, `plan.zip` that is damaged": {**part, plan: part[plan][:99]},
             "`replaced.json`, shards of the data set that makes way": {
                 **without(finished, [manifest]),
