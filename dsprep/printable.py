@@ -6,8 +6,9 @@ the rest where it is written.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _CUT = "***"
@@ -55,3 +56,23 @@ def without_secrets(text: str) -> str:
     if "@" in text:
         text = _USER.sub(f"{_CUT}@", text)
     return _SIGNED.sub(rf"\g<1>{_CUT}", text) if "=" in text else text
+
+
+def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an object consists of as values of JSON, with secrets cut out of texts."""
+    return {str(name): json_value(item) for name, item in values.items()}
+
+
+def json_value(value: Any) -> Any:
+    """Return a value as JSON knows it; objects of dsprep have a method ``to_json``."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, Mapping):
+        return json_values(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no word for it
+    if hasattr(value, "_fields"):
+        raise TypeError(f"{type(value).__name__} has no to_json")
+    return [json_value(item) for item in value] if isinstance(value, list | tuple) else value

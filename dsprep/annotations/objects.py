@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from dsprep.errors import BadSample
+from dsprep.printable import json_values
 
 Box: TypeAlias = tuple[float, float, float, float]
 Extent: TypeAlias = tuple[float, float]
@@ -106,6 +107,17 @@ class ObjectCounts(NamedTuple):
     samples: int  # how many samples have objects
     without: int  # how many have none
     per_class: Mapping[str, int] = {}  # objects by class name; empty if they were not looked at
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "objects": self.objects,
+                "classes": self.classes,
+                "samples": self.samples,
+                "without": self.without,
+                "per_class": self.per_class,
+            }
+        )
 
 
 class Move(NamedTuple):

@@ -8,6 +8,7 @@ from statistics import fmean, median, pvariance
 from typing import Any, NamedTuple
 
 from dsprep.benching.loops import Run, Step
+from dsprep.printable import json_values
 
 # Shares from which on, or up to which, something is clear; between them, nothing is said.
 _COMPUTES = 0.9  # of the time of steps, in which the training step itself takes place
@@ -30,6 +31,23 @@ class Figures(NamedTuple):
     cpu_per_1000: float  # processor time for a thousand images
     memory: float  # peak of all processes, in bytes
     utilization: float  # share of the time in which the training step took place
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "images_per_second": self.images_per_second,
+                "bytes_per_second": self.bytes_per_second,
+                "step_mean": self.step_mean,
+                "step_variance": self.step_variance,
+                "step_p50": self.step_p50,
+                "step_p95": self.step_p95,
+                "step_p99": self.step_p99,
+                "first_batch": self.first_batch,
+                "cpu_per_1000": self.cpu_per_1000,
+                "memory": self.memory,
+                "utilization": self.utilization,
+            }
+        )
 
 
 def figures_of(run: Run, warmup: int, compute: float) -> Figures:

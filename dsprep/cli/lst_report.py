@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dsprep.cli.records import to_json
 from dsprep.cli.report import (
     classes_text,
     more_than,
@@ -56,7 +55,7 @@ def print_report(
 def _print_diff(report: DiffReport, as_json: bool, quiet: bool, summary: bool) -> None:
     """Print a patch, with a summary in its comments."""
     if as_json:
-        found = to_json(report)
+        found = report.to_json()
         ids = {"index": "id", "new_index": "new_id"}
         for name, table in () if summary else vars(report.diff).items():
             found[name] = table.rename(ids, strict=False).to_dicts()

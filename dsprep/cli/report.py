@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from dsprep.cli.records import print_json
-from dsprep.cli.streams import echo, until_nobody_reads
+from dsprep.cli.streams import echo, echo_as_is, until_nobody_reads
 from dsprep.findings import count_skipped
-from dsprep.printable import visible
+from dsprep.printable import json_value, visible
 from dsprep.units import (
     NO_EXTENSION,
     format_count,
@@ -67,7 +66,10 @@ def show(
     stream = stream or sys.stdout
     with until_nobody_reads(stream):
         if as_json:
-            print_json(report, stream)
+            import json  # help pages do without
+
+            # In ASCII, which any stdout can write.
+            echo_as_is(json.dumps(json_value(report), indent=1), stream)
         elif not quiet:
             for line in lines(report):
                 echo(line, stream)

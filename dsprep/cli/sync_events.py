@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from dsprep.cli.records import to_json
 from dsprep.cli.streams import echo_as_is
-from dsprep.printable import visible
+from dsprep.printable import json_values, visible
 from dsprep.progress import BarProgress, LogProgress, Waits, new_bar
 from dsprep.storage.s3.config import retry_line
 from dsprep.storage.store import Events, ignore
@@ -37,7 +36,7 @@ def json_events(stream: TextIO) -> Events:
     def write(event: str, **facts: Any) -> None:
         if event != "moved":  # there are too many of them
             with writing, suppress(OSError):  # nobody may be reading any more
-                echo_as_is(json.dumps({"event": event, **to_json(facts)}), stream)
+                echo_as_is(json.dumps({"event": event, **json_values(facts)}), stream)
 
     return write
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dsprep.benching.figures import Figures
 from dsprep.pages.charts import Bar, Line, bars, lines
 from dsprep.pages.page import drawing, render
+from dsprep.printable import json_values
 from dsprep.storage.local import write_whole
 from dsprep.units import format_size
 
@@ -37,6 +39,31 @@ class BenchRow:
     windows: Sequence[tuple[float, float]] = ()  # mean and variance of the times of steps
     error: str = ""  # why it failed
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "data": self.data,
+                "format": self.format,
+                "reader": self.reader,
+                "access": self.access,
+                "workers": self.workers,
+                "name": self.name,
+                "cache": self.cache,
+                "figures": self.figures,
+                "rounds": self.rounds,
+                "busy": self.busy,
+                "idle": self.idle,
+                "noise": self.noise,
+                "cached_share": self.cached_share,
+                "requests": self.requests,
+                "fetched": self.fetched,
+                "copy_seconds": self.copy_seconds,
+                "limit": self.limit,
+                "windows": self.windows,
+                "error": self.error,
+            }
+        )
+
 
 @dataclass(frozen=True)
 class BenchReport:
@@ -57,6 +84,21 @@ class BenchReport:
         """What was measured on what, in words."""
         where = f"{self.cores} cores, {format_size(self.memory)} of memory"
         return f"{self.work}, batches of {self.batch}, {where}"
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "state": self.state,
+                "rows": self.rows,
+                "sentence": self.sentence,
+                "notes": self.notes,
+                "work": self.work,
+                "batch": self.batch,
+                "cores": self.cores,
+                "memory": self.memory,
+                "seconds": self.seconds,
+            }
+        )
 
 
 HEAD = (

@@ -17,6 +17,7 @@ from dsprep.commands.facts import facts_of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
 from dsprep.options import option_name, require_effect
+from dsprep.printable import json_values
 from dsprep.storage.transfer import DEFAULT_PART
 from dsprep.text import read_text
 from dsprep.units import format_size, parse_size
@@ -122,6 +123,19 @@ class LayoutCost(NamedTuple):
     ranges: float  # an epoch, requests for ranges of 8 MiB
     samples: float  # an epoch, a request for each sample
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "layout": self.layout,
+                "objects": self.objects,
+                "storage": self.storage,
+                "upload": self.upload,
+                "whole": self.whole,
+                "ranges": self.ranges,
+                "samples": self.samples,
+            }
+        )
+
 
 class FileSystemCost(NamedTuple):
     """What the data costs in a file system, in US dollars."""
@@ -133,12 +147,27 @@ class FileSystemCost(NamedTuple):
     epoch: float  # to read all of it
     date: str  # of the prices
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "name": self.name,
+                "bytes": self.bytes,
+                "storage": self.storage,
+                "upload": self.upload,
+                "epoch": self.epoch,
+                "date": self.date,
+            }
+        )
+
 
 class EpochCost(NamedTuple):
     """What the machines of an epoch cost, in US dollars."""
 
     full: float  # if they never wait for data
     input_bound: float  # at the utilization that was given
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"full": self.full, "input_bound": self.input_bound})
 
 
 @dataclass(frozen=True)
@@ -153,6 +182,20 @@ class CostReport:
     conversion: float  # an epoch, through a function between S3 and the reader
     epoch: EpochCost | None  # None if nothing was told of the machines
     file_systems: Sequence[FileSystemCost] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "samples": self.samples,
+                "bytes": self.bytes,
+                "prices": self.prices,
+                "layouts": self.layouts,
+                "transfer": self.transfer,
+                "conversion": self.conversion,
+                "epoch": self.epoch,
+                "file_systems": self.file_systems,
+            }
+        )
 
 
 @called_with(of.CostOptions)

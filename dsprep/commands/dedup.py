@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import polars as pl
 
@@ -21,6 +22,7 @@ from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.store import STREAM, editing, write_text
 from dsprep.opening import opened
 from dsprep.plan.select import read_columns
+from dsprep.printable import json_values
 from dsprep.progress import Progress
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
@@ -53,6 +55,24 @@ class DedupReport:
     seconds: float
     # the samples in sets, as `find_copies` returns them
     table: pl.DataFrame = field(compare=False, repr=False, kw_only=True)
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "data": self.data,
+                "output": self.output,
+                "samples": self.samples,
+                "near": self.near,
+                "sets": self.sets,
+                "copies": self.copies,
+                "bytes": self.bytes,
+                "conflicts": self.conflicts,
+                "rejects": self.rejects,
+                "skipped": self.skipped,
+                "notes": self.notes,
+                "seconds": self.seconds,
+            }
+        )
 
 
 @called_with(DedupOptions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -23,6 +24,7 @@ from dsprep.lists.files import MISSING, UNKNOWN
 from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
+from dsprep.printable import json_values
 from dsprep.sources.infer import with_detection_labels
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, source_of
@@ -45,6 +47,25 @@ class CreateReport(tables.Noticed):
     seed: int | None = None  # the seed of the order; None if it is the source's
     already_done: bool = False  # whether new lists were not written because they exist, equal
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "lists": self.lists,
+                "added": self.added,
+                "known": self.known,
+                "classes": self.classes,
+                "per_class": self.per_class,
+                "rejects": self.rejects,
+                "skipped": self.skipped,
+                "skipped_counts": self.skipped_counts,
+                "duplicates": self.duplicates,
+                "seed": self.seed,
+                "written": self.written,
+                "notes": self.notes,
+                "already_done": self.already_done,
+            }
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class EditReport(Edits):
@@ -55,9 +76,35 @@ class EditReport(Edits):
     written: bool = False  # whether it was; not so for a dry run, or if an edit changes nothing
     already_done: bool = False  # whether the edit fits no more because it was the last one
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "path": self.path,
+                "rows": self.rows,
+                "changed": self.changed,
+                "removed": self.removed,
+                "written": self.written,
+                "already_done": self.already_done,
+            }
+        )
+
 
 class PatchReport(EditReport):
     """What a patch did to a list."""
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "path": self.path,
+                "rows": self.rows,
+                "added": self.added,
+                "removed": self.removed,
+                "changed": self.changed,
+                "reordered": self.reordered,
+                "written": self.written,
+                "already_done": self.already_done,
+            }
+        )
 
 
 @called_with(of.CreateOptions)

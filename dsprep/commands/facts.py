@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dsprep.dataset.find import manifest_beside
 from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
@@ -21,6 +21,7 @@ from dsprep.formats.augmented import (
     refers_to_files,
 )
 from dsprep.images.transform import Transform
+from dsprep.printable import json_values
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
 from dsprep.sources.scan import scan_below
@@ -56,6 +57,19 @@ class DataFacts:
     label_width: int | None = None  # numbers of the longest detection label, with its header
     lists_classes: bool = False  # whether labels are lists of the numbers of classes
     schema: Schema | None = None  # that every sample was checked against; None if none was
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "place": self.place,
+                "format": self.format,
+                "samples": self.samples,
+                "classes": self.classes,
+                "bytes": self.bytes,
+                "side": self.side,
+                "files": self.files,
+            }
+        )
 
 
 def is_augmented(place: str, attributes: Sequence[str] = ()) -> bool:

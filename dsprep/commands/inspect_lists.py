@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -22,6 +23,7 @@ from dsprep.lists.merge import Merged, format_merged, merge_rows
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
 from dsprep.lists.store import editing, read_list, write_text
+from dsprep.printable import json_values
 from dsprep.storage.files import is_dir
 from dsprep.units import format_count
 
@@ -51,6 +53,20 @@ class DiffReport:
             "reordered": len(self.diff.reordered),
         }
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "a": self.a,
+                "b": self.b,
+                "rows": self.rows,
+                "counts": self.counts,
+                "classes": self.classes,
+                "relabelings": self.relabelings,
+                "other_names": self.other_names,
+                "unread": self.unread,
+            }
+        )
+
 
 @dataclass(frozen=True)
 class ListCheckReport:
@@ -63,6 +79,19 @@ class ListCheckReport:
     reader: str | None  # the reader whose requirements were checked
     kinds: Mapping[str, int]  # how many faults there are of each kind, the most frequent first
     faults: Sequence[Fault]  # all of them, by line
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "list": self.list,
+                "rows": self.rows,
+                "classes": self.classes,
+                "root": self.root,
+                "reader": self.reader,
+                "kinds": self.kinds,
+                "faults": self.faults,
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -79,6 +108,22 @@ class SampleReport:
     seed: int  # the seed of the choice
     written: bool  # whether it was; not so for a dry run
     already_done: bool = False  # whether it was not written because it exists, equal
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "list": self.list,
+                "output": self.output,
+                "rows": self.rows,
+                "kept": self.kept,
+                "wanted": self.wanted,
+                "classes": self.classes,
+                "short": self.short,
+                "seed": self.seed,
+                "written": self.written,
+                "already_done": self.already_done,
+            }
+        )
 
 
 @called_with(of.DiffOptions)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.findings import Finding, Reject
 from dsprep.inspecting.figures import SideFigures, Suspect
 from dsprep.inspecting.samples import SampleShown
+from dsprep.printable import json_values
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ class Shown(NamedTuple):
     side: str  # as in `SideFigures`
     path: str
     label: str  # its labels, or the classes of its objects, in words; empty without any
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"side": self.side, "path": self.path, "label": self.label})
 
 
 class Alike(NamedTuple):
@@ -40,6 +44,16 @@ class Alike(NamedTuple):
             for each in self.samples:
                 firsts.setdefault((name, getattr(each, name)), each)
         return [*dict.fromkeys([*firsts.values(), *self.samples])]
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "kind": self.kind,
+                "is_leak": self.is_leak,
+                "differ": self.differ,
+                "samples": self.samples,
+            }
+        )
 
 
 def notes_on(table: pl.DataFrame) -> list[str]:
@@ -96,3 +110,24 @@ class InspectReport:
     seconds: float  # how long it took
     # all samples that were looked at, as measured, with the number of their data set in `data`
     table: pl.DataFrame = field(compare=False, repr=False, kw_only=True)
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "data": self.data,
+                "output": self.output,
+                "samples": self.samples,
+                "looked_at": self.looked_at,
+                "decoded": self.decoded,
+                "hashed": self.hashed,
+                "fields": self.fields,
+                "sides": self.sides,
+                "alike": self.alike,
+                "suspects": self.suspects,
+                "rejects": self.rejects,
+                "skipped": self.skipped,
+                "shown": self.shown,
+                "notes": self.notes,
+                "seconds": self.seconds,
+            }
+        )

@@ -37,6 +37,7 @@ from dsprep.declared import called_with
 from dsprep.errors import OptionError
 from dsprep.formats.augmented import default_attributes
 from dsprep.options import require_effect
+from dsprep.printable import json_values
 from dsprep.storage.files import is_dir
 from dsprep.storage.local import destination_errors, write_whole
 from dsprep.storage.location import is_s3, parse_url, require_disk
@@ -62,6 +63,17 @@ class SagemakerReport:
     channels: Sequence[JobChannel]
     lists: Mapping[str, Sequence[Any]]  # lists of shards that the job expects, by their URLs
     notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "request": self.request,
+                "job": self.job,
+                "channels": self.channels,
+                "lists": self.lists,
+                "notes": self.notes,
+            }
+        )
 
 
 @called_with(of.SagemakerOptions)
@@ -225,6 +237,9 @@ class JobChannel:
         if options.seed is not None and self.is_training:
             entry["ShuffleConfig"] = {"Seed": options.seed}
         return {name: value for name, value in entry.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"name": self.name, "uri": self.uri, "data": self.data})
 
 
 def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:

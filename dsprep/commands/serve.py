@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dsprep import keywords as of
 from dsprep.commands.channels import Channel, Told, channels_of
@@ -27,6 +27,7 @@ from dsprep.errors import DestinationError, OptionError, RunStopped, source_erro
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE
 from dsprep.options import require_effect
+from dsprep.printable import json_values
 from dsprep.run.part import Part, parse_part
 from dsprep.storage.local import Lock, destination_errors, write_whole
 from dsprep.storage.location import require_disk
@@ -52,6 +53,18 @@ class ChannelServed(NamedTuple):
     closed_early: int  # number of epochs whose reader closed the pipe before the end
     bytes: int  # sent in all epochs
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "name": self.name,
+                "format": self.format,
+                "files": self.files,
+                "epochs": self.epochs,
+                "closed_early": self.closed_early,
+                "bytes": self.bytes,
+            }
+        )
+
 
 @dataclass(frozen=True)
 class ServeReport:
@@ -63,6 +76,18 @@ class ServeReport:
     rejects: Sequence[Reject]  # samples that could not be converted
     notes: Sequence[str]
     seconds: float  # how long it took
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "place": self.place,
+                "channels": self.channels,
+                "exit_code": self.exit_code,
+                "rejects": self.rejects,
+                "notes": self.notes,
+                "seconds": self.seconds,
+            }
+        )
 
 
 @called_with(of.ServeOptions)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from dsprep.opening import GivenPath
 from dsprep.options import require_effect
 from dsprep.plan.destination import require_local
 from dsprep.plan.job import images_of
+from dsprep.printable import json_values
 from dsprep.progress import Progress
 from dsprep.sources.names import pattern_of
 from dsprep.sources.source import Source
@@ -63,6 +64,11 @@ class ListFacts(NamedTuple):
     samples: int  # how many it has
     wanted: float | None  # how many its share is exactly; None where no shares were asked for
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {"name": self.name, "path": self.path, "samples": self.samples, "wanted": self.wanted}
+        )
+
 
 class ClassFacts(NamedTuple):
     """A class on the sides of a split."""
@@ -72,6 +78,9 @@ class ClassFacts(NamedTuple):
     # by how many samples the count that is farthest from its exact share is off; 0 where no shares
     # were asked for
     off: float
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"name": self.name, "counts": self.counts, "off": self.off})
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,30 @@ class SplitReport(Noticed):
     materialized: str | None  # how files were placed in the tree; None without one
     seconds: float  # how long it took
     written: WriteReport | None = None  # the shards; None if lists were asked for
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "destination": self.destination,
+                "state": self.state,
+                "method": self.method,
+                "samples": self.samples,
+                "lists": self.lists,
+                "parts": self.parts,
+                "classes": self.classes,
+                "off": self.off,
+                "groups": self.groups,
+                "seed": self.seed,
+                "leaks": self.leaks,
+                "rejects": self.rejects,
+                "skipped": self.skipped,
+                "skipped_counts": self.skipped_counts,
+                "materialized": self.materialized,
+                "notes": self.notes,
+                "seconds": self.seconds,
+                "written": self.written,
+            }
+        )
 
 
 @called_with(of.SplitOptions)

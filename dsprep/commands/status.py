@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dsprep import keywords as of
 from dsprep.dataset.manifest import Manifest
@@ -13,6 +14,7 @@ from dsprep.errors import DestinationError
 from dsprep.formats import format_of_file
 from dsprep.plan.destination import parse_destination
 from dsprep.plan.saved import plan_facts
+from dsprep.printable import json_values
 from dsprep.run.part import Part
 from dsprep.run.state import damages, finished_manifest
 from dsprep.run.target import PLAN, Target, target_of
@@ -32,6 +34,21 @@ class StatusReport:
     missing: Sequence[str]  # the parts that have shards left, as `3/8`
     problems: Sequence[Problem]  # files that are missing, or have another size
     commands: Sequence[str]  # those that finish the data set
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "destination": self.destination,
+                "state": self.state,
+                "shards": self.shards,
+                "done": self.done,
+                "samples": self.samples,
+                "bytes": self.bytes,
+                "missing": self.missing,
+                "problems": self.problems,
+                "commands": self.commands,
+            }
+        )
 
 
 @called_with(of.StatusOptions)

@@ -13,6 +13,7 @@ from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
 from dsprep.plan.cut import in_megabytes
 from dsprep.plan.plan import Plan
+from dsprep.printable import json_values
 from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
 
@@ -55,6 +56,35 @@ class WriteReport:
     objects: ObjectCounts | None
     # how long it took; for a dry run, how long it will take, or 0 if that is not known
     seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "destination": self.destination,
+                "format": self.format,
+                "state": self.state,
+                "shards": self.shards,
+                "samples": self.samples,
+                "bytes": self.bytes,
+                "estimated": self.estimated,
+                "classes": self.classes,
+                "per_class": self.per_class,
+                "rejects": self.rejects,
+                "rejects_file": self.rejects_file,
+                "skipped": self.skipped,
+                "skipped_counts": self.skipped_counts,
+                "duplicates": self.duplicates,
+                "collisions": self.collisions,
+                "sides": self.sides,
+                "chosen": self.chosen,
+                "existing": self.existing,
+                "notes": self.notes,
+                "schema": self.schema,
+                "fields": self.fields,
+                "objects": self.objects,
+                "seconds": self.seconds,
+            }
+        )
 
 
 def report_of(

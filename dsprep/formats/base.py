@@ -19,6 +19,7 @@ from dsprep.annotations.objects import Objects, fitted
 from dsprep.errors import OptionError
 from dsprep.images.header import sniff
 from dsprep.images.pixels import Shape
+from dsprep.printable import json_values
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
 from dsprep.schema import FACTS, Field, Meaning, Place, Schema, Table
@@ -71,6 +72,9 @@ class ShardFacts(NamedTuple):
     name: str
     samples: int
     bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"name": self.name, "samples": self.samples, "bytes": self.bytes})
 
 
 class Limits(NamedTuple):

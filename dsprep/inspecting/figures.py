@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
+from dsprep.printable import json_values
 from dsprep.units import format_size
 
 MEASURES: Mapping[str, tuple[str, bool]] = {
@@ -52,6 +53,22 @@ class Distribution(NamedTuple):
         figures = (self.least, self.p5, self.median, self.mean, self.p95, self.most)
         return [format_measure(each, self.name) for each in figures]
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "name": self.name,
+                "images": self.images,
+                "least": self.least,
+                "p5": self.p5,
+                "median": self.median,
+                "mean": self.mean,
+                "p95": self.p95,
+                "most": self.most,
+                "edges": self.edges,
+                "counts": self.counts,
+            }
+        )
+
 
 class Channels(NamedTuple):
     """Mean and standard deviation of red, green and blue, from 0 to 1.
@@ -61,6 +78,9 @@ class Channels(NamedTuple):
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"mean": self.mean, "std": self.std})
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,25 @@ class SideFigures:
     distributions: Sequence[Distribution]
     channels: Channels | None  # None if no image was decoded
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "name": self.name,
+                "samples": self.samples,
+                "looked_at": self.looked_at,
+                "bytes": self.bytes,
+                "classes": self.classes,
+                "classes_of_all": self.classes_of_all,
+                "objects": self.objects,
+                "kinds": self.kinds,
+                "modes": self.modes,
+                "orientations": self.orientations,
+                "sizes": self.sizes,
+                "distributions": self.distributions,
+                "channels": self.channels,
+            }
+        )
+
 
 class Suspect(NamedTuple):
     """An image that is worth a look."""
@@ -89,6 +128,9 @@ class Suspect(NamedTuple):
     side: str
     path: str
     why: str
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"side": self.side, "path": self.path, "why": self.why})
 
 
 def format_measure(value: float, name: str) -> str:

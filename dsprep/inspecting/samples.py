@@ -11,6 +11,7 @@ from dsprep.catalog import AT_ONCE, Catalog
 from dsprep.errors import BadImage, BadSample, SourceError
 from dsprep.images.header import read_header
 from dsprep.pipeline import Pipeline, read_samples
+from dsprep.printable import json_values
 from dsprep.sample import Sample
 from dsprep.schema import Field
 from dsprep.units import format_size
@@ -23,6 +24,9 @@ class SampleShown(NamedTuple):
     path: str  # what a list calls it
     fields: Mapping[str, Any]  # values as JSON has them; what they are, for images and bytes
     image: bytes  # the encoded image; none if there is no image, or it cannot be read
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"key": self.key, "path": self.path, "fields": self.fields})
 
 
 def row_of_key(catalog: Catalog, pipeline: Pipeline, key: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from dsprep.lists.rows import (
     repeated_ids,
     split_lines,
 )
+from dsprep.printable import json_values
 from dsprep.text import Problem
 from dsprep.units import format_count
 
@@ -33,6 +34,9 @@ class Fault(NamedTuple):
     line: int  # where, from 1
     kind: str  # such as `duplicate-path`, `width`
     message: str  # what is wrong, for people
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"line": self.line, "kind": self.kind, "message": self.message})
 
 
 def _faults(kind: str, wrong: pl.DataFrame, problem: str | Problem) -> Iterator[Fault]:

@@ -20,11 +20,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from dsprep.lists.rows import ROWS, class_numbers, join_lines, rows_of_lines, split_lines
+from dsprep.printable import json_values
 from dsprep.text import refuse
 
 Contents = Callable[[pl.Series, pl.Series], tuple[pl.Series, pl.Series]]
@@ -45,6 +46,9 @@ class Edits:
     changed: int = 0
     reordered: int = 0
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"added": self.added, "removed": self.removed, "changed": self.changed})
+
 
 class Move(NamedTuple):
     """How many rows, or objects, went from one class to another; one without name is its number."""
@@ -52,6 +56,9 @@ class Move(NamedTuple):
     old: str
     new: str
     moved: int
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"old": self.old, "new": self.new, "moved": self.moved})
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,6 +355,20 @@ class ClassChange(NamedTuple):
     gained: int  # rows that had another label before
     lost: int  # rows that have another label now
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "number": self.number,
+                "name": self.name,
+                "before": self.before,
+                "after": self.after,
+                "added": self.added,
+                "removed": self.removed,
+                "gained": self.gained,
+                "lost": self.lost,
+            }
+        )
+
 
 class OtherName(NamedTuple):
     """A class number that has two names; None stands for no name."""
@@ -355,6 +376,9 @@ class OtherName(NamedTuple):
     number: int
     before: str | None
     after: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"number": self.number, "before": self.before, "after": self.after})
 
 
 def other_names(

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -30,6 +30,7 @@ from dsprep.lists.rows import (
     plain_path,
 )
 from dsprep.lists.store import ListWritten
+from dsprep.printable import json_values
 from dsprep.units import format_count
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
@@ -152,6 +153,9 @@ class Change(NamedTuple):
     old: str
     new: str
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"line": self.line, "old": self.old, "new": self.new})
+
 
 @dataclass(frozen=True, eq=False)
 class Relabeled:
@@ -166,6 +170,20 @@ class Relabeled:
     lists: Sequence[ListWritten] = ()
     written: bool = False  # whether any list was
     already_done: bool = False  # whether the same command did it before
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "lists": self.lists,
+                "unit": self.unit,
+                "moves": self.moves,
+                "classes": self.classes,
+                "dropped": self.dropped,
+                "idle": self.idle,
+                "written": self.written,
+                "already_done": self.already_done,
+            }
+        )
 
 
 def parse_map(text: str, source: str) -> list[Change]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.lists.diff import Edits, match_rows, unpaired
 from dsprep.lists.rows import LARGEST_ID, ROWS, join_lines
+from dsprep.printable import json_values
 
 Side = Literal["ours", "theirs"]
 Row = tuple[int, str, str]  # id, label and path
@@ -32,6 +33,11 @@ class Conflict(NamedTuple):
     ours: Row | None  # the row as we left it; None if we removed it
     theirs: Row | None  # the row as they left it; None if they removed it
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {"what": self.what, "base": self.base, "ours": self.ours, "theirs": self.theirs}
+        )
+
 
 class Renumbered(NamedTuple):
     """A row of theirs that got another id, because ours gave its id to another row."""
@@ -39,6 +45,9 @@ class Renumbered(NamedTuple):
     path: str
     old: int
     new: int
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"path": self.path, "old": self.old, "new": self.new})
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +80,21 @@ class Merged:
         )
         both = pl.concat([self.agreed, rows.drop_nulls()])
         return both.sort("place").select(*ROWS)
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "path": self.path,
+                "rows": self.rows,
+                "ours": self.ours,
+                "theirs": self.theirs,
+                "order": self.order,
+                "renumbered": self.renumbered,
+                "conflicts": self.conflicts,
+                "decided": self.decided,
+                "new_classes": self.new_classes,
+            }
+        )
 
 
 def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> Merged:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from dsprep.errors import OptionError
 from dsprep.lists.rows import all_detection, class_numbers, label_count, objects_of
+from dsprep.printable import json_values
 
 _NAMES = pl.Schema({"number": pl.Int64(), "name": pl.String()})
 
@@ -33,6 +34,11 @@ class ClassCount(NamedTuple):
     def weight(self) -> int:
         """The number that classes are compared by: objects, or else rows."""
         return self.rows if self.objects is None else self.objects
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {"number": self.number, "name": self.name, "rows": self.rows, "objects": self.objects}
+        )
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,24 @@ class Statistics:
     objects: int | None  # how many objects there are, in a list for detection
     # how many of them a row has: the `least`, the `mean` and the `most`
     objects_per_row: Mapping[str, float] | None
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "list": self.list,
+                "rows": self.rows,
+                "kind": self.kind,
+                "widths": self.widths,
+                "distinct": self.distinct,
+                "classes": self.classes,
+                "largest": self.largest,
+                "smallest": self.smallest,
+                "imbalance": self.imbalance,
+                "unused": self.unused,
+                "objects": self.objects,
+                "objects_per_row": self.objects_per_row,
+            }
+        )
 
 
 def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> Statistics:

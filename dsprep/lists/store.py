@@ -18,13 +18,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IMODE
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.opening import opened
+from dsprep.printable import json_values
 from dsprep.storage.files import is_file
 from dsprep.storage.local import (
     LARGEST,
@@ -67,6 +68,9 @@ class ListWritten(NamedTuple):
 
     path: str
     rows: int
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"path": self.path, "rows": self.rows})
 
 
 def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:

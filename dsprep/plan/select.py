@@ -13,13 +13,14 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from io import BytesIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import polars.selectors as cs
 
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
+from dsprep.printable import json_values
 from dsprep.sample import key_expr
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.table import PATH_COLUMNS
@@ -69,6 +70,11 @@ class Chosen(NamedTuple):
     filtered: int  # samples for which the expression is not true
     unknown: int  # those of them for which it is neither true nor false: a value is missing
     unmatched: int = 0  # rows of the table that name no sample
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {"filtered": self.filtered, "unknown": self.unknown, "unmatched": self.unmatched}
+        )
 
 
 def select(catalog: Catalog, expression: str | None, table: str | None) -> tuple[Catalog, Chosen]:

@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
+from dsprep.printable import json_values
 from dsprep.progress import Progress
 from dsprep.splits.hashes import digest_files, hash_images
 from dsprep.splits.sides import join_sets
@@ -38,6 +39,9 @@ class Leak:
 
     kind: str  # `same` (equal bytes) or `near` (alike, or equal bytes and others alike)
     samples: Sequence[tuple[str, str]]  # the side and the path of each
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"kind": self.kind, "samples": self.samples})
 
 
 def find_copies(

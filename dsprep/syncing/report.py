@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from dsprep.printable import json_values
 
 
 class Requests(NamedTuple):
@@ -15,6 +17,9 @@ class Requests(NamedTuple):
     reads: int = 0  # GET and HEAD
     parts: int = 0  # parts of files, each of them also counted as a write or a read
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"writes": self.writes, "reads": self.reads, "parts": self.parts})
+
 
 class Failure(NamedTuple):
     """A file that could not be sent, deleted or proven."""
@@ -22,12 +27,18 @@ class Failure(NamedTuple):
     path: str  # relative to both sides
     message: str  # what went wrong, and what to do
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"path": self.path, "message": self.message})
+
 
 class Left(NamedTuple):
     """A file that is left out."""
 
     path: str  # relative to its side
     why: str  # the reason
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values({"path": self.path, "why": self.why})
 
 
 class Send(NamedTuple):
@@ -37,6 +48,11 @@ class Send(NamedTuple):
     size: int  # in bytes
     by: str  # what decided that; see `dsprep.syncing.compare`
     parts: int  # of how many parts it consists; 1 for a single request
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {"path": self.path, "size": self.size, "by": self.by, "parts": self.parts}
+        )
 
 
 @dataclass
@@ -59,3 +75,23 @@ class SyncReport:
     requests: Requests = Requests()  # an estimate of the requests
     notes: list[str] = field(default_factory=list)  # further remarks
     seconds: float = 0.0  # how long it took
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "source": self.source,
+                "destination": self.destination,
+                "state": self.state,
+                "sent": self.sent,
+                "bytes": self.bytes,
+                "resumed": self.resumed,
+                "same": self.same,
+                "deleted": self.deleted,
+                "verified": self.verified,
+                "left": self.left,
+                "failures": self.failures,
+                "requests": self.requests,
+                "notes": self.notes,
+                "seconds": self.seconds,
+            }
+        )

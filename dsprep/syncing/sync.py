@@ -26,6 +26,7 @@ from dsprep.errors import (
 )
 from dsprep.keywords import SyncOptions
 from dsprep.options import require_effect
+from dsprep.printable import json_values
 from dsprep.storage.location import Location, location_of, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
@@ -195,6 +196,19 @@ class Orphan:
     parts: int  # uploaded parts
     bytes: int  # their size
     aborted: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "url": self.url,
+                "id": self.id,
+                "seconds": self.seconds,
+                "initiator": self.initiator,
+                "parts": self.parts,
+                "bytes": self.bytes,
+                "aborted": self.aborted,
+            }
+        )
 
 
 class CleanOptions(Options):

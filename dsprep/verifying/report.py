@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from dsprep.annotations.objects import ObjectCounts
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DamagedShard, DsprepError
+from dsprep.printable import json_values
 
 
 class Problem(NamedTuple):
@@ -23,6 +24,16 @@ class Problem(NamedTuple):
     message: str  # what is wrong
     sample: str = ""  # the key of the sample, or the empty string
     offset: int | None = None  # where in it, in (decompressed) bytes; None for the whole file
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "file": self.file,
+                "offset": self.offset,
+                "sample": self.sample,
+                "message": self.message,
+            }
+        )
 
 
 def problem_of(error: DsprepError | OSError, path: Path | str, name: str = "") -> Problem:
@@ -45,6 +56,18 @@ class FieldFound(NamedTuple):
     told: str  # what tells its type
     samples: int  # how many samples have it
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "name": self.name,
+                "type": self.type,
+                "classes": self.classes,
+                "role": self.role,
+                "told": self.told,
+                "samples": self.samples,
+            }
+        )
+
 
 class IndexFile(NamedTuple):
     """An index, or a manifest, as it was found, and as it is now."""
@@ -60,6 +83,11 @@ class IndexFile(NamedTuple):
     @property
     def name(self) -> str:
         return self.receipt.name
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {"name": self.name, "kind": self.kind, "state": self.state, "detail": self.detail}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +117,25 @@ class VerifyReport(CheckReport):
     fields: Sequence[FieldFound] = ()  # the fields of the samples; empty if they are unknown
     objects: ObjectCounts | None = None  # the objects of images; None if there is no such field
 
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "destination": self.destination,
+                "format": self.format,
+                "manifest": self.manifest,
+                "shards": self.shards,
+                "samples": self.samples,
+                "bytes": self.bytes,
+                "checked": self.checked,
+                "problems": self.problems,
+                "seconds": self.seconds,
+                "proof": self.proof,
+                "notes": self.notes,
+                "fields": self.fields,
+                "objects": self.objects,
+            }
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class IndexReport(CheckReport):
@@ -96,6 +143,22 @@ class IndexReport(CheckReport):
 
     state: str  # `indexed`, `planned` or `checked`
     files: Sequence[IndexFile] = ()  # the indexes, and the manifest
+
+    def to_json(self) -> dict[str, Any]:
+        return json_values(
+            {
+                "destination": self.destination,
+                "format": self.format,
+                "state": self.state,
+                "shards": self.shards,
+                "samples": self.samples,
+                "bytes": self.bytes,
+                "files": self.files,
+                "problems": self.problems,
+                "notes": self.notes,
+                "seconds": self.seconds,
+            }
+        )
 
 
 R = TypeVar("R", bound=CheckReport)
