@@ -8,29 +8,31 @@ Always: each typed sample has the fields of the schema; neither polars nor Pillo
 Tests: tests/schema, tests/formats/test_fields.py.
 """
 
+from dsprep.schema.choice import Choice
 from dsprep.schema.fields import FACTS, IMAGE, LABEL, TYPES, Field, Place, Schema, Type, join
-from dsprep.schema.reading import Reading
-from dsprep.schema.settle import (
+from dsprep.schema.look import (
     IMAGE_ID,
-    IMAGE_NAMES,
     LABEL_FLOATS,
-    LABEL_NAMES,
     LABEL_TEXT,
     OBJECTS,
-    Choice,
     Meaning,
     Observed,
     Seen,
-    Settled,
     Table,
-    idle_names,
-    impose,
     is_image,
     observe,
-    select,
-    settle,
     shown,
     type_of,
+)
+from dsprep.schema.reading import Reading
+from dsprep.schema.settle import (
+    IMAGE_NAMES,
+    LABEL_NAMES,
+    Settled,
+    idle_names,
+    impose,
+    select,
+    settle,
 )
 
 # fmt: off

@@ -13,7 +13,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, Misfit
 from dsprep.sample import Floats, Ints, Sample, Value
 from dsprep.schema.fields import FACTS, TYPES, Field, Place, Schema, single, to_int, to_text
-from dsprep.schema.settle import LABEL_TEXT, Table, below, parsed, shown, type_of
+from dsprep.schema.look import LABEL_TEXT, Table, below, parsed, shown, type_of
 from dsprep.units import format_count
 
 _Plain: TypeAlias = tuple[str, Callable[[Value], Value | None], Field]

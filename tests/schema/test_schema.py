@@ -25,7 +25,7 @@ from dsprep.schema import (
     settle,
 )
 from dsprep.schema.fields import parse_label
-from dsprep.schema.settle import type_of
+from dsprep.schema.look import type_of
 from tests.images import jpeg, png
 
 TABLE = WebDataset()
