@@ -232,7 +232,7 @@ def _time_line(report: WriteReport) -> str:
 
 def _plan_lines(report: WriteReport) -> Iterator[str]:
     if report.fields:
-        columns = ("field", "type", "role", "told by", "goes to", "samples")
+        columns = ("field", "type", "role", "told by", "goes to", "samples", "why")
         yield from table_of([columns, *report.fields], "schema")
     shards = [
         (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))

@@ -194,7 +194,7 @@ def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
     schema = catalog.settled.schema
     for field in schema.fields:
         role = {schema.image: "image", schema.label: "label"}.get(field.name, "")
-        yield field.name, field.type, role, field.told
+        yield field.name, field.type, role, field.told_by
 
 
 def _sides(

@@ -25,20 +25,13 @@ from dsprep.schema.look import (
     type_of,
 )
 from dsprep.schema.reading import Reading
-from dsprep.schema.settle import (
-    IMAGE_NAMES,
-    LABEL_NAMES,
-    Settled,
-    idle_names,
-    impose,
-    select,
-    settle,
-)
+from dsprep.schema.rules import BY_FILES, BY_SOURCE, BY_VALUES, IMAGE_NAMES, LABEL_NAMES
+from dsprep.schema.settle import Settled, idle_names, impose, select, settle
 
 # fmt: off
 __all__ = [
-    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_ID", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS",
-    "LABEL_NAMES", "LABEL_TEXT", "Meaning", "OBJECTS", "Observed", "Place", "Reading", "Schema",
-    "Seen", "Settled", "TYPES", "Table", "Type", "idle_names", "impose", "is_image", "join",
-    "observe", "select", "settle", "shown", "type_of",
+    "BY_FILES", "BY_SOURCE", "BY_VALUES", "Choice", "FACTS", "Field", "IMAGE", "IMAGE_ID",
+    "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES", "LABEL_TEXT", "Meaning", "OBJECTS",
+    "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES", "Table", "Type",
+    "idle_names", "impose", "is_image", "join", "observe", "select", "settle", "shown", "type_of",
 ]

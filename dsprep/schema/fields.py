@@ -10,7 +10,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -313,10 +313,16 @@ class Field:
     ids: tuple[int, ...] = ()
     # whether some objects may have a flag by which they are not like others: crowd, difficult
     flags: bool = False
+    why: str = field(default="", compare=False)  # which rule found it, for a dry run
 
     @property
     def kind(self) -> Type:
         return TYPES[self.type]
+
+    @property
+    def told_by(self) -> str:
+        """What told its type: the manifest if nothing else did."""
+        return self.told or "the manifest"
 
     @property
     def tells(self) -> str:

@@ -8,19 +8,20 @@ from typing import NamedTuple
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.schema.choice import Choice
-from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema, join
-from dsprep.schema.look import IMAGE_ID, OBJECTS, Meaning, Observed, Seen, Table
+from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Schema
+from dsprep.schema.look import OBJECTS, Observed, Table
+from dsprep.schema.rules import (
+    BY_BASE,
+    BY_SOURCE,
+    IMAGE_RULES,
+    LABEL_RULES,
+    Evidence,
+    decide,
+    find_role,
+    images_of,
+    no_such_field,
+)
 from dsprep.units import format_count, format_some
-
-# conventional names of the image among several, and of the label, the likeliest first
-IMAGE_NAMES = (
-    *("image", "img", "picture", "photo", "jpg", "jpeg", "png", "webp", "bytes", "image_raw"),
-    *("rgb", "0"),
-)
-LABEL_NAMES = (
-    *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
-    *("target", "category", "category_id", "y"),
-)
 
 
 class Settled(NamedTuple):
@@ -36,145 +37,97 @@ class Settled(NamedTuple):
 def settle(
     observed: Observed, table: Table, choice: Choice, source: str, told: Schema | None = None
 ) -> Settled:
-    """Settle the schema of a source."""
-    told, is_given = choice.schema or told or Schema(()), choice.schema is not None
-    # Several raw names are one place, as all extensions of JPEG are, unless one sample has two.
-    seen = {
-        place: had
-        for place, had in observed.places.items()
-        if len(place) > 1
-        or (place[0] != table.place_of(place[0])) == (table.place_of(place[0]) in observed.together)
-    }
-    taken: dict[str, Field] = {}
-    ignored: set[str] = set()
-    roles: dict[str, str] = {}
-    parted = {place[0] for place in told.by_place if len(place) > 1}
-    # A member `.jpg` that the user named exactly has the place of all images.
-    by_table: dict[Place, Field] = {
-        (table.place_of(place[0]),): each
-        for place, each in told.by_place.items()
-        if each.kind.is_image
-    }
-    apart = set[str]()  # JSON that is nothing but fields of their own, as a look shows
-    for place in table.parts:
-        if place in seen and not (parted or told.objects or is_given):
-            keys, beside = {place[-1], *FACTS}, (place[0], IMAGE_ID)
-            is_all = beside in seen and seen[beside].count == observed.samples
-            if is_all and IMAGE_ID not in {table.meaning(raw).field for raw, *_ in seen}:
-                keys.add(IMAGE_ID)
-                numbered = Field(IMAGE_ID, "int", places=(beside,), told="a look")
-                told = replace(told, fields=(*told.fields, numbered))
-            if seen[place[:1]].keys.keys() <= keys:
-                apart.add(place[0])
-    for place, had in seen.items():
-        raw, is_part = place[0], len(place) > 1
-        meaning = Meaning("") if is_part else table.meaning(raw)
-        known = told.by_place.get(place) or by_table.get(place)
-        if known is None and not is_part:
-            role = {IMAGE: told.image, LABEL: told.label}.get(meaning.role)
-            named = (told.by_name.get(name) for name in (raw, meaning.field, role) if name)
-            known = next((each for each in named if each and not each.places), None)
-        lacks = had.count < observed.samples
-        if known is not None:
-            lacks = lacks and known.type != OBJECTS  # an image without a word of them has none
-            taken[known.name] = replace(
-                known,
-                places=known.places or (place,),
-                missing=known.missing or (not is_given and lacks and len(known.places) < 2),
-                told=known.told or ("--schema" if is_given else ""),
-                width=had.width,
-            )
-        elif OBJECTS in had.kinds and len(had.kinds) == 1 and not is_given:
-            name = OBJECTS if OBJECTS not in taken else raw
-            taken[name] = Field(name, OBJECTS, places=(place,), told="a look", flags=had.flags)
-        elif is_given or not meaning.field or (raw in parted | apart and not is_part):
-            ignored.update(() if is_part or raw in apart else (raw,))
-        elif (kind := _joined(had, place, source)) is not None:
-            name = meaning.field if meaning.field not in taken else raw
-            if name in taken:  # by convention; a raw name of its own goes first
-                own = taken.pop(name)
-                other = own.places[0][0]
-                taken[other] = replace(own, name=other)
-                roles = {role: other if named == name else named for role, named in roles.items()}
-            taken[name] = Field(name, kind, lacks, (), (place,), "a look", width=had.width)
-            if meaning.role:
-                roles.setdefault(meaning.role, name)
-    for each in [each for each in told.fields if each.name not in taken]:
-        if is_given and not each.missing and observed.samples:
-            there = format_some([".".join(place) for place in seen])
-            raise SourceError(
-                f"{source}: no sample has the field {each.name!r} that --schema names; the samples "
-                f"have {there}"
-            )
-        if each.places:
-            lacks = bool(observed.samples) and each.type != OBJECTS
-            taken[each.name] = replace(each, missing=each.missing or lacks)
-    schema = Schema(tuple(taken.values()), format=table.name)
-    for name, kind in choice.cast.items():
-        if (found := schema.named(name)) is None:
-            raise OptionError(f"--cast {name}={kind}: {_no_such_field(schema, source)}")
-        if found.kind.is_image or found.type == OBJECTS:
-            raise OptionError(f"--cast {name}={kind}: the field is {found.kind.what}")
-        schema = schema.with_field(replace(found, type=kind, names=(), told="--cast"))
-    schema = _with_label(schema, seen, choice, told.label or roles.get(LABEL), source)
-    image = told.image if told.image in schema.by_name else roles.get(IMAGE)
-    schema = _with_image(schema, choice, image, source)
+    """Settle the schema of a source: by the rules, which fields there are, the label, the image."""
+    evidence = Evidence(choice, choice.schema or told or Schema(()), table, observed, source)
+    fields, ignored = _fields(evidence)
+    schema = Schema((*fields.values(), *_unseen(fields, evidence)), format=table.name)
+    schema = _with_casts(schema, choice, source)
+    schema = _with_label(schema, evidence)
+    schema = _with_image(schema, evidence)
     roles_first = sorted(
         schema.fields, key=lambda each: (schema.image, schema.label, each.name).index(each.name)
     )
     schema = replace(schema, fields=tuple(roles_first))
-    told_of = sorted(raw for raw in ignored if table.meaning(raw).field)  # no bookkeeping
-    note = f"left out, because --schema does not name it: {format_some(told_of)}"
-    notes = (note,) if is_given and told_of else ()
     counts = {
-        each.name: max((seen[place].count for place in each.places if place in seen), default=0)
+        each.name: max((evidence.count(place) for place in each.places), default=0)
         for each in schema.fields
     }
+    notes = _notes(ignored, evidence)
     return Settled(schema, frozenset(ignored), notes, counts, observed.samples)
 
 
-def _joined(seen: Seen, place: Place, source: str) -> str | None:
-    """Return the type of all values at a place; None if none was seen."""
-    first, *others = seen.kinds or ("",)
-    joined = first
-    for kind in others:
-        wider = join(joined, kind)
-        if wider is None:
-            (key, value), (other, second) = seen.kinds[first], seen.kinds[kind]
+def _fields(evidence: Evidence) -> tuple[dict[str, Field], set[str]]:
+    """Return the fields that samples show, by name, and the raw names that are left out."""
+    fields: dict[str, Field] = {}
+    ignored: set[str] = set()
+    for raw in evidence.raws:
+        decision = decide(raw, evidence)
+        if decision is None:
+            continue
+        if (field := decision.field) is not None:
+            _add(fields, field, decision.other_name)
+        elif not raw.is_part and raw.name not in evidence.split_up:
+            ignored.add(raw.name)
+    return fields, ignored
+
+
+def _add(fields: dict[str, Field], field: Field, other_name: str) -> None:
+    """Add a field, under its other name if another field has its name."""
+    if other_name and field.name in fields:
+        field = replace(field, name=other_name)
+        if field.name in fields:  # by convention; a raw name of its own goes first
+            moved = fields.pop(field.name)
+            moved = replace(moved, name=moved.places[0][0])
+            fields[moved.name] = moved
+    fields[field.name] = field
+
+
+def _unseen(fields: Mapping[str, Field], evidence: Evidence) -> Iterable[Field]:
+    """Return the fields that a schema describes and no sample of the look has."""
+    samples, is_given = evidence.observed.samples, evidence.choice.schema is not None
+    for each in evidence.told.fields:
+        if each.name in fields:
+            continue
+        if is_given and not each.missing and samples:
+            there = format_some([".".join(place) for place in evidence.seen])
             raise SourceError(
-                f"{source}: {'.'.join(place)!r} is {value} in the sample {key!r} and {second} in "
-                f"{other!r}, which have no type in common: correct one of them, give --drop "
-                f"{place[0]}, or name the type in a --schema FILE"
+                f"{evidence.source}: no sample has the field {each.name!r} that --schema names; "
+                f"the samples have {there}"
             )
-        joined = wider
-    return joined or None
+        if each.places:
+            # An image without a word of them has no objects.
+            lacks = bool(samples) and each.type != OBJECTS
+            told, why = (
+                (each.told or "--schema", "--schema") if is_given else (each.told, BY_SOURCE)
+            )
+            yield replace(each, missing=each.missing or lacks, told=told, why=why)
 
 
-def _with_label(
-    schema: Schema, seen: Mapping[Place, Seen], choice: Choice, known: str | None, source: str
-) -> Schema:
-    """Find the label, and give it the type that the user wants."""
+def _notes(ignored: set[str], evidence: Evidence) -> tuple[str, ...]:
+    """Return what there is to say of raw names that are left out."""
+    names = sorted(raw for raw in ignored if evidence.table.meaning(raw).field)  # no bookkeeping
+    if evidence.choice.schema is None or not names:
+        return ()
+    return (f"left out, because --schema does not name it: {format_some(names)}",)
+
+
+def _with_casts(schema: Schema, choice: Choice, source: str) -> Schema:
+    """Return the schema with the types that `--cast` gives."""
+    for name, kind in choice.cast.items():
+        if (found := schema.named(name)) is None:
+            raise OptionError(f"--cast {name}={kind}: {no_such_field(schema, source)}")
+        if found.kind.is_image or found.type == OBJECTS:
+            raise OptionError(f"--cast {name}={kind}: the field is {found.kind.what}")
+        schema = schema.with_field(replace(found, type=kind, names=(), told="--cast"))
+    return schema
+
+
+def _with_label(schema: Schema, evidence: Evidence) -> Schema:
+    """Return the schema with its label, of the type that the user wants."""
+    choice = evidence.choice
     if choice.unlabeled and choice.label is None:
         return schema
-    label = None
-    if choice.label is not None:
-        label = schema.named(choice.label)
-        path = next((each for each in choice.paths if each in seen), None)
-        if label is None and path is not None:
-            kind = _joined(seen[path], path, source) or "class"
-            name = path[-1] if path[-1] not in schema.by_name else choice.label
-            lacks = seen[path].count < max(each.count for each in seen.values())
-            label = Field(name, kind, lacks, (), (path,), told="--label-field")
-            schema = schema.with_field(label)
-        if label is None:
-            why = _no_such_field(schema, source) + _keys_to_name(seen, choice.label)
-            raise OptionError(f"--label-field {choice.label}: {why}")
-    else:
-        likely = {each.name.lower(): each for each in reversed(schema.fields) if each.kind.is_label}
-        guess = next((likely[each] for each in LABEL_NAMES if each in likely), None)
-        label = schema.by_name.get(known) if known else guess
-        if label is None and len(classes := [e for e in schema.fields if e.type == "class"]) == 1:
-            label = classes[0]
+    label = find_role(LABEL_RULES, schema, evidence)
     if label is None:
         return schema
     is_read = label.type in ("bytes", "list<bytes>") and choice.label_type is not None
@@ -183,48 +136,31 @@ def _with_label(
             what = label.kind.what
             raise OptionError(f"--label-field {choice.label}: is {what}, which is no label")
         return schema
+    label = replace(label, type=_type_of_label(label, choice.label_type))
+    return replace(schema.with_field(label), label=label.name)
+
+
+def _type_of_label(label: Field, asked: str | None) -> str:
+    """Return the type of the label: the one that is asked for; a whole number is a class."""
     kind = "class" if label.type == "int" else label.type
-    if choice.label_type is not None and (choice.label_type, kind) != ("class", "text"):
-        numbers = "list<float32>" if label.kind.is_list else "float32"
-        asked = {"class": "class", "multi": "list<int>", "text": "text", "float": numbers}
-        kind = asked[choice.label_type]
-    return replace(schema.with_field(replace(label, type=kind)), label=label.name)
+    if asked is None or (asked, kind) == ("class", "text"):  # names of classes, numbered later
+        return kind
+    numbers = "list<float32>" if label.kind.is_list else "float32"
+    return {"class": "class", "multi": "list<int>", "text": "text", "float": numbers}[asked]
 
 
-def _with_image(schema: Schema, choice: Choice, known: str | None, source: str) -> Schema:
-    images = [each.name for each in schema.fields if each.type == "image" or each.kind.is_raw]
-    if choice.image is not None:
-        found = schema.named(choice.image)
-        if found is None:
-            raise OptionError(f"--image-field {choice.image}: {_no_such_field(schema, source)}")
-        if found.type not in ("image", "bytes") and not found.kind.is_raw:
-            raise OptionError(f"--image-field {choice.image}: holds {found.kind.what}")
-        kind = found.type if found.kind.is_raw else "image"
-        schema = schema.with_field(replace(found, type=kind))
-        return replace(schema, image=found.name)
-    lower = {name.lower(): name for name in reversed(images)}
-    likely = (lower[name] for name in IMAGE_NAMES if name in lower)
-    if known not in images:
-        known = images[0] if len(images) == 1 else next(likely, None)
-    if known is None and images:
+def _with_image(schema: Schema, evidence: Evidence) -> Schema:
+    """Return the schema with its image."""
+    image = find_role(IMAGE_RULES, schema, evidence)
+    if image is not None:
+        return replace(schema.with_field(image), image=image.name)
+    if images := [each.name for each in images_of(schema)]:
         raise SourceError(
-            f"{source}: {format_count(len(images), 'field')} are images, and nothing tells which "
-            f"is the image of a sample: give --image-field {' or --image-field '.join(images)}"
+            f"{evidence.source}: {format_count(len(images), 'field')} are images, and nothing "
+            f"tells which is the image of a sample: give --image-field "
+            f"{' or --image-field '.join(images)}"
         )
-    return replace(schema, image=known)
-
-
-def _no_such_field(schema: Schema, source: str) -> str:
-    return f"no sample of {source} has this field; fields are {format_some(list(schema.by_name))}"
-
-
-def _keys_to_name(seen: Mapping[Place, Seen], label: str) -> str:
-    """Return what a message adds on the keys of JSON fields."""
-    own = {path[0]: each.keys for path, each in seen.items() if each.keys}
-    likely = [f"{name}.{key}" for name in own if (key := label.split(".")[-1]) in own[name]]
-    if likely and label not in likely:
-        return f"; did you mean {' or '.join(likely)}?"
-    return "".join(f"; {name} has {format_some(list(keys))}" for name, keys in own.items())
+    return schema
 
 
 def idle_names(option: str, names: Iterable[str], schema: Schema) -> list[str]:
@@ -294,7 +230,16 @@ def _named_facts(choice: Choice, schema: Schema) -> list[Field]:
                 f"--rename {name}: {what}; fields are {there}; facts are {', '.join(FACTS)}"
             )
         exact = choice.rename[name][0] == "."
-        made = Field(new, FACTS[name], True, told="the image", given=True, exact=exact, fact=name)
+        made = Field(
+            new,
+            FACTS[name],
+            True,
+            told="the image",
+            given=True,
+            exact=exact,
+            fact=name,
+            why="--rename",
+        )
         facts.append(made)
     return facts
 
@@ -309,7 +254,7 @@ def impose(source: Settled, base: Schema, where: str) -> Settled:
         found = schema.by_name.get(each.name) or schema.by_name.get(role or "")
         if found is not None:
             used.add(found.name)
-            fields.append(replace(each, places=found.places))
+            fields.append(replace(each, places=found.places, why=BY_BASE))
         elif not each.missing and not each.tells:
             raise SourceError(
                 f"{where}: its samples have the field {each.name!r} ({each.type}), and the new "

@@ -24,6 +24,8 @@ from dsprep.images.transform import upright_size
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
+    BY_FILES,
+    BY_VALUES,
     IMAGE_NAMES,
     LABEL,
     OBJECTS,
@@ -81,7 +83,9 @@ def with_schema(
             rows = catalog.table.drop(catalog.label_column)
             catalog = replace(catalog, table=rows, classes=None)
     else:
-        settled = Settled(Schema((Field("image", "image", told="the files"),), "image"))
+        settled = Settled(
+            Schema((Field("image", "image", told="the files", why=BY_FILES),), "image")
+        )
     label, classes = settled.schema.label_field, catalog.classes
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
@@ -134,7 +138,7 @@ def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
     label = schema.label_field
     others = tuple(each for each in schema.fields if each is not label)
     names = label.names if label else ()
-    objects = Field(OBJECTS, OBJECTS, names=names, told=told, flags=flags)
+    objects = Field(OBJECTS, OBJECTS, names=names, told=told, flags=flags, why=BY_VALUES)
     return replace(schema, fields=(*others, objects), label=None)
 
 
@@ -354,8 +358,8 @@ def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[s
             kind += f" of {format_count(len(field.names), 'class')}"
         count = settled.counts.get(field.name, 0)
         seen = f"{count:,} of {settled.samples:,}" if settled.samples else f"{samples:,}"
-        told = field.told or "the manifest"
-        yield field.name, kind, roles.get(field.name, ""), told, places, seen
+        role = roles.get(field.name, "")
+        yield field.name, kind, role, field.told_by, places, seen, field.why
 
 
 def look_at(task: tuple[Reader, Rows, Choice]) -> Observed:

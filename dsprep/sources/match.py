@@ -16,7 +16,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
 from dsprep.sample import key_expr
-from dsprep.schema import LABEL, Field, Settled
+from dsprep.schema import BY_SOURCE, LABEL, Field, Settled
 from dsprep.sources.files import FILES, Files
 from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
@@ -178,7 +178,7 @@ def with_label(
         kind, names = "class", classes or ()
     else:
         kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
-    label = Field(own.name, kind, names=names, told=told, given=own.given)
+    label = Field(own.name, kind, names=names, told=told, given=own.given, why=BY_SOURCE)
     ignored = settled.ignored | {place[0] for place in own.places}
     schema = replace(schema.with_field(label), label=label.name)
     return settled._replace(schema=schema, ignored=ignored)

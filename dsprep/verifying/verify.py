@@ -196,7 +196,7 @@ def _verify(
                 field.type,
                 len(field.names),
                 roles.get(field.name, ""),
-                field.told or "the manifest",
+                field.told_by,
                 counts[field.name],
             )
             for field in schema.fields
