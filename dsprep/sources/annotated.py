@@ -205,7 +205,9 @@ def list_images(source: Source, run_all: RunAll) -> Files:
 
     if is_dir(source.root):
         return list_files(scan_below(source.root, source.suffixes, run_all))
-    return images_of(open_archive(source.root), source)
+    are_meant = bool(source.kind) or source.chooses
+    archive = open_archive(source.root)
+    return images_of(archive, source.suffixes, source.root, are_meant=are_meant)
 
 
 def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> Found:

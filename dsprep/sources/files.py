@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -26,9 +26,6 @@ from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import full_path
 from dsprep.text import decode_text, read_data, read_text
 from dsprep.units import extension_in, format_size
-
-if TYPE_CHECKING:
-    from dsprep.sources.source import Source
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 
@@ -184,12 +181,20 @@ def with_sides_of_files(catalog: Catalog, sides: Sequence[str]) -> Catalog:
 # Members of archives
 
 
-def images_of(archive: Archive, source: Source) -> Files:
-    """Return the files of an archive whose images are samples by themselves."""
-    files = files_of(archive, source.suffixes)
+def images_of(archive: Archive, suffixes: frozenset[str], root: str, *, are_meant: bool) -> Files:
+    """Return the files of an archive whose images are samples by themselves.
+
+    Args:
+        archive: The archive, opened at ``root``, as the user named it.
+        suffixes: The file name extensions of images, in lower case.
+        root: The name of the archive, for messages.
+        are_meant: Whether the user said so, by a kind or by a list; otherwise the names of the
+            files have to show it.
+    """
+    files = files_of(archive, suffixes)
     if files.table.is_empty() and archive.damage:
         raise SourceError(f"{archive.path}: {archive.damage[0].detail}")
-    if source.kind or source.chooses or isinstance(archive.reader, ZipReader):
+    if are_meant or isinstance(archive.reader, ZipReader):
         return files
     # Half of the images of a tar, or more, have labels or texts beside them.
     assert files.others is not None
@@ -199,7 +204,7 @@ def images_of(archive: Archive, source: Source) -> Files:
     together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
     if together > 0 and 2 * together >= files.table.height:
         raise SourceError(
-            f"{source.root}: its images have files of the same names, which are not adjacent to "
+            f"{root}: its images have files of the same names, which are not adjacent to "
             "them: give --from parts to take those of one name for one sample, or --from images "
             "to take the images alone"
         )

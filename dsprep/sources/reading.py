@@ -457,7 +457,10 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
     from dsprep.sources.files import images_of, list_files
     from dsprep.sources.tree import read_tree
 
-    files = images_of(archive, source) if archive else None
+    files = None
+    if archive is not None:
+        are_meant = bool(source.kind) or source.chooses
+        files = images_of(archive, source.suffixes, source.root, are_meant=are_meant)
     if scans is not None:
         files = list_files(scans)
     labels_files = source.chooses or source.label_regex is not None
