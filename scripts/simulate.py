@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from dsprep.sources.scan import RunAll
+from dsprep.places.scan import RunAll
 
 _FEW = 100_000  # samples whose peak is that of the program itself
 _CHUNK = 1 << 18
@@ -100,7 +100,7 @@ def _folder(count: int) -> Callable[..., object]:
     from dsprep.catalog import Catalog
     from dsprep.schema import Choice
     from dsprep.sources.infer import with_schema
-    from dsprep.sources.readers import FileReader
+    from dsprep.sources.pictures.readers import FileReader
 
     def rows(start: int) -> pl.DataFrame:
         number = pl.int_range(start, min(start + _CHUNK, count), eager=True)
@@ -128,7 +128,7 @@ def _shards(count: int, layout: str) -> Callable[..., object]:
     from dsprep.catalog import Catalog, compact
     from dsprep.formats import FORMATS
     from dsprep.schema import Field, Schema, Settled
-    from dsprep.sources.shards import ShardReader
+    from dsprep.sources.shards.shards import ShardReader
 
     def rows(start: int) -> pl.DataFrame:
         number = pl.int_range(start, min(start + _CHUNK, count), eager=True)

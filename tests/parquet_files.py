@@ -17,7 +17,7 @@ from dsprep.formats.parquet import Parquet
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import Sample
 from dsprep.schema import Choice, Field, Observed, Reading, Schema, select, settle
-from dsprep.sources.parquet import read_parquet
+from dsprep.sources.tables.parquet import read_parquet
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 

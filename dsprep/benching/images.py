@@ -12,9 +12,9 @@ from dsprep.images.pixels import RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Sample
 from dsprep.schema import Choice, observe, settle
 from dsprep.sources.infer import may_have_pixels, raw_field
-from dsprep.sources.pixel_reader import RawPixels, raw_pixels
+from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
 from dsprep.sources.reading import read_source
-from dsprep.sources.shardset import ShardSet
+from dsprep.sources.shards.shardset import ShardSet
 from dsprep.sources.source import make_source
 from dsprep.units import format_some
 

@@ -32,7 +32,7 @@ from dsprep.formats.stream import Readable, ShardStream
 from dsprep.keywords import CHANNEL
 from dsprep.run.part import Part
 from dsprep.schema import Schema
-from dsprep.sources.annotated import Names, plain_name
+from dsprep.sources.annotated.annotated import Names, plain_name
 from dsprep.storage.files import exists, is_dir, open_file
 from dsprep.storage.location import is_s3
 from dsprep.text import read_text

@@ -21,11 +21,11 @@ from dsprep.formats.augmented import (
     refers_to_files,
 )
 from dsprep.images.transform import Transform
+from dsprep.places.scan import scan_below
 from dsprep.printable import json_values
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
-from dsprep.sources.scan import scan_below
-from dsprep.sources.shardset import ShardSet, find_shards
+from dsprep.sources.shards.shardset import ShardSet, find_shards
 from dsprep.storage.files import entries, exists, facts, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.location import is_s3
 from dsprep.text import read_text

@@ -229,8 +229,8 @@ def check_list(options: of.CheckOptions) -> ListCheckReport:
 
 def look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
-    from dsprep.sources.files import Files  # few runs need them
-    from dsprep.sources.match import find_samples
+    from dsprep.places.files import Files  # few runs need them
+    from dsprep.sources.labels.match import find_samples
     from dsprep.sources.reading import detect, holds_images
     from dsprep.sources.source import make_source
 

@@ -39,7 +39,7 @@ from dsprep.run.state import (
     require_same,
 )
 from dsprep.run.target import Written, target_of
-from dsprep.sources.shardset import ShardSet
+from dsprep.sources.shards.shardset import ShardSet
 from dsprep.storage.files import entries, facts, is_dir, read_bytes, results
 from dsprep.storage.local import is_scratch
 from dsprep.storage.location import is_s3
@@ -181,7 +181,7 @@ def _require_distinct_keys(
     whole: Manifest, urls: Mapping[str, str], layout: Format, pool: Executor
 ) -> None:
     """Refuse samples of one key, which readers of the format would take for one sample."""
-    from dsprep.sources.shards import read_shards  # not before polars is there
+    from dsprep.sources.shards.shards import read_shards  # not before polars is there
 
     counts = {urls[shard.name]: shard.samples for shard in whole.shards}
     shards = ShardSet(whole.name, tuple(counts), replace(layout, schema=None), samples=counts)

@@ -19,7 +19,7 @@ from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.options import option_name
-from dsprep.sources.scan import scan_below
+from dsprep.places.scan import scan_below
 from dsprep.storage.location import is_s3, parse_url
 
 COMMANDS = {

@@ -23,11 +23,11 @@ from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitt
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.opening import GivenPath
 from dsprep.options import require_effect
+from dsprep.places.names import pattern_of
 from dsprep.plan.destination import require_local
 from dsprep.plan.job import images_of
 from dsprep.printable import json_values
 from dsprep.progress import Progress
-from dsprep.sources.names import pattern_of
 from dsprep.sources.source import Source
 from dsprep.splits.hashes import require_numpy
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks

@@ -29,8 +29,8 @@ from dsprep.run.shard import same_key
 from dsprep.sample import Sample
 from dsprep.schema import Reading, Schema, idle_names, observe, select, settle
 from dsprep.sources.infer import may_have_pixels, raw_field, with_pixels, with_sizes, without_sizes
-from dsprep.sources.pixel_reader import RawPixels, raw_pixels
-from dsprep.sources.shards import ShardReader
+from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
+from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import choice_of
 
 _LOOKED_AT = 64  # samples that are read before the first block, to find the schema

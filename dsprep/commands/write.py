@@ -23,6 +23,7 @@ from dsprep.moving import Frame
 from dsprep.opening import as_given
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
+from dsprep.places.archive import require_file
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import (
     DEFAULT_NAME,
@@ -54,9 +55,8 @@ from dsprep.run.state import (
 )
 from dsprep.run.target import PLAN, Target, Written, target_of
 from dsprep.run.trial import seconds_to_write
-from dsprep.sources.archive import require_file
 from dsprep.sources.reading import shards_of
-from dsprep.sources.shardset import ShardSet, require_no_index
+from dsprep.sources.shards.shardset import ShardSet, require_no_index
 from dsprep.sources.source import Source, choice_of
 from dsprep.storage.files import is_dir
 from dsprep.storage.location import require_disk
@@ -613,7 +613,7 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
 
 
 def _there(destination: Destination, base: Manifest, layout: Format, pool: Executor) -> Catalog:
-    from dsprep.sources.shards import read_shards  # few runs need it
+    from dsprep.sources.shards.shards import read_shards  # few runs need it
 
     files = tuple(str(destination.directory / shard.name) for shard in base.shards)
     catalog, damaged = read_shards(ShardSet(str(destination), files, layout), run_all=pool.map)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from dsprep.inspecting.figures import label_texts
-from dsprep.sources.names import undated
+from dsprep.places.names import undated
 from dsprep.splits.leaks import clusters
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from dsprep.dataset.copies import Copies
 from dsprep.errors import OptionError, SourceError
+from dsprep.places.names import SPLITS, undated
 from dsprep.sample import copy_expr
 from dsprep.schema import Schema
-from dsprep.sources.names import SPLITS, undated
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dsprep.plan.job import Base, Job
 from dsprep.progress import Progress
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Sample
-from dsprep.sources.shards import ShardReader
+from dsprep.sources.shards.shards import ShardReader
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import Report, counted

@@ -21,13 +21,13 @@ import polars as pl
 
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
+from dsprep.places.archive import ArchiveReader
 from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 from dsprep.sample import original_expr
-from dsprep.sources.annotated import AnnotatedReader
-from dsprep.sources.archive import ArchiveReader
-from dsprep.sources.readers import ArchivedParts, FileReader, SampleReader
+from dsprep.sources.annotated.annotated import AnnotatedReader
+from dsprep.sources.pictures.readers import ArchivedParts, FileReader, SampleReader
 from dsprep.storage.files import facts
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import is_s3

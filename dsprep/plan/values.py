@@ -27,6 +27,8 @@ from dsprep.images.pixels import Shape
 from dsprep.images.transform import Transform
 from dsprep.moving import Frame
 from dsprep.pipeline import Images
+from dsprep.places.archive import ArchiveReader, CompressedTarReader, ZipReader
+from dsprep.places.zip import Packed
 from dsprep.plan.cut import PlannedShard, ShardSize
 from dsprep.plan.existing import Existing
 from dsprep.plan.job import Job
@@ -34,17 +36,16 @@ from dsprep.plan.plan import Plan
 from dsprep.plan.select import Chosen
 from dsprep.rows import Pixels
 from dsprep.schema import TYPES, Field, Reading, Schema, Settled, Table
-from dsprep.sources import csv_rows, described
-from dsprep.sources.annotated import AnnotatedReader, FieldsReader
-from dsprep.sources.archive import ArchiveReader, CompressedTarReader, ZipReader
-from dsprep.sources.arrays import Array, ArrayReader
-from dsprep.sources.augmented import TextReader
-from dsprep.sources.boxes import TableBoxes
-from dsprep.sources.coco import CocoAnnotations, CocoPlaces
-from dsprep.sources.json_file import Spans
-from dsprep.sources.masks import Masks, TableMasks
-from dsprep.sources.parquet_rows import ParquetFile, ParquetReader
-from dsprep.sources.pixel_reader import (
+from dsprep.sources.annotated.annotated import AnnotatedReader, FieldsReader
+from dsprep.sources.annotated.augmented import TextReader
+from dsprep.sources.annotated.boxes import TableBoxes
+from dsprep.sources.annotated.coco import CocoAnnotations, CocoPlaces
+from dsprep.sources.annotated.json_file import Spans
+from dsprep.sources.annotated.masks import Masks, TableMasks
+from dsprep.sources.annotated.voc import VocTexts
+from dsprep.sources.annotated.yolo import YoloTexts
+from dsprep.sources.pictures import described
+from dsprep.sources.pictures.pixel_reader import (
     Batch,
     BatchFile,
     LabeledPixelReader,
@@ -52,11 +53,11 @@ from dsprep.sources.pixel_reader import (
     PixelReader,
     RawPixels,
 )
-from dsprep.sources.readers import ArchivedParts, FileReader, Part, PartReader
-from dsprep.sources.shards import ShardReader
-from dsprep.sources.voc import VocTexts
-from dsprep.sources.yolo import YoloTexts
-from dsprep.sources.zip import Packed
+from dsprep.sources.pictures.readers import ArchivedParts, FileReader, Part, PartReader
+from dsprep.sources.shards.shards import ShardReader
+from dsprep.sources.tables import csv_rows
+from dsprep.sources.tables.arrays import Array, ArrayReader
+from dsprep.sources.tables.parquet_rows import ParquetFile, ParquetReader
 from dsprep.storage.store import Facts
 
 CLASSES: Mapping[str, type] = {

@@ -27,7 +27,7 @@ from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
 from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
-from dsprep.sources.shards import ShardReader
+from dsprep.sources.shards.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path
 from dsprep.workers.worker import Report
 

@@ -21,6 +21,7 @@ from dsprep.annotations.objects import SHARES, Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.images.transform import upright_size
+from dsprep.places.scan import RunAll
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
@@ -39,8 +40,7 @@ from dsprep.schema import (
     select,
     settle,
 )
-from dsprep.sources.pixel_reader import BY_FORMAT, RawPixels, raw_pixels
-from dsprep.sources.scan import RunAll
+from dsprep.sources.pictures.pixel_reader import BY_FORMAT, RawPixels, raw_pixels
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def with_schema(
     catalog: Catalog, choice: Choice, every: bool, run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
-    from dsprep.sources.match import with_label
+    from dsprep.sources.labels.match import with_label
 
     is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
     own = _label_of_rows(catalog, choice.schema) or _label_of_rows(catalog, catalog.schema)
@@ -242,7 +242,7 @@ def _with_classes(
             return catalog, []
         return _with_labels(catalog, label, _gather(catalog, name, run_all))
     if is_named and catalog.label_column is None:
-        from dsprep.sources.classes import number_classes
+        from dsprep.sources.labels.classes import number_classes
 
         gathered = _gather(catalog, name, run_all)
         names = {str(own) for _, own, _, _ in gathered if own is not None}
@@ -296,7 +296,7 @@ def _with_labels(
     # It gets no labels unless all samples have numbers.
     import polars as pl
 
-    from dsprep.sources.classes import label_lists
+    from dsprep.sources.labels.classes import label_lists
 
     findings = [Finding("unreadable", path, why) for path, _, _, why in gathered if why]
     table = catalog.table.filter(pl.Series([not why for *_, why in gathered], dtype=pl.Boolean))

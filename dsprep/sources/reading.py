@@ -23,9 +23,8 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.opening import as_given
 from dsprep.options import require_effect
-from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
-from dsprep.sources.archive import first_names, open_archive
-from dsprep.sources.names import (
+from dsprep.places.archive import first_names, open_archive
+from dsprep.places.names import (
     expand,
     files_of_sides,
     is_partition,
@@ -33,8 +32,9 @@ from dsprep.sources.names import (
     require_one_split,
     sides_of_files,
 )
-from dsprep.sources.scan import RunAll, importing_polars, scan_below
-from dsprep.sources.shardset import ShardSet, find_shards, joined
+from dsprep.places.scan import RunAll, importing_polars, scan_below
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
+from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
 from dsprep.sources.source import ARRAYS, Source
 from dsprep.storage.files import entries, exists, is_dir, is_file, open_file
 from dsprep.storage.local import SCRATCH
@@ -71,7 +71,7 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
                 catalog, notes = with_schema(catalog, source.choice, every, run_all)
                 findings = [*findings, *notes]
             if source.keep_classes is not None:
-                from dsprep.sources.subset import keep_classes
+                from dsprep.sources.labels.subset import keep_classes
 
                 catalog, notes = keep_classes(_widened(catalog), source)
                 findings = [*findings, *notes]
@@ -89,12 +89,12 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
             )
         raise SourceError(f"{unknown} in {source.classes}: {advice}") from None
     if source.pixel_columns:
-        from dsprep.sources.pixel_reader import PixelColumns
+        from dsprep.sources.pictures.pixel_reader import PixelColumns
 
         is_table = isinstance(catalog.reader.pixels, PixelColumns)
         require_effect("", {"--pixel-columns": source.pixel_columns}, table=is_table)
     if source.sides_from is not None:  # whatever sides its kind has
-        from dsprep.sources.tree import sides_of
+        from dsprep.sources.pictures.tree import sides_of
 
         paths = catalog.table["path"]
         catalog = catalog.with_sides(*sides_of(paths, source.sides_from, source.root)[1:])
@@ -144,9 +144,9 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
     if not chooses:
         return found
-    from dsprep.sources.files import Files
+    from dsprep.places.files import Files
     from dsprep.sources.infer import with_schema
-    from dsprep.sources.tree import read_tree
+    from dsprep.sources.pictures.tree import read_tree
 
     catalog, notes = with_schema(_widened(found[0]), source.choice, True, run_all)
     if catalog.annotated is None:  # a list makes one set of what it names
@@ -173,8 +173,8 @@ def _annotated(source: Source, run_all: RunAll) -> Found | None:
     lists_boxes = source.list_file is not None and source.kind is None and _has_boxes(source)
     if not source.annotations and source.masks is None and not lists_boxes:
         return None
-    from dsprep.sources.annotated import catalog_of, list_images
-    from dsprep.sources.recognized import below_top, named_scan, recognized_scan
+    from dsprep.sources.annotated.annotated import catalog_of, list_images
+    from dsprep.sources.annotated.recognized import below_top, named_scan, recognized_scan
 
     _require_alone(source)
     below, files = below_top(source, list_images(source, run_all))
@@ -206,7 +206,7 @@ def _manifest(source: Source, run_all: RunAll) -> Found | None:
     """Read SageMaker's augmented manifest, as the source or as the list of a directory."""
     if source.kind is None:
         return None  # the name of the file tells it
-    from dsprep.sources.augmented import read_augmented
+    from dsprep.sources.annotated.augmented import read_augmented
 
     _require_alone(source)
     path = source.list_file or source.root
@@ -219,7 +219,7 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
     is_downloaded = source.kind is None and not source.chooses and _is_downloaded(source.root)
     if source.kind is None and not is_downloaded:
         return None
-    from dsprep.sources.parts import read_parts
+    from dsprep.sources.pictures.parts import read_parts
 
     _require_alone(source)
     return read_parts(source, run_all, is_downloaded)
@@ -240,13 +240,13 @@ def _described(source: Source, run_all: RunAll) -> Found | None:
     """Read images with metadata: a folder that dsprep wrote, or Hugging Face's ``imagefolder``."""
     if source.chooses or source.others or not is_dir(source.root):
         return None
-    from dsprep.sources.described import metadata_below, read_described, read_written
+    from dsprep.sources.pictures.described import metadata_below, read_described, read_written
 
     as_written = not (source.kind or source.classes)
     if as_written and (found := read_written(source.root, run_all)):
         return found
     if files := metadata_below(source.root):
-        from dsprep.sources.tree import in_sides, sides_of
+        from dsprep.sources.pictures.tree import in_sides, sides_of
 
         classes = source.class_names()
         catalog, findings = read_described(source.root, files, classes=classes, run_all=run_all)
@@ -264,7 +264,7 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
         tables = [entry for name, entry in ends if not is_table_of_copies(name)]
         files = sorted(entry.path for entry in tables if entry.is_file())
         if not files and any(map(is_partition, found.values())):
-            from dsprep.sources.files import list_files
+            from dsprep.places.files import list_files
 
             below = list_files(scan_below(root, frozenset({"parquet"}), run_all)).table["path"]
             files = [os.path.join(root, path) for path in below.sort()]
@@ -293,8 +293,8 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
         files = [file for name in (root, *source.others) for file in expand(name)]
     if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
         return None
-    from dsprep.sources.files import with_sides_of_files
-    from dsprep.sources.parquet import read_parquet
+    from dsprep.places.files import with_sides_of_files
+    from dsprep.sources.tables.parquet import read_parquet
 
     _require_finished(source, files)
     sides = tuple[str, ...]()
@@ -320,11 +320,11 @@ def _csv(source: Source, run_all: RunAll) -> Found | None:
         return None
     if not all(map(is_file, files)) or shards_of(source) is not None:
         return None
-    from dsprep.sources.tabular import read_csv
+    from dsprep.sources.tables.tabular import read_csv
 
     catalog, findings = read_csv(source, files, run_all)
     if source.pixel_columns:
-        from dsprep.sources.pixels import with_pixel_columns
+        from dsprep.sources.pictures.pixels import with_pixel_columns
 
         catalog, note = with_pixel_columns(source, catalog)
         findings = [*findings, note]
@@ -337,7 +337,7 @@ def _arrays(source: Source, run_all: RunAll) -> Found | None:
         if source.labels is not None and source.labels.endswith(ARRAYS):
             raise OptionError(f"--labels {source.labels}: an array labels the rows of an array")
         return None
-    from dsprep.sources.tabular import read_arrays
+    from dsprep.sources.tables.tabular import read_arrays
 
     _require_alone(source)
     if source.labels is not None and not source.labels.endswith(ARRAYS):
@@ -373,7 +373,7 @@ def _pixels(source: Source, run_all: RunAll) -> Found | None:
     named = (source.root, *source.others)
     if source.kind is None and not all(map(_may_be_pixels, named)):
         return None  # known without importing what is slow to import
-    from dsprep.sources.pixels import read_pixels
+    from dsprep.sources.pictures.pixels import read_pixels
 
     paths = [path for name in named for path in expand(name)]
     catalog = read_pixels(paths, source.class_names(), source.choice.label)
@@ -401,7 +401,7 @@ def _shards(source: Source, run_all: RunAll) -> Found | None:
     shards = shards_of(source)
     if shards is None:
         return None
-    from dsprep.sources.shards import read_shards
+    from dsprep.sources.shards.shards import read_shards
 
     _require_finished(source, shards.files)
     return read_shards(shards, classes=source.class_names(), run_all=run_all)
@@ -454,8 +454,8 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
             archive = open_archive(source.root)
         elif not source.chooses:
             scans = list(scan_below(source.root, source.suffixes, run_all))
-    from dsprep.sources.files import images_of, list_files
-    from dsprep.sources.tree import read_tree
+    from dsprep.places.files import images_of, list_files
+    from dsprep.sources.pictures.tree import read_tree
 
     files = None
     if archive is not None:
@@ -465,8 +465,8 @@ def _read_images(source: Source, run_all: RunAll) -> Found:
         files = list_files(scans)
     labels_files = source.chooses or source.label_regex is not None
     if files is not None and source.kind is None and not labels_files:
-        from dsprep.sources.annotated import catalog_of
-        from dsprep.sources.recognized import below_top, recognized_scan
+        from dsprep.sources.annotated.annotated import catalog_of
+        from dsprep.sources.annotated.recognized import below_top, recognized_scan
 
         below, own = below_top(source, files)
         if scan := recognized_scan(below, own, run_all):

@@ -13,9 +13,9 @@ from dsprep.formats.augmented import MANIFESTS
 from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
 from dsprep.opening import opened
 from dsprep.options import given_options, require_effect
+from dsprep.places.names import expand
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL, Choice, Schema
-from dsprep.sources.names import expand
 
 ARRAYS = (".npy", ".npz")
 

@@ -15,13 +15,13 @@ from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_o
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
 from dsprep.schema import LABEL_NAMES
-from dsprep.sources.cells import parse_cells
-from dsprep.sources.classes import Known, classes_for
 from dsprep.sources.infer import classes_of_objects, with_detection_labels
-from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
+from dsprep.sources.labels.classes import Known, classes_for
+from dsprep.sources.labels.match import find_spelled, more_than_names, settle_duplicates
+from dsprep.sources.labels.table import find_columns
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
-from dsprep.sources.table import find_columns
+from dsprep.sources.tables.cells import parse_cells
 from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text, refuse

@@ -22,12 +22,12 @@ from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.lists.stats import hash_unit
 from dsprep.options import require_effect
+from dsprep.places.files import read_beside
+from dsprep.places.names import in_order, undated
 from dsprep.sample import key_expr
-from dsprep.sources.cells import parse_cells
-from dsprep.sources.classes import matches_in
-from dsprep.sources.files import read_beside
-from dsprep.sources.names import in_order, undated
+from dsprep.sources.labels.classes import matches_in
 from dsprep.sources.source import Source
+from dsprep.sources.tables.cells import parse_cells
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
 from dsprep.splits.samples import Samples, samples_of, wanted_ratios
 from dsprep.units import format_count, format_some

@@ -22,7 +22,7 @@ from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.copies import with_copies
 from dsprep.plan.select import select
 from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, Field, Schema
-from dsprep.sources.classes import has_flags, renumbered
+from dsprep.sources.labels.classes import has_flags, renumbered
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source
 from dsprep.storage.files import read_bytes, short_names

@@ -28,8 +28,8 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_source, suffixes
+from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
-from dsprep.sources.names import by_directory, expand, located, require_there
 from dsprep.storage.local import is_scratch
 from dsprep.storage.location import Location, location_of
 from dsprep.units import format_count

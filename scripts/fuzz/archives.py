@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dsprep.errors import DamagedShard, DsprepError
 from dsprep.formats.stream import Decompressor, compression_of
-from dsprep.sources.archive import Archive, open_archive
+from dsprep.places.archive import Archive, open_archive
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from scripts.fuzz.repair import repair_tar

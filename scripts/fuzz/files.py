@@ -13,12 +13,12 @@ from pathlib import Path
 
 from dsprep.catalog import Catalog
 from dsprep.errors import DsprepError
-from dsprep.sources.augmented import read_augmented
-from dsprep.sources.parquet import read_parquet
-from dsprep.sources.pixel_reader import read_pickle
-from dsprep.sources.pixels import read_pixels
+from dsprep.sources.annotated.augmented import read_augmented
+from dsprep.sources.pictures.pixel_reader import read_pickle
+from dsprep.sources.pictures.pixels import read_pixels
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
+from dsprep.sources.tables.parquet import read_parquet
 from scripts.fuzz.samples import JPEG
 from scripts.fuzz.target import Target, require_equal
 

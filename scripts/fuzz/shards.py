@@ -19,8 +19,8 @@ from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample
 from dsprep.schema import Choice, Reading, observe, settle
-from dsprep.sources.shards import read_shards
-from dsprep.sources.shardset import ShardSet
+from dsprep.sources.shards.shards import read_shards
+from dsprep.sources.shards.shardset import ShardSet
 from scripts.fuzz import archives
 from scripts.fuzz.repair import repair_recordio, repair_tar, repair_tfrecord
 from scripts.fuzz.samples import DATA_SETS, told

@@ -17,7 +17,7 @@ from dsprep.errors import BadSample
 from dsprep.formats.arrow import names_of
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.tfrecord_objects import objects_in
-from dsprep.sources.masks import TableMasks
+from dsprep.sources.annotated.masks import TableMasks
 from dsprep.splits.ratios import make_ratios
 from dsprep.splits.sides import _how_well
 

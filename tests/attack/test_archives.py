@@ -25,12 +25,12 @@ from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
+from dsprep.places.archive import CompressedTarReader
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
-from dsprep.sources.archive import CompressedTarReader
 from dsprep.sources.reading import read_source
-from dsprep.sources.shards import read_shards
-from dsprep.sources.shardset import ShardSet
+from dsprep.sources.shards.shards import read_shards
+from dsprep.sources.shards.shardset import ShardSet
 from dsprep.sources.source import Source, make_source
 from tests.attack.trees import rejects
 from tests.conftest import Finished

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import SourceError
-from dsprep.sources.augmented import read_augmented
+from dsprep.sources.annotated.augmented import read_augmented
 from dsprep.sources.source import make_source
 
 

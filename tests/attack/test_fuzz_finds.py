@@ -20,8 +20,8 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Blobs, Floats, Ints, Sample
-from dsprep.sources.shards import read_shards
-from dsprep.sources.shardset import ShardSet
+from dsprep.sources.shards.shards import read_shards
+from dsprep.sources.shards.shardset import ShardSet
 
 
 def index(path: Path, layout: Format, data: bytes) -> Catalog:

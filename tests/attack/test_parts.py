@@ -13,7 +13,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample
 from dsprep.rows import Rows
 from dsprep.sample import Sample
-from dsprep.sources.parts import read_parts
+from dsprep.sources.pictures.parts import read_parts
 from dsprep.sources.source import make_source
 from tests.attack.trees import contents, rejects
 from tests.conftest import Finished

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.sources.pixel_reader import read_pickle
-from dsprep.sources.pixels import read_pixels
+from dsprep.sources.pictures.pixel_reader import read_pickle
+from dsprep.sources.pictures.pixels import read_pixels
 from tests.pixels import (
     PIXELS,
     Array,

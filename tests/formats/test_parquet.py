@@ -25,7 +25,7 @@ from dsprep.formats.parquet import Parquet
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import Sample, Value
 from dsprep.schema import TYPES, Choice, Field, Reading, Schema
-from dsprep.sources.parquet import read_parquet
+from dsprep.sources.tables.parquet import read_parquet
 from tests.images import gif, jpeg, png
 from tests.missing import leave_out
 from tests.parquet_files import (

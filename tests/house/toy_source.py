@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
-from dsprep.sources.classes import number_classes
-from dsprep.sources.readers import FileReader
-from dsprep.sources.scan import RunAll
+from dsprep.places.scan import RunAll
+from dsprep.sources.labels.classes import number_classes
+from dsprep.sources.pictures.readers import FileReader
 from dsprep.storage.files import facts
 from dsprep.text import read_text
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+from dsprep.places.archive import ArchiveReader, CompressedTarReader
 from dsprep.plan.weigh import SAMPLE, TOLERANCE, fit, some_of
-from dsprep.sources.archive import ArchiveReader, CompressedTarReader
 
 
 def test_a_power_law_is_found() -> None:

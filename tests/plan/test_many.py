@@ -20,9 +20,9 @@ from dsprep.catalog import Catalog, compact, widened
 from dsprep.formats.recordio import RecordIO
 from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_pieces, plan_shards
 from dsprep.sample import key_of, key_size_expr
-from dsprep.sources.readers import FileReader
-from dsprep.sources.shards import read_shards
-from dsprep.sources.shardset import ShardSet
+from dsprep.sources.pictures.readers import FileReader
+from dsprep.sources.shards.shards import read_shards
+from dsprep.sources.shards.shardset import ShardSet
 from tests.images import image_folder
 
 LARGE = 2**31
@@ -131,9 +131,9 @@ def test_parts_of_a_plan_are_the_plan(
     how: dict[str, Any] = {"target_size": TARGETS.get(to, "6KB"), "workers": 1, "shuffle": True}
     made = {}
     for at_once in (1 << 16, 4):
-        for module in ("catalog", "sources.classes"):
+        for module in ("catalog", "sources.labels.classes"):
             monkeypatch.setattr(f"dsprep.{module}.AT_ONCE", at_once)
-        monkeypatch.setattr("dsprep.sources.shards._AT_ONCE", at_once)
+        monkeypatch.setattr("dsprep.sources.shards.shards._AT_ONCE", at_once)
         packed, cut = tmp_path / f"packed{at_once}", tmp_path / f"cut{at_once}"
         report = dsprep.pack(tmp_path / "images", packed, to=to, **how)
         assert len(report.shards) > 4

@@ -19,8 +19,8 @@ import pytest
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
-from dsprep.sources.archive import archive_kind, is_archive, open_archive, split_path
-from dsprep.sources.files import Files, files_of, read_beside
+from dsprep.places.archive import archive_kind, is_archive, open_archive, split_path
+from dsprep.places.files import Files, files_of, read_beside
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 

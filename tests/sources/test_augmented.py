@@ -15,7 +15,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import format_augmented, parse_augmented
-from dsprep.sources.augmented import read_augmented
+from dsprep.sources.annotated.augmented import read_augmented
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 

@@ -8,7 +8,7 @@ import pytest
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding, count_skipped, notes_of
-from dsprep.sources.classes import natural_order
+from dsprep.sources.labels.classes import natural_order
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 

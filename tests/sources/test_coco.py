@@ -10,8 +10,8 @@ import pytest
 
 import dsprep
 from dsprep.errors import BadSample, OptionError, SourceError
-from dsprep.sources import coco as module
-from dsprep.sources import json_file
+from dsprep.sources.annotated import coco as module
+from dsprep.sources.annotated import json_file
 from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, write
 
 CAT, DOG = ("cat", 10, 5, 30, 15), ("dog", 10, 5, 30, 15)

@@ -14,7 +14,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import format_classes, read_classes
-from dsprep.sources.classes import number_classes
+from dsprep.sources.labels.classes import number_classes
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 

@@ -17,10 +17,10 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.recordio import RecordIO
 from dsprep.lists.rows import parse_rows
-from dsprep.sources.classes import Known
+from dsprep.sources.labels.classes import Known
+from dsprep.sources.pictures.tree import read_lists
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
-from dsprep.sources.tree import read_lists
 from dsprep.text import read_text
 
 CLASSES = ("cat", "dog", "owl")

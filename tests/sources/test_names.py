@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import SourceError
-from dsprep.sources.names import expand, located, pattern_of, require_one_split, split_of
+from dsprep.places.names import expand, located, pattern_of, require_one_split, split_of
 
 
 def touch(root: Path, *names: str) -> None:

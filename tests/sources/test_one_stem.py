@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.sources.shardset import find_shards
+from dsprep.sources.shards.shardset import find_shards
 from tests.images import image_folder
 
 

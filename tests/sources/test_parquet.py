@@ -19,7 +19,7 @@ from dsprep.formats.parquet import Parquet
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Choice, Reading, observe, select, settle
-from dsprep.sources.parquet import read_parquet
+from dsprep.sources.tables.parquet import read_parquet
 from tests.images import jpeg, png
 from tests.parquet_files import (
     catalog_of,

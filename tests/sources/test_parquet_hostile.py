@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
-from dsprep.sources.parquet import read_parquet
+from dsprep.sources.tables.parquet import read_parquet
 from tests.images import jpeg
 from tests.parquet_files import catalog_of, images, read_all, samples_of, spooled, write_table
 

@@ -16,10 +16,10 @@ from PIL import Image
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.stream import ShardStream
+from dsprep.places.archive import CompressedTarReader
 from dsprep.rows import Rows
 from dsprep.sample import Sample
-from dsprep.sources.archive import CompressedTarReader
-from dsprep.sources.pixels import read_pixels
+from dsprep.sources.pictures.pixels import read_pixels
 from tests.pixels import (
     FINE,
     NAMES,

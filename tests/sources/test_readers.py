@@ -16,10 +16,10 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
+from dsprep.places.prefetch import OpenFiles
 from dsprep.sample import Blobs, Floats, Ints, Sample
-from dsprep.sources.prefetch import OpenFiles
 from dsprep.sources.reading import read_source
-from dsprep.sources.shards import ShardReader
+from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import make_source
 from tests.formats.layouts import JPEG
 

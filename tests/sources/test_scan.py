@@ -12,8 +12,8 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources import scan as scan_module
-from dsprep.sources.scan import Directory, Scanned, scan_below, scan_directories
+from dsprep.places import scan as scan_module
+from dsprep.places.scan import Directory, Scanned, scan_below, scan_directories
 
 EXTENSIONS = frozenset({"jpg", "png"})
 

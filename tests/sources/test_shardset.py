@@ -14,7 +14,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.formats.recordio import RecordIO
 from dsprep.schema import Field, Schema
 from dsprep.sources.reading import read_source
-from dsprep.sources.shardset import ShardSet, expand, find_shards, joined
+from dsprep.sources.shards.shardset import ShardSet, expand, find_shards, joined
 from dsprep.sources.source import make_source
 
 IMAGES = Schema((Field("image", "image", places=(("image",),)),), "image", None, "recordio")

@@ -14,8 +14,8 @@ import pytest
 
 import dsprep
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
-from dsprep.sources.cells import parse_cells
-from dsprep.sources.csv_rows import kind_of
+from dsprep.sources.tables.cells import parse_cells
+from dsprep.sources.tables.csv_rows import kind_of
 from tests.images import jpeg
 
 ROWS = [("b/c", "owl", 1.5, 7), ("1", "cat", None, 8), ("2", "Jörg", 2.0, 9)]

@@ -27,9 +27,9 @@ import dsprep
 from dsprep.errors import OptionError, SourceError
 from dsprep.plan import weigh
 from dsprep.sample import Sample
-from dsprep.sources import arrays, csv_rows, tabular
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
+from dsprep.sources.tables import arrays, csv_rows, tabular
 from tests.formats.test_contract import properties
 from tests.formats.test_recordio_protobuf import sagemaker as _sagemaker
 from tests.here import Here

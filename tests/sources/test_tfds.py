@@ -10,7 +10,7 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.schema import Field, Meaning, Schema
-from dsprep.sources.shardset import leaves, read_counts, read_features, require_records
+from dsprep.sources.shards.shardset import leaves, read_counts, read_features, require_records
 
 RECORDS = ("ants-train.tfrecord-00000-of-00002", "ants-train.tfrecord-00001-of-00002")
 

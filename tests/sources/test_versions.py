@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import notes_of
 from dsprep.schema import Choice
-from dsprep.sources.parquet import read_parquet
-from dsprep.sources.versions import newest_rows, times
+from dsprep.sources.tables.parquet import read_parquet
+from dsprep.sources.tables.versions import newest_rows, times
 from tests.conftest import Finished
 from tests.house.test_guides import feature_store
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from dsprep.sources.prefetch import asked_ahead
+from dsprep.places.prefetch import asked_ahead
 from dsprep.storage.s3 import read as ranges
 from dsprep.storage.s3.read import ObjectFile
 from dsprep.storage.store import Stored

@@ -1,0 +1,496 @@
+"""Images with annotations beside them: which belong together, and how a worker reads them.
+
+The annotations of an image have a number in the catalog, and a place: where they lie. Rows that go
+to a worker carry the places of their images only. The kinds of :class:`Annotations` are in modules
+of their own, each with the function that scans what one tool writes.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import unquote
+
+from dsprep.annotations.objects import Objects
+from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.findings import Finding
+from dsprep.formats.folder import Folder
+from dsprep.options import require_effect
+from dsprep.rows import Rows, Wrapper
+from dsprep.sample import Sample, key_of
+from dsprep.schema import IMAGE, IMAGE_ID, Field, Schema
+from dsprep.sources.annotated.masks import Masks, TableMasks, find_masks, mask_names
+from dsprep.storage.files import read_sized
+from dsprep.units import format_count, format_some, quoted, quoted_names
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.catalog import Found
+    from dsprep.places.files import Files
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+OBJECTS, MASK = "objects", "mask"  # the names of the fields
+_HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
+_UPLOADED = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the names of files
+_NONE = -1  # the number of an image without annotations
+_SHOWN = 3  # examples in a message
+_AT_ONCE = 1 << 16  # rows of a table
+
+
+@dataclass(frozen=True)
+class Annotations(ABC):
+    """The annotations of the images of a source. Plain data: it is pickled for the workers."""
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether they are read from a temporary copy, which only this machine has."""
+        return False
+
+    def image_id(self, place: Any) -> int:
+        """Return the id that the annotations at a place have for their image, if scanned."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def opened(self, places: Sequence[Any]) -> AbstractContextManager[Callable[[int], Objects]]:
+        """Return what reads the objects at one of these places, in a context of open files.
+
+        It takes the position of the place. A ValueError or an OSError says why there are none.
+        """
+
+
+@dataclass(frozen=True)
+class Texts(Annotations):
+    """Annotations in a file for each image: a place is its path below a root, and its size.
+
+    Or, if the file lies in an archive, its content.
+    """
+
+    root: str
+
+    @abstractmethod
+    def parse(self, data: bytes) -> Objects:
+        """Return the objects that a file tells."""
+
+    @abstractmethod
+    def look(self, data: bytes) -> tuple[int, int, Collection[Any], Mapping[str, int]]:
+        """Return what a file tells: objects, the bytes that it takes as JSON, classes, and more.
+
+        The bytes, at most, are those besides the boxes; more is what else is there, and how often.
+        """
+
+    def data(self, place: tuple[str, int | bytes]) -> bytes:
+        path, size = place
+        if isinstance(size, bytes):
+            return size
+        found = read_sized(f"{self.root.rstrip('/')}/{path}", size)
+        if found is None:
+            raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
+        return found
+
+    def opened(self, places: Sequence[Any]) -> AbstractContextManager[Callable[[int], Objects]]:
+        return nullcontext(lambda at: self.parse(self.data(places[at])))
+
+
+@dataclass(frozen=True)
+class AnnotatedReader(Wrapper):
+    """Reads images with their annotations."""
+
+    reads_samples: ClassVar[bool] = True
+    table: ClassVar = Folder()
+    annotations: Annotations | None = None
+    masks: Masks | TableMasks | None = None
+    has_image_ids: bool = False
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        samples = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
+        annotations, places = self.annotations, [place for _, place in rows.annotations]
+        opened = nullcontext() if annotations is None else annotations.opened(places)
+        with opened as objects_at:
+            for at, (id, path, (number, place), found) in enumerate(samples):
+                if not isinstance(found, bytes):
+                    yield found
+                    continue
+                fields: dict[str, Any] = {"image": found}
+                try:
+                    if objects_at is not None:
+                        fields[OBJECTS] = Objects() if place is None else objects_at(at)
+                        if self.has_image_ids and annotations is not None:
+                            fields[IMAGE_ID] = annotations.image_id(place)
+                    if self.masks is not None:
+                        mask = self.masks.mask(number, found)
+                        fields |= {} if mask is None else {MASK: mask}
+                except BadSample as error:
+                    yield error
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    yield BadSample(f"its annotations: {error}")
+                except OSError as error:
+                    yield BadSample(f"its annotations cannot be read ({error.strerror})")
+                else:
+                    yield self.typed(Sample(key_of(path), fields, id, path, "image"))
+
+    def in_frame(self, turn: str | None) -> AnnotatedReader:
+        if not isinstance(self.masks, TableMasks):
+            return self
+        return replace(self, masks=replace(self.masks, stored=turn == "stored"))
+
+
+@dataclass(frozen=True)
+class FieldsReader(AnnotatedReader):
+    """Reads images with further values of a table, which rows bring."""
+
+    names: tuple[str, ...] = ()  # the fields that these values are
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        places = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
+        for id, path, (_, values), found in places:
+            if not isinstance(found, bytes):
+                yield found
+                continue
+            pairs = zip(self.names, values, strict=True)
+            fields = {name: value for name, value in pairs if value is not None}
+            yield self.typed(Sample(key_of(path), {IMAGE: found, **fields}, id, path, IMAGE))
+
+
+class Scan(NamedTuple):
+    """What a scan of annotations found."""
+
+    annotations: Annotations | None  # None if there are masks alone
+    names: Sequence[str]  # what each image is called, by number
+    counts: Sequence[int]  # how many objects it has
+    texts: Sequence[int]  # the bytes that tell them as JSON, at most, besides the boxes
+    classes: tuple[str, ...]  # the names of the classes, by number
+    ids: tuple[int, ...]  # their ids; empty if the source has none
+    digest: str  # of everything that was read
+    where: str  # the file or directory that was scanned, for messages
+    findings: Sequence[Finding] = ()
+    # whether some may be crowd, difficult or group-of; if nothing tells, they may
+    flags: bool = True
+    masks: Masks | TableMasks | None = None
+    keeps_unlisted: bool = False  # whether an image without annotations is one without objects
+    places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
+    sides: Sequence[str] = ()  # the side of each image; empty if there are none
+    read: Collection[str] = ()  # the files below the root that were read
+    in_shares: bool = False  # whether boxes are shares of the size of images
+    boxes_alone: bool = False  # whether no object has polygons or a mask
+    has_image_ids: bool = False  # whether each image has a whole number for an id
+
+
+def by_rows(table: pl.DataFrame, code: str) -> array[Any]:
+    """Return the numbers of a table, row after row, as an array of this type."""
+    found = array(code)
+    for part in table.iter_slices(_AT_ONCE):
+        rows = array(code, bytes(found.itemsize * part.height * part.width))
+        for at, column in enumerate(part):
+            rows[at :: part.width] = array(code, column.to_list())
+        found.extend(rows)
+    return found
+
+
+def list_images(source: Source, run_all: RunAll) -> Files:
+    """List the images of a source, in a directory or in an archive."""
+    from dsprep.places.archive import open_archive
+    from dsprep.places.files import images_of, list_files
+    from dsprep.places.scan import scan_below
+    from dsprep.storage.files import is_dir
+
+    if is_dir(source.root):
+        return list_files(scan_below(source.root, source.suffixes, run_all))
+    are_meant = bool(source.kind) or source.chooses
+    archive = open_archive(source.root)
+    return images_of(archive, source.suffixes, source.root, are_meant=are_meant)
+
+
+def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> Found:
+    """Make the catalog of images with annotations, with masks, or with both."""
+    import polars as pl
+
+    from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
+    from dsprep.places.files import FILES
+    from dsprep.sources.labels.classes import require_lines
+    from dsprep.sources.pictures.readers import FileReader
+
+    table = files.table.sort("path")
+    paths, findings = table["path"].to_list(), [*files.findings]
+    numbers, fields = [_NONE] * len(paths), [Field("image", "image", places=(("image",),))]
+    sides: tuple[str, ...] = ()
+    table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
+    if scan is not None:
+        _require_names(scan)
+        numbers, missing = matched(scan, paths)
+        detail = f"named in {posixpath.basename(scan.where)}"
+        findings = [found for found in findings if found.path not in scan.read]
+        findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
+        taken, sides = _taken(source, scan, paths, numbers)
+        own = pl.Series("side", taken, dtype=pl.Int64)
+        findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
+        table = table.with_columns(own).filter(own >= 0)
+    told = scan or Scan(None, (), (), (), (), (), "", "")
+    if told.annotations is not None:
+        require_lines(told.classes, source.root, "objects.classes.txt")
+        objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
+        fields.append(replace(objects, flags=told.flags))
+    has_image_ids = told.has_image_ids
+    if has_image_ids and any(numbers[at] == _NONE for at in table["annotation"]):
+        has_image_ids = False
+        said = "ids of images not kept, as those that are not listed have none"
+        findings.append(Finding("note", "", said))
+    if has_image_ids:
+        fields.append(Field(IMAGE_ID, "int", False, places=((IMAGE_ID,),)))
+    masks: Masks | TableMasks | None = None
+    if told.masks is not None:
+        are_runs = isinstance(told.masks, TableMasks)
+        require_effect("", source.given, own_masks=True, own_runs=are_runs)
+        masks = told.masks.of(numbers)
+        lacks = isinstance(masks, Masks) and "" in masks.paths
+        fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
+    elif source.masks is not None:
+        masks, others = find_masks(source, paths, run_all)
+        if others:
+            said = f"{format_count(len(others), 'file')} in {source.masks} without an image"
+            findings.append(Finding("note", "", f"{said}: {format_some(others)}"))
+        bare = sum(not masks.paths[number] for number in table["annotation"])
+        if lacks := bare > 0:
+            said = f"{format_count(bare, 'image')} without a mask in {source.masks}"
+            findings.append(Finding("note", "", said))
+        fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
+    if isinstance(masks, Masks):
+        top = posixpath.relpath(masks.root, source.root)
+        own_masks = (masks.paths[number] for number in table["annotation"])
+        used = {posixpath.normpath(posixpath.join(top, path)) for path in own_masks if path}
+        findings = [each for each in findings if each.kind != "unlisted" or each.path not in used]
+    fields = [replace(each, told="the files") for each in fields]
+    columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
+    columns += ["side"] if sides else []
+    table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
+    images = files.reader or FileReader(source.root)
+    reader = AnnotatedReader(images, told.annotations, masks, has_image_ids)
+    # The last row is for images without annotations, whose number is -1.
+    sizes = pl.DataFrame({"objects": [*told.counts, 0], "texts": [*told.texts, 0]}).cast(pl.Int64)
+    sizes = sizes[[number % sizes.height for number in numbers]]
+    digest = sha256(told.digest.encode())
+    if masks is not None:
+        sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))
+        digest.update(masks.digest())
+    catalog = Catalog(
+        *(table, source.root, None, reader, Schema(tuple(fields), "image", format="folder")),
+        schema_known=True,
+        sides=sides,
+        annotated=Annotated(
+            *(sizes, digest.hexdigest(), numbers, told.places),
+            in_shares=told.in_shares,
+            boxes_alone=told.boxes_alone,
+        ),
+    )
+    return catalog, sorted(findings, key=lambda found: found.path)
+
+
+def _require_names(scan: Scan) -> None:
+    """Refuse names of several classes, and such that UTF-8 has no bytes for, as JSON may have."""
+    twice = sorted(name for name, count in Counter(scan.classes).items() if count > 1)
+    if twice:
+        raise SourceError(
+            f"{scan.where}: several classes have one name: {quoted_names(twice, _SHOWN)}: give "
+            "each its own name"
+        )
+    masks = scan.masks.names if scan.masks else ()
+    try:
+        "\n".join((*scan.names, *scan.classes, *masks)).encode()
+    except UnicodeEncodeError as error:
+        line = error.object[: error.end].count("\n")
+        name = error.object.split("\n")[line]
+        raise SourceError(f"{scan.where}: the name {quoted(name)} has half a character") from None
+
+
+def _taken(
+    source: Source, scan: Scan, paths: Sequence[str], numbers: Sequence[int]
+) -> tuple[list[int], tuple[str, ...]]:
+    """Return the number of the side of each image, -1 for one to leave out, and the sides."""
+    from dsprep.places.names import in_order
+
+    if not any(number != _NONE for number in numbers):
+        raise SourceError(
+            f"{scan.where}: not one of the {format_count(len(scan.names), 'image')} that it names "
+            f"lies below {source.root}, such as {scan.names[0]!r}: give their directory as SOURCE"
+            if scan.names
+            else f"{scan.where}: names no images: has no list of them, or an empty one"
+        )
+    if not scan.sides:
+        keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
+        return [0 if keeps or number != _NONE else _NONE for number in numbers], ()
+    sides = in_order(filter(None, set(scan.sides)))
+    ranks = {side: at for at, side in enumerate(sides)}
+    ranks[""] = _NONE
+    taken = [_NONE if at == _NONE else ranks[scan.sides[at]] for at in numbers]
+    if source.unlisted == "keep" and _NONE in taken:
+        path, count = paths[taken.index(_NONE)], format_count(taken.count(_NONE), "image")
+        raise OptionError(
+            f"--unlisted keep: {count} that no side names, such as {path}: leave it out"
+        )
+    return taken, sides
+
+
+# Which image a name means
+
+
+def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the number of the annotations of each image, and the names of images not there."""
+    taken: dict[str, int] = {}
+    loose, missing, ambiguous, twice = [], [], [], []
+    known = frozenset(paths)
+    for number, name in enumerate(scan.names):
+        name = name if name in known else plain_name(name)
+        if name not in known:
+            loose.append((number, name))
+        elif taken.setdefault(name, number) != number:
+            twice.append((number, name))
+    exact = frozenset(taken)
+    names = Names(paths if loose else ())
+    for number, name in loose:
+        found = names.find(name)
+        path = found[0] if found else ""
+        if len(found) > 1:
+            ambiguous.append(scan.names[number])
+        elif not found or path in exact:
+            missing.append(scan.names[number])
+        elif taken.setdefault(path, number) != number:
+            twice.append((number, path))
+    if ambiguous:
+        raise SourceError(
+            f"{scan.where}: {format_count(len(ambiguous), 'name')} may mean several images, "
+            f"{format_some(ambiguous)}: give the directory that its paths start from as SOURCE"
+        )
+    if twice:
+        pairs = ((path, scan.names[taken[path]], scan.names[at]) for at, path in twice)
+        said = (f"{path}: {one!r} and {two!r}" if one != two else path for path, one, two in pairs)
+        raise SourceError(
+            f"{scan.where}: {format_count(len(twice), 'image')} named by several entries: merge "
+            "these, or correct the names:",
+            *some_lines(said, len(twice)),
+        )
+    return [taken.get(path, _NONE) for path in paths], missing
+
+
+class Names:
+    """Finds images by what annotations call them."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._by_base: dict[str, list[str]] = {}
+        self._by_stem: dict[str, list[str]] = {}
+        for path in paths:
+            base = path.rpartition("/")[2]
+            self._by_base.setdefault(base, []).append(path)
+            self._by_stem.setdefault(base.rpartition(".")[0], []).append(path)
+
+    def find(self, name: str) -> Sequence[str]:
+        """Return the image that a name means; several, if it may mean any of them.
+
+        Of the images with its base name, or with this as a stem, these are the ones that have the
+        most directories at the end of their paths in common with it.
+        """
+        directory, _, base = name.rpartition("/")
+        names = (base, _UPLOADED.sub("", base, count=1))
+        own = (self._by_base.get(name) for name in names)
+        found = next(filter(None, own), self._by_stem.get(base, []))
+        if len(found) < 2:
+            return found
+        shared = [_shared(directory, path.rpartition("/")[0]) for path in found]
+        return [path for path, count in zip(found, shared, strict=True) if count == max(shared)]
+
+
+def _shared(one: str, two: str) -> int:
+    """Return how many directories at the ends of two paths are the same."""
+    pairs = zip(reversed(one.split("/")), reversed(two.split("/")), strict=False)
+    return next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), 1_000_000)
+
+
+def plain_name(name: str) -> str:
+    """Return what annotations call an image as a path."""
+    path, head = name, _HEAD.match(name)  # a search takes the square of a long name's length
+    if head is not None:  # a URL
+        path = unquote(name[head.end() :].partition("?")[0])
+    return posixpath.normpath(path.replace("\\", "/")).lstrip("/")
+
+
+# A file of annotations for each image
+
+
+@dataclass
+class Looked:
+    """What is in files of annotations, by their order."""
+
+    counts: list[int] = field(default_factory=list)  # how many objects each tells
+    # the bytes that these take as JSON, at most, besides the boxes
+    texts: list[int] = field(default_factory=list)
+    digests: list[bytes] = field(default_factory=list)
+    classes: set[Any] = field(default_factory=set)  # those that objects have
+    facts: Counter[str] = field(default_factory=Counter)  # what else is there, and how often
+    problems: list[str] = field(default_factory=list)  # what is wrong with some files
+
+    @property
+    def digest(self) -> str:
+        return sha256(b"".join(self.digests)).hexdigest()
+
+
+_FILES_AT_ONCE = 512  # files that a worker looks at in a call
+
+
+def look_at(
+    annotations: Texts, places: Sequence[tuple[str, int | bytes]], run_all: RunAll
+) -> Looked:
+    """Read the files of annotations; refuse them if any is damaged."""
+    starts = range(0, len(places), _FILES_AT_ONCE)
+    tasks = [(annotations, places[start : start + _FILES_AT_ONCE]) for start in starts]
+    found = Looked()
+    for part in run_all(look_at_some, tasks):
+        found.counts += part.counts
+        found.texts += part.texts
+        found.digests += part.digests
+        found.classes |= part.classes
+        found.facts.update(part.facts)
+        found.problems += part.problems
+    if found.problems:
+        count = len(found.problems)
+        raise SourceError(
+            f"{annotations.root}: {format_count(count, 'file')} of annotations cannot be read: "
+            f"correct or remove {'it' if count == 1 else 'them'}:",
+            *some_lines(found.problems, count),
+        )
+    return found
+
+
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Looked:
+    """Read some files of annotations, in a worker."""
+    annotations, places = task
+    digest, found = sha256(), Looked()
+    for path, size in places:
+        try:
+            data = annotations.data((path, size))
+            count, told, classes, facts = annotations.look(data)
+        except (ValueError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            found.problems.append(f"{path}: {why}")
+            continue
+        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), len(data)))
+        digest.update(data)
+        found.counts.append(count)
+        found.texts.append(told)
+        found.classes.update(classes)
+        found.facts.update(facts)
+    found.digests.append(digest.digest())
+    return found
+
+
+def some_lines(lines: Iterable[str], count: int) -> list[str]:
+    """Return the first few lines, indented, and how many more there are."""
+    shown = [f"  {line}" for line, _ in zip(lines, range(_SHOWN), strict=False)]
+    return [*shown, f"  and {count - _SHOWN:,} more"] if count > _SHOWN else shown

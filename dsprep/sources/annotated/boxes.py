@@ -1,0 +1,491 @@
+"""Tables with a row for each box, or for the runs of pixels of each object, as Kaggle has them.
+
+Which columns hold the box follows from their names, in the spellings of competitions, or from
+``--box`` and ``--box-columns``. An image without rows, or with empty cells, has no objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dsprep.annotations.masks import IGNORED
+from dsprep.annotations.objects import APART, MOST_CLASSES, SHARES, Extent, Object, Objects
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
+from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows, some_lines
+from dsprep.sources.annotated.masks import WRONG, TableMasks
+from dsprep.units import format_count, format_some, quoted, quoted_names
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.places.archive import Archive
+    from dsprep.sources.source import Source
+
+_PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
+_CLASSES = ("labelname", "class_name", "category_name", "label_name")
+_IDS = ("class_id", "category_id", "classid", "label_id")
+_RUNS = ("encodedpixels", "rle_mask", "rle", "segmentation", "annotation")
+_NO_RUNS = ("", "-1", "nan")  # -1: SIIM, for an image without any
+_BOTH = "imageid_classid"  # 0002cc93b.jpg_1
+_FLAGS = {
+    "isgroupof": "group_of",
+    "istruncated": "truncated",
+    "iscrowd": "crowd",
+    "truncated": "truncated",
+    "difficult": "difficult",
+}
+_SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "img_height"))
+_ONE = "object"  # the name of the class of a table without classes
+_BACKGROUND = "background"
+_SHOWN = 3
+_LONGEST = 60  # characters of a cell in a message
+
+_IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
+_WRONG = "what is wrong with the class"  # likewise
+_EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
+_NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
+
+
+class _Spelling(NamedTuple):
+    """How columns hold a box."""
+
+    kind: str  # `xywh`, `xyxy`, `xxyy` or `cxcywh`
+    columns: tuple[str, ...]  # in lower case: four, or one that has all
+    shares: bool = False
+
+
+_SPELLINGS = (
+    _Spelling("xywh", ("bbox",)),
+    _Spelling("xyxy", ("xmin", "ymin", "xmax", "ymax")),
+    _Spelling("xyxy", ("x_min", "y_min", "x_max", "y_max")),
+    _Spelling("xyxy", ("x1", "y1", "x2", "y2")),
+    _Spelling("xywh", ("x", "y", "width", "height")),
+    _Spelling("xywh", ("x", "y", "w", "h")),
+)
+# Open Images: shares of width and height, in this order
+_OPEN_IMAGES = _Spelling("xyxy", ("XMin", "YMin", "XMax", "YMax"), shares=True)
+
+
+@dataclass(frozen=True)
+class TableBoxes(Annotations):
+    """Boxes of a table, by image."""
+
+    starts: array[int]  # the first box of each image, and at last the number of boxes
+    boxes: array[float]  # x0, y0, x1 and y1 of each
+    numbers: array[int]  # of their classes
+    flags: tuple[frozenset[str], ...]  # those of each; empty if the table has none
+    extents: tuple[Extent | None, ...]  # what the boxes of each image are measured on
+    wrong: Mapping[int, str] = field(default_factory=dict)  # images to reject, and why
+
+    def opened(self, places: Sequence[int]) -> AbstractContextManager[Callable[[int], Objects]]:
+        return nullcontext(lambda at: self._objects(places[at]))
+
+    def _objects(self, number: int) -> Objects:
+        if number in self.wrong:
+            raise ValueError(self.wrong[number])
+        items = []
+        for at in range(self.starts[number], self.starts[number + 1]):
+            x0, y0, x1, y1 = self.boxes[4 * at : 4 * at + 4]
+            flags = self.flags[at] if self.flags else frozenset[str]()
+            items.append(Object((x0, y0, x1, y1), self.numbers[at], flags))
+        return Objects(tuple(items), self.extents[number])
+
+
+def scan_of(
+    boxes: TableBoxes,
+    images: Sequence[str],
+    classes: tuple[str, ...],
+    ids: tuple[int, ...],
+    digest: str,
+    path: str,
+    notes: Sequence[str],
+    **others: Any,
+) -> Scan:
+    """Return the scan of boxes that a file tells."""
+    counts = [stop - start for start, stop in pairwise(boxes.starts)]
+    findings = [Finding("note", "", note) for note in notes]
+    sizes = [64 * count for count in counts]
+    others |= {"flags": any(each & APART for each in boxes.flags), "boxes_alone": True}
+    others["in_shares"] = all(extent == SHARES for extent in boxes.extents)
+    return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
+
+
+def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Scan:
+    """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
+    import polars as pl
+
+    from dsprep.places.files import read_beside
+    from dsprep.sources.labels.table import LABEL_COLUMNS, PATH_COLUMNS
+    from dsprep.sources.tables.cells import parse_cells
+    from dsprep.text import read_data
+
+    data = read_data(path) if archive is None else read_beside(source.root, path, archive)
+    cells, lines, *_ = parse_cells(data, path)
+    columns = cells.columns
+    if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
+        if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
+            raise SourceError(f"{path}: {wrong[0]!r:.60} is no image and class: 0002cc93b.jpg_1")
+        parts = cells[both].str.extract_groups(r"(?s)^(.*)_([^_]*)$").struct.unnest()
+        cells = cells.with_columns(ImageId=parts.to_series(0), ClassId=parts.to_series(1))
+    lower = {name.lower(): name for name in cells.columns}
+    usual = tuple(name for name in LABEL_COLUMNS if name not in ("target", "y", *_IDS))
+    names = _one(lower, source.path_column, (*PATH_COLUMNS, *_PATHS), path)
+    if names is None:
+        raise OptionError(
+            f"{path}: name its column of images with --path-column: {quoted_names(cells.columns)}"
+        )
+    asked = next(iter(source.label_columns), None)
+    label = _one(lower, asked, (*_CLASSES, *usual, *_IDS), path)
+    id = None if asked else _one(lower, None, _IDS, path)
+    spelling = _spelling(source, lower, cells.columns)
+    runs = next((lower[name] for name in _RUNS if name in lower), None)
+    if spelling is None and runs is None:
+        raise OptionError(
+            f"{path}: the names of its columns do not tell which hold boxes: give --box xywh or "
+            f"--box xyxy, and --box-columns with four of {quoted_names(cells.columns)}; a table of "
+            "labels is --labels"
+        )
+    used = {names, label, id, both, *(spelling.columns if spelling else (runs,))}
+    told = ("target", *(_FLAGS if spelling else ()), *chain.from_iterable(_SIZES))
+    rest = [each for each in columns if each not in used and each.lower() not in told]
+    notes = [Finding("note", "", f"columns not kept: {quoted_names(rest)}")] if rest else []
+    cells = cells.with_columns(lines)
+    nameless = pl.when(pl.col(names) == "").then(pl.format("line {} names no image", "line"))
+    cells = cells.with_columns(nameless.otherwise(pl.col(names)).alias(names))
+    digest = hashlib.sha256(data).hexdigest()
+    classes = _Classes.of(cells, label, id, source, path)
+    images = cells[names].unique(maintain_order=True)
+    number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)
+    cells = cells.with_columns(
+        number.alias(_IMAGE), classes.numbers.alias(_CLASS), classes.wrong.alias(_WRONG)
+    )
+    cells = cells.sort(_IMAGE, maintain_order=True)
+    if spelling is None:
+        assert runs is not None
+        scan = _scan_runs(cells, images.to_list(), runs, classes, digest, path)
+    else:
+        scan = _scan_boxes(cells, images.to_list(), spelling, classes, digest, path)
+    return scan._replace(findings=[*scan.findings, *notes])
+
+
+class _Classes(NamedTuple):
+    """The classes of the rows of a table."""
+
+    names: tuple[str, ...]  # by number
+    ids: tuple[int, ...]  # by number; empty if the table has none
+    numbers: pl.Series  # of each row; null for a row without an object
+    wrong: pl.Series  # what is wrong with that of a row with a box; null if nothing is
+
+    @classmethod
+    def of(
+        cls, cells: pl.DataFrame, label: str | None, id: str | None, source: Source, path: str
+    ) -> _Classes:
+        """Number the classes of a column: by their ids, or by their sorted names."""
+        import polars as pl
+
+        from dsprep.lists.store import read_classes
+        from dsprep.sources.labels.classes import number_classes
+
+        empty = pl.Series([False] * cells.height, dtype=pl.Boolean)
+        target = next((name for name in cells.columns if name.lower() == "target"), None)
+        if target is not None:  # as RSNA has it: 0 for an image without objects
+            empty = cells[target].is_in(["0", ""])
+        if label is None:
+            for option in ("--no-object", "--class-names", "--classes"):
+                if option in source.given:
+                    raise OptionError(
+                        f"{option} has no effect: {path} has no column of classes: name it with "
+                        "--label-column, or leave the option out"
+                    )
+            numbers = pl.select(pl.when(~empty).then(0)).to_series()
+            return cls((_ONE,), (), numbers, pl.Series([None] * len(numbers), dtype=pl.String))
+        texts = cells[label]
+        if source.no_object is not None:
+            if not (texts == source.no_object).any():
+                raise OptionError(f"--no-object {source.no_object}: no row of {path} says so")
+            empty |= texts == source.no_object
+        nameless = ~empty & (texts == "")
+        texts = pl.select(pl.when(~empty & ~nameless).then(texts)).to_series()
+        told = _names(str(source.class_names_file)) if source.class_names_file else {}
+        given = read_classes(source.classes) if source.classes else None
+        used = texts.drop_nulls().unique().to_list()
+        ids: tuple[int, ...] = ()
+        if given is None and all(text.isascii() and text.isdecimal() for text in used):
+            ids = tuple(sorted(map(int, used)))
+            order = [str(number) for number in ids]
+        elif given is None and id is not None and id != label:
+            pairs = cells.select(label, id).filter(texts.is_not_null()).unique().rows()
+            by_id = {int(number): name for name, number in pairs if number.isdecimal()}
+            if len(by_id) != len(pairs):
+                raise SourceError(f"{path}: {id!r} does not number the names in {label!r}")
+            ids = tuple(sorted(by_id))
+            order = [by_id[number] for number in ids]
+        else:
+            order = list(given or number_classes(used, path))
+        known = texts.is_in(order)
+        wrong = pl.select(
+            pl.when(nameless)
+            .then(pl.lit("has no class"))
+            .when(~known)
+            .then(pl.format("has the class '{}', which is not in --classes", texts))
+        )
+        numbers = texts.replace_strict(
+            order, range(len(order)), default=None, return_dtype=pl.Int64
+        )
+        return cls(tuple(told.get(name, name) for name in order), ids, numbers, wrong.to_series())
+
+
+def _names(path: str) -> dict[str, str]:
+    """Read names of classes by what a table calls them, as Open Images has them: `/m/x,Name`."""
+    import csv
+
+    from dsprep.text import read_text
+
+    rows = list(csv.reader(read_text(path).splitlines()))
+    if wrong := [row for row in rows if len(row) != 2]:
+        raise SourceError(f"{path}: {','.join(wrong[0])!r:.60} is no class and its name: /m/x,Name")
+    return {row[0]: row[1] for row in rows}
+
+
+def _one(lower: dict[str, str], asked: str | None, usual: Sequence[str], path: str) -> str | None:
+    """Return the column that the user names, or the first of the usual ones that is there."""
+    if asked is not None and asked not in lower.values():
+        columns = quoted_names(list(lower.values()))
+        raise OptionError(f"{path}: has no column {quoted(asked)}; its columns are {columns}")
+    return asked or next((lower[name] for name in usual if name in lower), None)
+
+
+def holds_boxes(columns: Iterable[str]) -> bool:
+    """Return whether columns of these names hold boxes, or runs of pixels."""
+    names = set(columns)
+    lower = {name.lower() for name in names}
+    spelled = any(set(each.columns) <= lower for each in _SPELLINGS)
+    return spelled or {*_OPEN_IMAGES.columns} <= names or "encodedpixels" in lower
+
+
+def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> _Spelling | None:
+    """Return how columns hold a box: as the user says, or as their names do."""
+    if source.box is not None:
+        kind, _, unit = source.box.partition(":")
+        asked = tuple(source.box_columns)
+        if kind not in ("xywh", "xyxy", "cxcywh") or unit not in ("", "normalized"):
+            raise OptionError(
+                f"--box {source.box}: it can be xywh, xyxy or cxcywh, also with :normalized"
+            )
+        if len(asked) not in (1, 4) or not set(asked) <= set(columns):
+            raise OptionError(
+                f"--box-columns {','.join(asked) or 'missing'}: name four columns, or one of four "
+                f"numbers, of {quoted_names(columns)}"
+            )
+        return _Spelling(kind, asked, unit != "")
+    if set(_OPEN_IMAGES.columns) <= set(columns):
+        return _OPEN_IMAGES
+    found = next((each for each in _SPELLINGS if set(each.columns) <= lower.keys()), None)
+    if found is None:
+        return None
+    return found._replace(columns=tuple(lower[name] for name in found.columns))
+
+
+def _scan_boxes(
+    cells: pl.DataFrame,
+    images: list[str],
+    spelling: _Spelling,
+    classes: _Classes,
+    digest: str,
+    path: str,
+) -> Scan:
+    import polars as pl
+
+    if len(spelling.columns) == 1:
+        texts = cells[spelling.columns[0]]
+        parts = texts.str.extract_all(_NUMBER)
+        is_empty = (
+            texts.str.strip_chars(" []()").str.to_lowercase().is_in(["", "nan", "none", "null"])
+        )
+        is_box = parts.list.len() == len(_EDGES)
+        own = pl.DataFrame(
+            {edge: parts.list.get(at, null_on_oob=True) for at, edge in enumerate(_EDGES)}
+        )
+        own = own.with_columns(pl.when(is_box).then(pl.all()).name.keep())
+    else:
+        own = cells.select(pl.col(*spelling.columns))
+        is_empty = own.select(pl.all_horizontal(pl.all().is_in(["", "nan", "NaN"]))).to_series()
+        own.columns = list(_EDGES)
+    rows = cells.with_columns(own.cast(pl.Float64, strict=False)).filter(
+        ~is_empty & (pl.col(_CLASS).is_not_null() | pl.col(_WRONG).is_not_null())
+    )
+    finite = pl.all_horizontal((pl.col(_EDGES).abs() < 2.0**31).fill_null(False))
+    a, b, c, d = map(pl.col, _EDGES)
+    corners = {
+        "xywh": (a, b, a + c, b + d),
+        "xyxy": (a, b, c, d),
+        "cxcywh": (a - c / 2, b - d / 2, a + c / 2, b + d / 2),
+    }[spelling.kind]
+    far = ~pl.all_horizontal(each.is_between(-1, 2) for each in corners)
+    problem = (
+        pl.when(~finite)
+        .then(pl.lit("is not four numbers"))
+        .when((corners[2] < corners[0]) | (corners[3] < corners[1]))
+        .then(pl.lit("has a negative width or height"))
+        .when(far & spelling.shares)
+        .then(pl.lit("is not in shares of the image's size, from 0 to 1"))
+        .otherwise(pl.col(_WRONG))
+    )
+    rows = rows.with_columns(problem.alias(_WRONG)).with_columns(
+        each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True)
+    )
+    wrong, notes = _wrong_rows(rows, "box", spelling.columns, path)
+    rows = rows.filter(pl.col(_WRONG).is_null())
+    inside = pl.all_horizontal(pl.col(_EDGES).is_between(0, 1))
+    if not spelling.shares and rows.height and rows.select(inside.all()).item():
+        raise OptionError(
+            f"{path}: all boxes lie between 0 and 1, as shares of the size of images do: give "
+            f"--box {spelling.kind}:normalized --box-columns {','.join(spelling.columns)}"
+        )
+    again = rows.filter(~pl.struct(_IMAGE, _CLASS, *_EDGES).is_first_distinct())["line"]
+    if not again.is_empty():
+        said = f"{format_count(len(again), 'row')} equal to an earlier one (image, box and class)"
+        lines = format_some(list(map(str, again.head(_SHOWN + 1))))
+        notes.append(f"{said}, kept as objects of their own: lines {lines}")
+    numbers = pl.int_range(len(images) + 1, eager=True)
+    starts = rows[_IMAGE].search_sorted(numbers, "left")  # rows are in the order of images
+    lower = {name.lower(): name for name in cells.columns}
+    flags = [(lower[name], flag) for name, flag in _FLAGS.items() if name in lower]
+    sets = tuple(
+        frozenset(flag for cell, (_, flag) in zip(row, flags, strict=True) if cell in ("1", "true"))
+        for row in (rows.select(pl.col(name).str.to_lowercase() for name, _ in flags).iter_rows())
+    )
+    extents = _extents(cells, images, spelling, lower)
+    annotations = TableBoxes(
+        array("q", starts.to_list()),
+        by_rows(rows.select(_EDGES), "d"),
+        array("i", rows[_CLASS].to_list()),
+        sets if flags else (),
+        extents,
+        wrong,
+    )
+    unit = " as shares" if spelling.shares else ""
+    said = f"boxes are {spelling.kind}{unit}: {', '.join(spelling.columns)}"
+    named = classes.names, classes.ids
+    return scan_of(annotations, images, *named, digest, path, [said, *notes], keeps_unlisted=True)
+
+
+def _wrong_rows(
+    rows: pl.DataFrame, what: str, columns: Sequence[str], path: str
+) -> tuple[dict[int, str], list[str]]:
+    """Return why images with a wrong row are rejects, and notes; refuse if most rows are wrong."""
+    import polars as pl
+
+    cells = pl.concat_str(columns, separator=", ").str.slice(0, _LONGEST)
+    place = pl.format("{}:{}", pl.lit(posixpath.basename(path)), "line")
+    reason = pl.format("{}: the {} {} {}", place, pl.lit(what), cells, _WRONG).alias("reason")
+    wrong = rows.filter(rows[_WRONG].is_not_null()).select(_IMAGE, reason)
+    examples = wrong["reason"].head(_SHOWN).to_list()
+    if 2 * wrong.height > rows.height:
+        said = (
+            f"{wrong.height:,} of {format_count(rows.height, 'row')} with a {what} cannot be read"
+        )
+        raise SourceError(f"{path}: {said}:", *some_lines(examples, wrong.height))
+    said = f"{format_count(wrong.height, 'row')} that cannot be read, whose images are rejected"
+    notes = [f"{said}: {'; '.join(examples)}"] if examples else []
+    return dict(wrong.unique(_IMAGE, keep="first").iter_rows()), notes
+
+
+def _extents(
+    cells: pl.DataFrame, images: list[str], spelling: _Spelling, lower: dict[str, str]
+) -> tuple[Extent | None, ...]:
+    """Return the size that the boxes of each image are measured on, if columns tell it."""
+    import polars as pl
+
+    if spelling.shares:
+        return (SHARES,) * len(images)
+    free = [pair for pair in _SIZES if not {*pair} & {name.lower() for name in spelling.columns}]
+    known = next((pair for pair in free if {*pair} <= lower.keys()), None)
+    if known is None:
+        return (None,) * len(images)
+    across, down = (pl.col(lower[name]).cast(pl.Float64, strict=False) for name in known)
+    firsts = cells.group_by(_IMAGE, maintain_order=True).agg(across.first(), down.first())
+    return tuple(
+        (width, height) if width and height else None for _, width, height in firsts.iter_rows()
+    )
+
+
+def _scan_runs(
+    cells: pl.DataFrame, images: list[str], column: str, classes: _Classes, digest: str, path: str
+) -> Scan:
+    """Take the rows of each image for the runs of its mask."""
+    import polars as pl
+
+    rows = cells.filter(~pl.col(column).is_in(_NO_RUNS))
+    wrong, notes = _wrong_rows(rows, "mask", [column], path)
+    runs: list[list[tuple[int, str]]] = [[] for _ in images]
+    for image, number, text in rows.select(_IMAGE, _CLASS, column).iter_rows():
+        runs[image] += [] if number is None else [(number + 1, text)]
+    for image, reason in wrong.items():
+        runs[image] = [(WRONG, reason)]
+    names = (_BACKGROUND, *classes.names)
+    if len(names) > IGNORED:
+        raise SourceError(f"{path}: has {len(classes.names):,} classes; masks have 254 at most")
+    masks = TableMasks(tuple(map(tuple, runs)), names)
+    nothing = [0] * len(images)
+    findings = [Finding("note", "", note) for note in notes]
+    named = None, images, nothing, nothing, (), (), digest, path, findings
+    return Scan(*named, keeps_unlisted=True, masks=masks)
+
+
+def scan_lst(source: Source, path: str) -> Scan:
+    """Read a ``.lst`` whose labels are MXNet's for detection: a header, then class and box of each.
+
+    The boxes are shares of the size of images. A sixth number of an object says that it is
+    difficult, and an object of the class -1 that there is none.
+    """
+    from dsprep.lists.rows import all_detection, parse_rows
+    from dsprep.text import read_text
+
+    text = read_text(path)
+    rows = parse_rows(text, path)
+    if not all_detection(rows):
+        raise SourceError(
+            f"{path}: has no labels for detection: give it with --list, or write them as A B …, "
+            "then class xmin ymin xmax ymax for each object"
+        )
+    starts, boxes, numbers = array("q", [0]), array("d"), array("i")
+    flags = list[frozenset[str]]()
+    given = source.class_names()
+    most = len(given) if given else MOST_CLASSES
+    for line, texts in rows.select("line", "label").iter_rows():
+        label = [float(each) for each in texts.split("\t")]
+        width = int(label[1])
+        for at in range(int(label[0]), len(label), width):
+            number, *edges = label[at : at + 5]
+            if number == -1:
+                continue
+            shown = " ".join(f"{each:g}" for each in label[at : at + 5])
+            x0, y0, x1, y1 = edges
+            if number % 1 or not 0 <= number < most:
+                raise SourceError(f"{path}:{line}: {shown}: {number:g} is no class number")
+            if x1 < x0 or y1 < y0 or not all(-1 <= edge <= 2 for edge in edges):
+                raise SourceError(f"{path}:{line}: {shown} is no box in shares of an image's size")
+            boxes.extend(edges)
+            numbers.append(int(number))
+            is_difficult = width > 5 and label[at + 5] != 0
+            flags.append(frozenset({"difficult"} if is_difficult else ()))
+        starts.append(len(numbers))
+    notes = []
+    if given is None:
+        given = tuple(map(str, range(max(numbers, default=-1) + 1)))
+        said = f"{path}: no file tells the names of the classes, so their numbers are their names"
+        notes.append(f"{said}: give --classes FILE")
+    sizes = (SHARES,) * rows.height
+    annotations = TableBoxes(starts, boxes, numbers, tuple(flags) if any(flags) else (), sizes)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    images = rows["path"].to_list()
+    return scan_of(annotations, images, given, (), digest, path, notes)

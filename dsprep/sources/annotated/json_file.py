@@ -1,0 +1,167 @@
+"""Files of JSON that are larger than memory should be: read a piece at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dsprep.annotations.objects import Objects
+from dsprep.errors import SourceError
+from dsprep.places.prefetch import OpenFiles, read_at
+from dsprep.sources.annotated.annotated import Annotations
+from dsprep.storage.files import open_file
+from dsprep.storage.store import Facts
+
+Update: TypeAlias = Callable[[bytes], object]
+"""What gets each block that is read of a file."""
+
+_BLOCK = 1 << 24
+_LONGEST = 1 << 28  # bytes of one item: the runs of a crowd may be long
+_SOME = 1 << 14  # bytes of items that are read at once
+_BETWEEN = re.compile(r"[ \t\r\n]*")
+
+
+@dataclass(frozen=True)
+class Spans(Annotations):
+    """Annotations in a piece of one file for each image: a place is its offset and size."""
+
+    path: str
+    state: Facts | None  # of the file when it was scanned; None of a copy
+    classes: Mapping[Any, int]  # numbers, by what the file calls them
+    parse: Callable[[bytes, Mapping[Any, int]], Objects]
+
+    @property
+    def is_copied(self) -> bool:
+        return self.state is None
+
+    @contextmanager
+    def opened(self, places: Sequence[tuple[int, int]]) -> Iterator[Callable[[int], Objects]]:
+        with OpenFiles((self.path,), (self.state,)) as files:
+            file = files.same(0)
+
+            def objects(at: int) -> Objects:
+                offset, size = places[at]
+                return self.parse(read_at(file, size, offset), self.classes)
+
+            yield objects
+
+
+class JsonText:
+    """The text of a file of JSON; no more is held in memory than the value that is read.
+
+    It is read as Latin-1, where each byte is a character, so that places are those of bytes.
+    """
+
+    def __init__(self, file: Any, path: str, what: str, *updates: Update) -> None:
+        self._file, self._path, self._what, self._updates = file, path, what, updates
+        self._scan = json.JSONDecoder().raw_decode
+        self.text, self.start, self.at = "", 0, 0  # what is held, where it begins, a place in it
+        if not self._fill():
+            raise SourceError(f"{path}: is empty")
+        if self.text.startswith("\xef\xbb\xbf"):  # a byte order mark
+            self.at = 3
+        elif "\0" in self.text[:4] or self.text[:2] in ("\xff\xfe", "\xfe\xff"):
+            raise SourceError(f"{path}: is UTF-16 or UTF-32: save the file as UTF-8")
+
+    def _fill(self) -> bool:
+        block: bytes = self._file.read(max(_BLOCK, len(self.text)))
+        for update in self._updates:
+            update(block)
+        self.text += block.decode("latin-1")
+        return bool(block)
+
+    def drop(self) -> None:
+        """Forget what lies before the place, if that is much."""
+        if self.at > _BLOCK // 2:
+            self.text, self.start, self.at = self.text[self.at :], self.start + self.at, 0
+
+    def damaged(self) -> SourceError:
+        where = self.start + self.at
+        return SourceError(f"{self._path}: is no {self._what}, or ends early: byte {where:,}")
+
+    def following(self) -> str:
+        """Go to the next character that is no space, and return it; empty at the end."""
+        while True:
+            self.at = _BETWEEN.match(self.text, self.at).end()  # type: ignore[union-attr]
+            if self.at < len(self.text) or not self._fill():
+                return self.text[self.at : self.at + 1]
+            self.drop()
+
+    def expect(self, marks: str) -> str:
+        """Go to the next character that is no space, which has to be one of these; return it."""
+        found = self.following()
+        if not found or found not in marks:
+            raise self.damaged()
+        return found
+
+    def take(self, mark: str) -> None:
+        """Go behind the next character that is no space, which has to be this one."""
+        self.expect(mark)
+        self.at += 1
+
+    def some(self) -> list[Any]:
+        """Go behind some items of a list, one at least; return them."""
+        # Many at once take a fourth of the time. What ends with a brace and is a list, is items.
+        end = self.text.find("]", self.at, self.at + _SOME)
+        stop = self.text.rfind("}", self.at, self.at + _SOME if end < 0 else end) + 1
+        try:
+            found: list[Any] = json.loads(f"[{self.text[self.at : stop]}]".encode("latin-1"))
+        except (ValueError, RecursionError):
+            found = []
+        if not found:
+            return [self.value()[-1]]
+        self.at = stop
+        self.drop()
+        return found
+
+    def end(self) -> None:
+        """Refuse what follows the value that was read, which is the whole file."""
+        if mark := self.following():
+            if mark not in "[{":
+                raise self.damaged()
+            raise SourceError(
+                f"{self._path}: the {self._what} is one JSON document, and another one begins at "
+                f"byte {self.start + self.at:,}: put it into a file of its own"
+            )
+
+    def value(self, *, decodes: bool = True) -> tuple[int, int, Any]:
+        """Go behind a value; return where it begins in the file, its size in bytes, and itself."""
+        while True:
+            try:
+                found, stop = self._scan(self.text, self.at)
+                if stop < len(self.text) or not self._fill():  # a number may go on
+                    break
+            except (ValueError, RecursionError) as error:
+                is_long = len(self.text) - self.at > _LONGEST
+                if isinstance(error, RecursionError) or is_long or not self._fill():
+                    raise self.damaged() from None
+        offset, item = self.start + self.at, self.text[self.at : stop]
+        self.at = stop
+        self.drop()
+        if decodes and not item.isascii():
+            try:
+                found = json.loads(item.encode("latin-1"))
+            except ValueError:
+                said = f"{self._path}: is not UTF-8: save the file as UTF-8"
+                raise SourceError(said) from None
+        return offset, len(item), found
+
+
+def list_items(path: str, what: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
+    """Return where each item of a list begins, its size in bytes, and its value."""
+    with open_file(path) as file:
+        held = JsonText(file, path, what, *updates)
+        held.take("[")
+        mark = held.expect("{]")
+        while mark != "]":
+            yield held.value()
+            mark = held.expect(",]")
+            if mark == ",":
+                held.at += 1
+                mark = held.expect("{")
+        held.at += 1
+        held.end()

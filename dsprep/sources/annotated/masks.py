@@ -1,0 +1,250 @@
+"""Masks that lie beside images: which belongs to which image, and what their pixels mean."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dsprep.annotations.masks import IGNORED, Color, mask_of, numbers_of, png_of, used_in
+from dsprep.annotations.objects import Rle
+from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.images.header import read_header
+from dsprep.images.transform import decoded, upright_size
+from dsprep.places.scan import RunAll, scan_below
+from dsprep.storage.files import read_sized
+from dsprep.units import format_count, format_some, quoted
+
+if TYPE_CHECKING:
+    from dsprep.sources.source import Source
+
+_ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
+_KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers
+_LOOKED_AT = 64
+_COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
+_LARGEST = 1 << 28  # pixels
+WRONG = -1  # instead of the number of a class
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The masks of images, by the number of an image's annotations. Plain data for workers."""
+
+    root: str
+    paths: tuple[str, ...]  # below the root; empty for an image without one
+    sizes: Sequence[int]  # bytes of each file
+    colors: Mapping[Color, int] | None = None
+    values: Mapping[int, int] | None = None
+    names: tuple[str, ...] = ()  # of the classes, by number, if a manifest tells them
+
+    def of(self, numbers: Sequence[int]) -> Masks:
+        """Return the masks of images, given the number of each here; -1 has none."""
+        paths = tuple(self.paths[at] if at >= 0 else "" for at in numbers)
+        return replace(
+            self, paths=paths, sizes=[self.sizes[at] if at >= 0 else 0 for at in numbers]
+        )
+
+    def digest(self) -> bytes:
+        """Identify the files, by names and sizes, and what their pixels mean."""
+        facts = (self.paths, list(self.sizes), self.colors, self.values)
+        return repr(facts).encode()
+
+    def mask(self, number: int, image: bytes = b"") -> bytes | None:
+        """Return the mask of an image; None if it has none."""
+        path = self.paths[number]
+        if not path:
+            return None
+        try:
+            data = read_sized(os.path.join(self.root, path), self.sizes[number])
+        except OSError as error:
+            raise BadSample(f"its mask cannot be read ({error.strerror})") from None
+        if data is None:
+            raise BadSample("its mask has changed since it was listed")
+        if self.colors is None and self.values is None:
+            return data
+        return png_of(numbers_of(decoded(data, "its mask", _LARGEST), self.colors, self.values))
+
+
+@dataclass(frozen=True)
+class TableMasks:
+    """Masks that a table has as runs of pixels: from 1, down the columns."""
+
+    # of each image: class and runs of its rows; or, if a row is wrong, `WRONG` and the reason
+    runs: tuple[tuple[tuple[int, str], ...], ...]
+    names: tuple[str, ...]  # of the classes, by number; the first is what no run has
+    stored: bool = False  # whether runs are of images before their EXIF orientation turns them
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The bytes of the text of each."""
+        return [sum(len(text) for _, text in own) for own in self.runs]
+
+    def of(self, numbers: Sequence[int]) -> TableMasks:
+        """Return the masks of images, given the number of each here; -1 has an empty one."""
+        return replace(self, runs=tuple(self.runs[at] if at >= 0 else () for at in numbers))
+
+    def digest(self) -> bytes:
+        """Identify the names; what was read is known already."""
+        return repr(self.names).encode()
+
+    def mask(self, number: int, image: bytes) -> bytes:
+        """Return the mask of an image."""
+        from PIL import Image
+
+        header = read_header(image)
+        if header.width * header.height > _LARGEST:
+            raise BadSample(f"its mask would have {header.width:,} x {header.height:,} pixels")
+        size = (header.width, header.height) if self.stored else upright_size(image)
+        mask = Image.new("L", size)
+        for value, text in self.runs[number]:
+            if value == WRONG:
+                raise BadSample(text)
+            inside = mask_of(_runs(text, *size))
+            mask.paste(value, mask=inside.point([0, *[255] * 255]))
+        return png_of(mask)
+
+
+def _runs(text: str, width: int, height: int) -> Rle:
+    """Return the runs of a cell: start and length of each, in turn."""
+    words = text.split()
+    if len(words) % 2 or not all(word.isascii() and word.isdecimal() for word in words):
+        raise BadSample(f"the runs of its mask are {quoted(text, 40)}: not start and length, …")
+    counts, at = [], 0
+    for start, length in zip(map(int, words[::2]), map(int, words[1::2]), strict=True):
+        if start - 1 < at or start - 1 + length > width * height:
+            raise BadSample(
+                f"the runs of its mask have {start} {length}, which is not behind the one before, "
+                f"or beyond the {width}x{height} pixels of the image"
+            )
+        counts += [start - 1 - at, length]
+        at = start - 1 + length
+    return Rle(height, width, (*counts, width * height - at))
+
+
+def find_masks(
+    source: Source, paths: Sequence[str], run_all: RunAll
+) -> tuple[Masks, Sequence[str]]:
+    """Find the mask of each image in a directory: by its path without extension, or its stem.
+
+    Returns also the files there that are the mask of no image.
+    """
+    root = str(source.masks)
+    if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
+        raise OptionError(
+            f"--masks {root}: its pixels are numbers of objects, not of classes: give "
+            "SegmentationClass"
+        )
+    known = files_below(root, run_all)
+    if not known:
+        raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
+    by_path = _by_stem(known, lambda path: path.rpartition(".")[0])
+    by_stem = _by_stem(known, lambda path: posixpath.basename(path).rpartition(".")[0])
+    found: list[tuple[str, int]] = []
+    for path in paths:
+        stem = path.rpartition(".")[0]
+        own = by_path.get(stem) or by_stem.get(posixpath.basename(stem)) or ()
+        if len(own) > 1:
+            raise SourceError(
+                f"{root}: {format_some(own)} may each be the mask of {path}: give the directory "
+                "whose paths are those of the images"
+            )
+        found.append((own[0], known[own[0]]) if own else ("", 0))
+    if not any(path for path, _ in found):
+        raise SourceError(
+            f"{root}: not one of its {format_count(len(known), 'file')} is called like an image, "
+            f"{next(iter(known))!r} and {paths[0]!r} for example"
+        )
+    colors = None if source.mask_colors is None else read_colors(source.mask_colors)
+    masks = Masks(root, tuple(path for path, _ in found), [size for _, size in found], colors)
+    masks = replace(masks, values=_values(source))
+    _require_numbers(masks)
+    return masks, sorted(known.keys() - {path for path, _ in found})
+
+
+def files_below(root: str, run_all: RunAll) -> dict[str, int]:
+    """Return the files in a directory that may be masks, with their sizes."""
+    known: dict[str, int] = {}
+    for scanned in scan_below(root, _KINDS, run_all):
+        names = scanned.paths.split("\0") if scanned.sizes else []
+        known |= zip(names, scanned.sizes, strict=True)
+    return known
+
+
+def _by_stem(known: Mapping[str, object], stem_of: Callable[[str], str]) -> dict[str, list[str]]:
+    """Return the paths of masks by the stems of the images that they may belong to."""
+    found: dict[str, list[str]] = {}
+    for path in known:
+        stem = stem_of(path)
+        for ending in _ENDINGS:
+            if stem.endswith(ending):
+                found.setdefault(stem.removesuffix(ending), []).append(path)
+    return found
+
+
+def _values(source: Source) -> dict[int, int] | None:
+    """Return the class numbers of pixels that are others: `255=1`."""
+    values: dict[int, int] = {}
+    for pixel, number in (source.mask_values or {}).items():
+        try:
+            values[int(pixel)] = int(number)
+        except ValueError:
+            values[-1] = -1
+        if not all(0 <= each <= 255 for pair in values.items() for each in pair):
+            raise OptionError(f"--mask-values {pixel}={number}: both are numbers from 0 to 255")
+    return values or None
+
+
+def _require_numbers(masks: Masks) -> None:
+    """Refuse masks if nothing says what their pixels mean, before anything is written."""
+    seen: set[int] = set()
+    for number in [at for at, path in enumerate(masks.paths) if path][:_LOOKED_AT]:
+        data = masks.mask(number)
+        try:
+            image = numbers_of(decoded(data or b"", "its mask", _LARGEST), None, None)
+        except BadSample as error:
+            raise SourceError(f"{masks.root}/{masks.paths[number]}: {error}") from None
+        seen |= {*used_in(image)}
+    if IGNORED in seen and seen <= {0, IGNORED}:
+        raise SourceError(
+            f"{masks.root}: the pixels of its masks are 0 and 255, and 255 means that a pixel "
+            "belongs to no class: give --mask-values 255=1"
+        )
+
+
+def parse_color(text: str) -> Color:
+    """Return the color that a text begins with: `#ff0000` or `255 0 0`; a ValueError if none."""
+    match = _COLOR.match(text)
+    if match is None:
+        raise ValueError(text)
+    red, green, blue = bytes.fromhex(match[1]) if match[1] else map(int, match.groups()[1:])
+    if max(red, green, blue) > 255:
+        raise ValueError(text)
+    return red, green, blue
+
+
+def read_colors(path: str) -> dict[Color, int]:
+    """Read the colors of classes in their order: a line each, in which the name may follow."""
+    from dsprep.text import read_text  # not in workers
+
+    colors: dict[Color, int] = {}
+    for number, line in enumerate(filter(str.strip, read_text(path).split("\n"))):
+        try:
+            color = parse_color(line.strip())
+        except ValueError:
+            said = f"{path}: {line.strip()!r:.60} does not begin with a color: #ff0000"
+            raise SourceError(said) from None
+        if colors.setdefault(color, number) != number:
+            raise SourceError(f"{path}: {line.strip()!r:.60} is a color that is there twice")
+    if not 0 < len(colors) <= 256:
+        raise SourceError(f"{path}: names {len(colors)} colors; masks have 1 to 256")
+    return colors
+
+
+def mask_names(source: Source) -> tuple[str, ...]:
+    """Return the names of the classes of masks; none if nobody gave them."""
+    from dsprep.lists.store import read_classes  # not in workers
+
+    return () if source.mask_classes is None else read_classes(source.mask_classes)

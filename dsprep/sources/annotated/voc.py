@@ -1,0 +1,131 @@
+"""Pascal VOC's sets: an XML file for each image, and lists of the images of each side."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dsprep.annotations.objects import Objects
+from dsprep.annotations.voc import Voc, counts_from_0, objects_of, parse
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.sources.annotated.annotated import Scan, Texts, look_at
+from dsprep.units import format_count, format_some, quoted_names
+
+if TYPE_CHECKING:
+    from dsprep.places.files import Files
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+_LISTS = tuple(f"ImageSets/Main/{side}.txt" for side in ("train", "val", "test"))
+_BESIDE = ("JPEGImages", "images")  # directories of images, beside that of XML files
+_FROM_0, _UNREAD = "from 0", "unread "
+
+
+@dataclass(frozen=True)
+class VocTexts(Texts):
+    """XML files of VOC's."""
+
+    numbers: Mapping[str, int]  # of classes, by name
+    origin: int
+
+    def parse(self, data: bytes) -> Objects:
+        return objects_of(parse(data), self.numbers, self.origin)
+
+    def look(self, data: bytes) -> tuple[int, int, Collection[str], Mapping[str, int]]:
+        voc: Voc = parse(data)
+        facts = {_UNREAD + tag: count for tag, count in voc.unread.items()}
+        facts[_FROM_0] = counts_from_0(voc)
+        return len(voc.named), len(data), {each.name for each in voc.named}, facts
+
+
+def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
+    """Find the XML files of images below a directory, the classes and the sides."""
+    from dsprep.sources.labels.classes import number_classes
+
+    places = files.listed(below, "xml", run_all)
+    if not places:
+        raise SourceError(f"{below}: there is no XML file")
+    annotations = VocTexts(below, {}, 0)
+    looked = look_at(annotations, places, run_all)
+    names = source.class_names()
+    if names is None:
+        names = number_classes(looked.classes, below, source.class_order)
+    elif unknown := sorted({*looked.classes}.difference(names)):
+        raise SourceError(f"{below}: no class of --classes: {quoted_names(unknown, 3)}")
+    origin = int(not looked.facts.get(_FROM_0)) if source.voc_origin is None else source.voc_origin
+    notes: list[Finding] = []
+    if source.voc_origin is None:
+        why = "one of them is below 1" if origin == 0 else "not one of them is 0"
+        said = f"the coordinates of boxes count from {origin}, as {why}"
+        notes.append(Finding("note", "", f"{said}: give --voc-origin {1 - origin} if they do not"))
+    for tag, count in sorted(looked.facts.items()):
+        if tag.startswith(_UNREAD) and count:
+            said = f"{format_count(count, f'<{tag.removeprefix(_UNREAD)}>')} of objects left out"
+            notes.append(Finding("note", "", said))
+    known = {path.rpartition(".")[0] for path in files.table["path"].to_list()}
+    called = [_name(path, known) for path, _ in places]
+    lists = [found.path for found in files.findings if found.path.endswith(_LISTS)]
+    is_whole = below == source.root
+    texts = {path: files.text(source.root, posixpath.join(source.root, path)) for path in lists}
+    sides = _sides(texts, called, known, notes) if is_whole else []
+    return Scan(
+        replace(annotations, numbers={name: at for at, name in enumerate(names)}, origin=origin),
+        called,
+        looked.counts,
+        looked.texts,
+        names,
+        (),
+        looked.digest,
+        below,
+        notes,
+        places=places,
+        sides=sides,
+        read=[*lists, *(path for path, _ in places)] if is_whole else (),
+        boxes_alone=True,
+    )
+
+
+def _name(path: str, known: Collection[str]) -> str:
+    """Return what an XML file calls its image: a path below the root without extension, or less."""
+    stem = path.rpartition(".")[0]
+    directory, _, base = stem.rpartition("/")
+    above = posixpath.dirname(directory)
+    for beside in _BESIDE:
+        if (name := posixpath.join(above, beside, base)) in known:
+            return name
+    return stem if stem in known else base
+
+
+def _sides(
+    lists: Mapping[str, str | None],
+    called: Sequence[str],
+    known: Collection[str],
+    notes: list[Finding],
+) -> Sequence[str]:
+    """Return the side of each image by the lists of ``ImageSets/Main``; empty without lists."""
+    sides: dict[str, str] = {}
+    twice: dict[tuple[str, str, str], str] = {}
+    lost: dict[str, str] = {}  # images that lists name and that are not there, with their list
+    bare: dict[str, str] = {}  # images without an XML file, likewise
+    annotated = frozenset(called)
+    for path in sorted(lists, key=lambda path: (path.rpartition("ImageSets")[0], path)):
+        top, side = path.rpartition("ImageSets")[0], posixpath.basename(path)[: -len(".txt")]
+        for line in filter(None, map(str.strip, (lists[path] or "").split("\n"))):
+            tried = [f"{top}{beside}/{line}" for beside in _BESIDE]
+            name = next((name for name in tried if name in known), tried[0])
+            if (other := sides.setdefault(name, side)) != side:
+                twice.setdefault((path, side, other), name)
+            if name not in annotated and (name in known or line not in annotated):
+                (bare if name in known else lost)[name] = path
+    for (path, side, other), name in twice.items():
+        said = f"{path}: {side} has images of {other}, which stay there, such as {name}"
+        notes.append(Finding("note", "", said))
+    if bare:
+        said = f"{format_count(len(bare), 'image')} without an XML file, and so left out, although"
+        said += f" ImageSets lists them: {format_some(list(bare))}"
+        notes.append(Finding("note", "", said))
+    notes += [Finding("missing", name, f"named in {path}") for name, path in lost.items()]
+    return [sides.get(name, "") for name in called] if sides else []

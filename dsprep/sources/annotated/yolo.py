@@ -1,0 +1,278 @@
+"""YOLO's sets: images, a text for each of them, and ``data.yaml``, or a list of class names."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsprep.annotations.objects import Objects
+from dsprep.annotations.yolo import (
+    DataYaml,
+    Pose,
+    count_rows,
+    may_be_rotated,
+    parse,
+    parse_data_yaml,
+)
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.sources.annotated.annotated import Names, Scan, Texts, look_at, some_lines
+from dsprep.storage.location import full_path, is_s3
+from dsprep.units import format_count
+
+if TYPE_CHECKING:
+    from dsprep.places.files import Files
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
+_NUMBER = 20  # bytes that a number of pixels takes, at most
+_MOST_YAML = 1 << 20  # bytes
+_ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
+
+
+@dataclass(frozen=True)
+class YoloTexts(Texts):
+    """Texts of YOLO's."""
+
+    classes: int | None  # how many there are, if that is known
+    pose: Pose | None
+
+    def parse(self, data: bytes) -> Objects:
+        return parse(data, self.classes, self.pose)
+
+    def look(self, data: bytes) -> tuple[int, int, Collection[int], Mapping[str, int]]:
+        objects = self.parse(data)
+        numbers = {each.number for each in objects.items}
+        facts = {_EQUAL: count_rows(data) - len(objects.items)}
+        facts |= {_ROTATED: may_be_rotated(objects), _FILLED: bool(objects.items)}
+        facts[_POLYGONS] = corners = sum(len(own) for e in objects.items for own in e.polygons)
+        corners += sum(len(each.keypoints) for each in objects.items)
+        return len(objects.items), corners * _NUMBER, numbers, facts
+
+
+def scan_yolo(
+    source: Source, files: Files, config: str | None, below: str, run_all: RunAll
+) -> Scan:
+    """Find the texts of images below a directory, the classes and the sides of ``data.yaml``."""
+    images = sorted(files.table["path"].to_list())
+    told = _read_config(source.root, files, config) if config else DataYaml("", {}, None, None)
+    notes: list[Finding] = []
+    sides: dict[str, str] = {}
+    if config and told.sides:
+        sides = _sides(source.root, images, files, config, told, notes)
+    texts = dict(files.listed(below, "txt", run_all))
+    given = source.class_names()
+    count = len(told.names) if told.names else told.nc
+    if given and count and len(given) != count:
+        raise SourceError(
+            f"{config}: names {format_count(count, 'class')}, and {source.classes} "
+            f"{len(given)}: the texts have numbers of the former, so leave --classes out"
+        )
+    names, names_file = given or told.names, ""
+    if names is None:
+        names, names_file = _listed_names(below, texts, files)
+    if names is None and told.nc:
+        names = tuple(f"class_{at}" for at in range(told.nc))  # as ultralytics calls them
+        said = f"{config} tells nc and no names, so classes are called {names[0]} and so on"
+        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
+    of_image = _texts_of(images, source.root, below, texts, names_file)
+    if not of_image:
+        raise SourceError(
+            f"{config or below}: not one of the {format_count(len(images), 'image')} has a text "
+            "with its objects"
+        )
+    _require_apart(of_image, below)
+    chosen = [path for path in images if path in sides] if sides else images
+    if source.unlisted == "drop":
+        chosen = [path for path in chosen if path in of_image]
+    used = sorted({of_image[path] for path in chosen if path in of_image})
+    annotations = YoloTexts(below, None if names is None else len(names), told.pose)
+    looked = look_at(annotations, [(path, texts[path]) for path in used], run_all)
+    rotated = looked.facts.get(_ROTATED, 0)
+    if told.task == "obb" or (told.task == "" and rotated and rotated == looked.facts[_FILLED]):
+        says = f"{config} says task: obb" if told.task else "each row has four corners"
+        raise SourceError(
+            f"{below}: {says}, as rotated boxes (OBB) have, which are not read: if these are "
+            f"polygons, write the line task: segment into {config or 'a file data.yaml there'}"
+        )
+    if names is None:
+        names = tuple(map(str, range(max(looked.classes, default=-1) + 1)))
+        said = "no file tells the names of the classes, so their numbers are their names"
+        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
+    if equal := looked.facts.get(_EQUAL):
+        said = f"{format_count(equal, 'row')} equal to another one of the same image removed"
+        notes.append(Finding("note", "", said))
+    told_by = {"": (0, 0)} | dict(
+        zip(used, zip(looked.counts, looked.texts, strict=True), strict=True)
+    )
+    own = [of_image.get(path, "") for path in chosen]
+    lists = {text for text in texts if posixpath.basename(text) in NAME_LISTS}
+    alone = sorted(texts.keys() - set(of_image.values()) - lists)
+    lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
+    notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
+    read = {*used, *lost, names_file, posixpath.relpath(config, below) if config else ""}
+    return Scan(
+        annotations,
+        chosen,
+        [told_by[path][0] for path in own],
+        [told_by[path][1] for path in own],
+        names,
+        (),
+        looked.digest,
+        config or below,
+        notes,
+        flags=False,
+        keeps_unlisted=source.unlisted != "drop",
+        places=[(path, texts[path]) if path else None for path in own],
+        sides=[sides[path] for path in chosen] if sides else (),
+        read=read if below == source.root else (),
+        in_shares=True,
+        boxes_alone=not looked.facts.get(_POLYGONS),
+    )
+
+
+def _lost_image(text: str, below: str, root: str) -> str:
+    """Return what the image of a text should be called; empty if it need not be below the root."""
+    start, top = full_path(below), full_path(root) + "/"
+    before, mark, after = f"{start}/{text}".rpartition("/labels/")
+    path = posixpath.splitext(f"{before}/images/{after}" if mark else text)[0]
+    if path.startswith(top):
+        return path.removeprefix(top)
+    return posixpath.splitext(text)[0] if posixpath.basename(start) == "labels" else ""
+
+
+def _read_config(root: str, files: Files, path: str) -> DataYaml:
+    text = files.text(root, path, _MOST_YAML)
+    if text is None:
+        raise SourceError(f"{path}: is not a regular file")
+    try:
+        return parse_data_yaml(text)
+    except ValueError as error:
+        raise SourceError(f"{path}: {error}") from None
+
+
+def _texts_of(
+    images: Iterable[str], root: str, below: str, texts: Collection[str], names_file: str
+) -> dict[str, str]:
+    """Return the text of each image that has one: both below their roots."""
+    found = {}
+    head, start = full_path(root) + "/", full_path(below) + "/"
+    for path in images:
+        stem = path.rpartition(".")[0]
+        before, mark, after = f"{head}{stem}".rpartition("/images/")
+        beside = f"{before}/labels/{after}" if mark else f"{head}{stem}"
+        for name in (beside.removeprefix(start), stem, stem.rpartition("images/")[2]):
+            if f"{name}.txt" in texts and f"{name}.txt" != names_file:
+                found[path] = f"{name}.txt"
+                break
+            if start == head:
+                break
+    return found
+
+
+def _require_apart(of_image: Mapping[str, str], below: str) -> None:
+    """Refuse a text that is that of several images."""
+    by_text: dict[str, list[str]] = {}
+    for path, text in of_image.items():
+        by_text.setdefault(text, []).append(path)
+    shared = {text: paths for text, paths in by_text.items() if len(paths) > 1}
+    if shared:
+        said = (f"{text}: {', '.join(paths[:3])}" for text, paths in sorted(shared.items()))
+        raise SourceError(
+            f"{below}: {format_count(len(shared), 'file')} of annotations would be that of several "
+            "images:",
+            *some_lines(said, len(shared)),
+        )
+
+
+def _listed_names(
+    below: str, texts: Collection[str], files: Files
+) -> tuple[tuple[str, ...] | None, str]:
+    """Return the class names that a list of Darknet's tells, and the list; None without one."""
+    others = {found.path for found in files.findings if found.kind == "not-an-image"}
+    places = sorted({*texts, *others}, key=lambda path: (path.count("/"), path))
+    found: dict[tuple[str, ...], str] = {}
+    for path in places:
+        if posixpath.basename(path) not in NAME_LISTS:
+            continue
+        text = files.text(below, os.path.join(below, path), _MOST_YAML)
+        if text is not None:
+            names = tuple(line.strip() for line in text.splitlines() if line.strip())
+            found.setdefault(names, path)
+    if len(found) > 1:
+        one, two = list(found.values())[:2]
+        raise SourceError(f"{below}: {one} and {two} name other classes: give --classes FILE")
+    return next(iter(found.items()), (None, ""))
+
+
+# Sides
+
+
+def _sides(
+    root: str,
+    images: Sequence[str],
+    files: Files,
+    config: str,
+    told: DataYaml,
+    notes: list[Finding],
+) -> dict[str, str]:
+    """Return the side of each image that ``data.yaml`` names."""
+    sides: dict[str, str] = {}
+    for side, entries in told.sides.items():
+        for entry in entries:
+            found = _entry(root, images, files, config, told.path, entry)
+            if found is None:
+                notes.append(Finding("note", "", f"{config}: {side}: there is no {entry}"))
+                continue
+            other = next((sides[path] for path in found if path in sides), side)
+            if other != side:
+                said = f"{config}: {side} has images of {other}, which stay there"
+                notes.append(Finding("note", "", said))
+            for path in found:
+                sides.setdefault(path, side)
+    if not sides:
+        tried = ", ".join(entry for entries in told.sides.values() for entry in entries)
+        raise SourceError(f"{config}: not one of the images that it names is below {root}: {tried}")
+    return sides
+
+
+def _entry(
+    root: str, images: Sequence[str], files: Files, config: str, path: str, name: str
+) -> Sequence[str] | None:
+    """Return the images of a directory or a list that ``data.yaml`` names."""
+    top, beside = full_path(root), full_path(posixpath.dirname(config) or ".")
+    name = name.replace("\\", "/")
+    bare = "/".join(part for part in name.split("/") if part not in ("..", "."))
+    tried = [posixpath.join(beside, path, name), posixpath.join(beside, name)]
+    for full in (*map(posixpath.normpath, tried), posixpath.join(beside, bare)):
+        if name.endswith(".txt"):
+            there = full.replace("s3:/", "s3://", 1) if is_s3(root) else full
+            if (text := files.text(root, there)) is not None:
+                return _list(text, posixpath.dirname(full), top, images)
+        elif f"{full}/".startswith(f"{top}/"):
+            below = full[len(top) + 1 :]
+            found = [each for each in images if not below or each.startswith(f"{below}/")]
+            if found or not below:
+                return found
+    return None
+
+
+def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequence[str]:
+    """Return the images that a list names, a path a line."""
+    known, names = frozenset(images), Names(images)
+    found = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        full = posixpath.normpath(posixpath.join(directory, line))
+        below = full.removeprefix(f"{top}/")
+        if below in known:
+            found.append(below)
+        else:
+            meant = names.find(posixpath.normpath(line))
+            if len(meant) > 1:
+                raise SourceError(f"{directory}: {line!r:.80} may mean several images")
+            found += meant
+    return found

@@ -1,0 +1,1 @@
+"""Labels: the classes and labels of samples, from names, lists and tables."""

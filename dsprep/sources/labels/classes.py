@@ -1,0 +1,325 @@
+"""Class names, the list that fixes their numbers, and labels as a column of a catalog."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from dsprep.catalog import AT_ONCE, Catalog
+from dsprep.errors import OptionError, SourceError, UnknownClass
+from dsprep.findings import Finding
+from dsprep.places.names import SPLITS
+from dsprep.storage.local import LARGEST
+from dsprep.text import read_text, refuse
+from dsprep.units import format_count, format_some, quoted_names
+
+# Classes that stand before a number in file names: dog.0.jpg, Abyssinian_1.jpg.
+_IN_NAMES = (r"^(\w+?)[._-]?\d+\.", r"^([^._-]+)[._-]")
+_SHOWN = 5  # names that show what an order is
+LARGEST_EXACT = 2**53  # as a float
+
+# Directories that hold one kind of file, in lower case, by that kind.
+_FILE_KINDS = dict.fromkeys(("images", "image", "imgs", "img", "jpegimages", "pngimages"), "image")
+_FILE_KINDS |= dict.fromkeys(("masks", "mask", "segmentationclass"), "mask")
+_FILE_KINDS |= {
+    name: name for name in ("labels", "annotations", "segmentationobject", "depth", "gt", "json")
+}
+
+
+class Known(NamedTuple):
+    """The classes as far as they are known before labels are read."""
+
+    classes: tuple[str, ...] | None  # the classes and their order, if they are fixed already
+    owner: str | None = None  # the source that these are of, if the user did not give them
+    order: str | None = None  # otherwise, the order of the names; see `number_classes`
+
+
+def label_lists(labels: Iterable[Any]) -> pl.Series | None:
+    """Return labels as a column of lists; None unless each is of numbers that a float can hold."""
+    lists = [each if isinstance(each, tuple | list) else (each,) for each in labels]
+    for number in chain.from_iterable(label or (None,) for label in lists):
+        is_too_large = isinstance(number, int) and abs(number) > LARGEST_EXACT
+        if is_too_large or not isinstance(number, int | float):
+            return None
+    return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False)
+
+
+def class_numbers(lists: pl.Series) -> pl.Series | None:
+    """Return class numbers if every sample has one label and all are whole; else None.
+
+    If each has one, these may be numbers instead of lists.
+    """
+    found = pl.Series("cls", dtype=pl.Int64)
+    for start in range(0, len(lists), AT_ONCE):  # all at once would take six times the memory
+        first = part = lists.slice(start, AT_ONCE)
+        if isinstance(part.dtype, pl.List):
+            first = part.list.first()
+            if not (part.list.len() == 1).all():
+                return None
+        if not ((first % 1 == 0) & (first.abs() < LARGEST_EXACT)).all():
+            return None
+        found.append(first.cast(pl.Int64))
+    return found
+
+
+def labels_from_numbers(rows: pl.DataFrame, known: Known, source: str) -> pl.Series:
+    """Turn labels into class numbers, if every sample has one label and all are whole."""
+    numbers = class_numbers(rows["labels"])
+    if numbers is None:
+        return rows["labels"].alias("label")
+    if known.classes is not None:
+        outside = ~pl.col("cls").is_between(0, len(known.classes) - 1)
+        which = among(known.classes, known.owner)
+        listed = pl.DataFrame([rows["line"], numbers])
+        refuse(source, listed, outside, lambda row: f"{row['cls']} is none of {which}")
+    return numbers
+
+
+def among(classes: Sequence[object], owner: str | None) -> str:
+    """Name a list of classes, and what to do where the labels need others."""
+    of = f" of {owner}: give --classes FILE with the names of all classes" if owner else ""
+    return f"the {len(classes)} classes{of}"
+
+
+def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:
+    """Put class names into the order that numbers them: by code point, which is UTF-8's by byte."""
+    classes = natural_order(names) if order == "natural" else tuple(sorted(names))
+    require_lines(classes, source)
+    return classes
+
+
+def require_lines(classes: Iterable[str], source: str, file: str = "classes.txt") -> None:
+    """Refuse a class name that cannot be a line of a file."""
+    for name in classes:
+        if not name.strip() or not {*"\n\r\0"}.isdisjoint(name):
+            raise SourceError(
+                f"{source}: the class name {name!r} does not fit on a line of {file}: rename"
+            )
+
+
+def classes_for(names: Iterable[str], known: Known, place: str) -> tuple[str, ...]:
+    """Return the known classes, which must have all of these names; or the names in their order."""
+    found = number_classes(names, place, known.order)
+    classes = known.classes or found
+    if unknown := sorted(set(found).difference(classes)):
+        raise unknown_classes(place, unknown, classes)
+    return classes
+
+
+def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) -> UnknownClass:
+    """Return the error for classes of a source that are not in the list of classes."""
+    be, count = "is" if len(names) == 1 else "are", format_count(len(classes), "class")
+    return UnknownClass(f"{place}: {quoted_names(names, 3)} {be} not among the {count}")
+
+
+def classes_of_directories(
+    paths: pl.Series, root: str, known: Known, top: str = "", unread: str = ""
+) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
+    """Number the directories that images lie in, below ``top`` in the root, with notes on them."""
+    classes = known.classes
+    directories = paths.str.replace(r"/?[^/]*$", "")
+    in_root = paths.filter(directories == "")
+    if len(in_root) == len(paths):
+        if classes is not None:
+            raise SourceError(
+                f"{root}: its images lie in no directory and so have no class, "
+                f"but a list of {len(classes)} classes was given"
+            )
+        return None, None, []
+    if not in_root.is_empty():
+        raise SourceError(
+            f"{root}: {len(in_root)} of {len(paths)} images lie in no directory and so have no "
+            f"class, {in_root[0]!r} among them: move them into the directory of their "
+            "class or out of the folder, or give the labels in a list"
+        )
+    classes = classes_for(directories.unique(), known, root)
+    notes = [*notes_on_directories(classes, os.path.join(root, top), unread)]
+    notes += notes_on_order(known, classes)
+    numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    return numbers.alias("cls"), classes, notes
+
+
+def matches_in(texts: pl.Series, regex: str, option: str) -> pl.Series:
+    """Return what a regular expression matches in texts: its first parentheses, or all of it."""
+    try:
+        parentheses = texts.head(1).str.extract_groups(regex).struct.fields
+        return texts.str.extract(regex, 1 if parentheses else 0)
+    except pl.exceptions.ComputeError as error:
+        reason = str(error).partition("\n\nThis error")[0]
+        raise OptionError(f"{option} {regex!r}: not a regular expression: {reason}") from None
+
+
+def classes_in_names(
+    paths: pl.Series, root: str, known: Known, regex: str, label_type: str | None
+) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
+    """Take the labels that a regular expression finds in the names of files."""
+    found = matches_in(paths.str.split("/").list.last(), regex, "--label-regex")
+    lost = paths.filter(found.fill_null("") == "")
+    if len(lost):
+        raise SourceError(
+            f"--label-regex {regex!r} finds no class in {format_count(len(lost), 'file name')} of "
+            f"{len(paths):,} in {root}: {format_some(lost.to_list())}"
+        )
+    if label_type == "float":
+        numbers = found.cast(pl.Float64, strict=False)
+        odd = found.filter(~numbers.is_finite().fill_null(False))
+        if len(odd):
+            raise SourceError(
+                f"--label-regex {regex!r} finds {format_count(len(odd), 'text')} in {root} that "
+                f"are no numbers: {format_some(odd.to_list())}"
+            )
+        return numbers.to_frame("label").select(pl.concat_list("label")).to_series(), None, []
+    classes = classes_for(found.unique(), known, root)
+    numbers = found.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    return numbers.alias("cls"), classes, notes_on_order(known, classes)
+
+
+def hint_in_names(paths: pl.Series) -> str:
+    """Return how --label-regex could take classes from file names; empty if nothing shows that."""
+    names = paths.str.split("/").list.last()
+    for regex in _IN_NAMES:
+        found = names.str.extract(regex)
+        count = found.n_unique()
+        if not found.has_nulls() and 1 < count <= len(names) / 2:
+            some = format_some(sorted(found.unique()))
+            return f"--label-regex '{regex}' takes {count:,} classes from file names: {some}"
+    return ""
+
+
+def natural_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Sort names so that numbers in them count as numbers: ``1``, ``2``, ``10``."""
+
+    def key(name: str) -> tuple[list[tuple[int, str]], str]:
+        # Texts and numbers alternate, so that only like is compared with like.
+        parts = re.split("([0-9]+)", name)
+        stripped = [each.lstrip("0") if at % 2 else each for at, each in enumerate(parts)]
+        return [(len(each) * (at % 2), each) for at, each in enumerate(stripped)], name
+
+    return tuple(sorted(names, key=key))
+
+
+def renumbered(catalog: Catalog, classes: tuple[str, ...]) -> Catalog:
+    """Number the classes of a catalog as another list does, which has the same names or more."""
+    # Its labels are class numbers, or a flag for each class: see `has_flags`.
+    known = catalog.classes or ()
+    numbers = {name: number for number, name in reversed(list(enumerate(classes)))}
+    if catalog.label_column == "cls":
+        column = pl.col("cls").replace_strict(
+            range(len(known)), [numbers[name] for name in known], return_dtype=pl.Int64
+        )
+    else:
+        flags = {numbers[name]: pl.col("label").list.get(at) for at, name in enumerate(known)}
+        every = [flags.get(number, pl.lit(0.0)) for number in range(len(classes))]
+        column = pl.concat_list(every).alias("label")
+    return replace(catalog, table=catalog.table.with_columns(column), classes=classes)
+
+
+def has_flags(catalog: Catalog) -> bool:
+    """Return whether each label has a 0 or a 1 for every class: the tags of an image."""
+    if catalog.label_column != "label" or not catalog.classes:
+        return False
+    label = pl.col("label")
+    are_flags = (label.list.len() == len(catalog.classes)) & label.list.eval(
+        pl.element().is_in([0.0, 1.0])
+    ).list.all()
+    return bool(catalog.table.select(are_flags.all()).item())
+
+
+def notes_on_order(known: Known, classes: Sequence[str]) -> list[Finding]:
+    """Return a note if these classes are numbered in plain order, and the natural one differs."""
+    natural = natural_order(classes)
+    if known.classes is not None or known.order is not None or natural == tuple(classes):
+        return []
+    first = next(at for at, name in enumerate(classes) if name != natural[at])
+    start = max(0, first - 2)
+    shown = (names[start : start + _SHOWN] for names in (classes, natural))
+    plain, other = (", ".join(names) + ", …" * (len(names) == _SHOWN) for names in shown)
+    detail = (
+        f"classes are numbered in plain order of their names ({plain}), as torchvision does; "
+        f"--class-order natural gives {other}"
+    )
+    return [Finding("note", "", detail)]
+
+
+def notes_on_directories(classes: Sequence[str], root: str, table: str) -> Iterator[Finding]:
+    """Say which directories are probably no classes: splits, or kinds of files."""
+    root = root.rstrip("/")
+    if splits := _called(classes, SPLITS):
+        names = format_some([f"{split}/" for split in splits])
+        if len(set(map(os.path.dirname, splits))) == 1:
+            depth = splits[0].count("/") + 1
+            advice = f"to make shards of its own of each, give --sides-from {depth}; "
+            advice += f"to read one split, name it as the source: dsprep pack {root}/{splits[0]}"
+            advice += "".join(f", or {root}/{split}" for split in splits[1:])
+        else:
+            advice = "to read one split, move it to a directory of its own, or list it with --list"
+        if table:
+            advice += f"; {table} is not read: give --labels {table}"
+        detail = f"{names} look like splits, and are part of the names of classes here"
+        yield Finding("note", "", f"{detail}; {advice}")
+    kinds = _called(classes, _FILE_KINDS)
+    if kinds and len(set(map(os.path.dirname, kinds))) == 1:
+        names = format_some([f"{kind}/" for kind in kinds])
+        are = {kind: _FILE_KINDS[kind.rpartition("/")[2].lower()] for kind in kinds}
+        masks = next((kind for kind in kinds if are[kind] == "mask"), "")
+        if masks and kinds[0] != masks:
+            advice = f"dsprep pack {root}/{kinds[0]} --masks {root}/{masks}"
+        else:
+            other = [*kinds, "masks"][1]
+            advice = f"--pair 'image={kinds[0]}/*.jpg' --pair 'mask.png={other}/*.png'"
+        detail = (
+            f"{names}: called like a kind of file, and part of the names of classes here; if "
+            f"the classes lie in it, name {root}/{kinds[0]} as the source; if each holds a part of "
+            f"every sample, name the parts: {advice}"
+        )
+        yield Finding("note", "", detail)
+
+
+def _called(classes: Sequence[str], meanings: Mapping[str, str]) -> list[str]:
+    """Find directories by their names, in the paths of classes."""
+    found: dict[str, str] = {}
+    for name in classes:
+        parts = name.split("/")
+        for depth, part in enumerate(parts, 1):
+            if meaning := meanings.get(part.lower()):
+                found["/".join(parts[:depth])] = meaning
+                break
+    others = set(classes) - set(found)
+    is_class = others and set(found) <= set(classes) and len(set(found.values())) == 1
+    order = list(meanings.values())
+    return [] if is_class else sorted(found, key=lambda path: order.index(found[path]))
+
+
+_ITEM = re.compile(r"item\s*\{(.*?)\n?\s*\}", re.DOTALL)
+_PAIR = re.compile(r"""(\w+)\s*:\s*(\d+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_NUMBERED = re.compile(r"(\d{1,6}):(.*)")
+
+
+def read_numbered(path: str) -> tuple[str, ...] | None:
+    """Read class names that stand with their numbers."""
+    text = read_text(path, LARGEST)
+    pairs: list[tuple[int, str]] = []
+    if path.endswith(".pbtxt"):
+        for item in _ITEM.findall(text):
+            values = dict(_PAIR.findall(item))
+            name = values.get("display_name") or values.get("name", "")
+            if values.get("id", "").isdecimal() and name:
+                pairs.append((int(values["id"]), re.sub(r"\\(.)", r"\1", name[1:-1])))
+    else:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        matches = [match for line in lines if (match := _NUMBERED.fullmatch(line))]
+        if len(matches) == len(lines):
+            pairs = [(int(match[1]), match[2].strip()) for match in matches]
+    if not pairs:
+        return None
+    numbers, names = zip(*pairs, strict=True)
+    if len(set(numbers)) < len(pairs) or len(set(names)) < len(pairs) or max(numbers) > 999_999:
+        raise SourceError(f"{path}: two classes have one number or one name: correct it")
+    by_number = dict(pairs)
+    return tuple(by_number.get(number, "") for number in range(max(numbers) + 1))

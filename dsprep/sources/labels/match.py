@@ -1,0 +1,297 @@
+"""The rows of a list or a table, and the files or samples that they name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from dsprep.catalog import LABEL_COLUMNS, Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import REJECT_KINDS, Finding
+from dsprep.lists.rows import plain_paths
+from dsprep.places.files import FILES, Files
+from dsprep.sample import key_expr
+from dsprep.schema import BY_SOURCE, LABEL, Field, Settled
+from dsprep.sources.pictures.readers import FileReader, facts_at
+from dsprep.storage.files import results
+from dsprep.text import refuse
+from dsprep.units import format_count, format_some, quoted
+
+if TYPE_CHECKING:
+    from dsprep.sources.source import Source
+
+_FILE = "in file"  # the catalog's column `file`, while `file` is the name in a list
+
+
+def choose(
+    rows: pl.DataFrame,
+    files: Files,
+    chosen_by: Source,
+    classes: tuple[str, ...] | None,
+    *,
+    paths: str = "path",
+    advice: str = "",
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of the samples that a list or a table names, and report what is left."""
+    # `paths` is the column of rows that becomes the catalog's paths.
+    root, source = chosen_by.root, chosen_by.list_file or chosen_by.labels or ""
+    lists = chosen_by.lists if "list" in rows.columns else ()
+    if files.samples is not None:
+        rows = rows.with_columns(file=find_samples(rows, files, files.samples, source))
+    matched = _join(rows, files.table)
+    unknown = matched.filter(pl.col("size").is_null())["file"]
+    # A scan leaves out files that are hidden or have another extension.
+    unknown = unknown.unique(maintain_order=True)
+    if files.others is not None:
+        elsewhere = files.others.filter(pl.col("path").is_in(unknown.implode()))
+    else:
+        calls = ((0, partial(facts_at, os.path.join(root, path))) for path in unknown)
+        known = zip(unknown, results(root, calls), strict=True)
+        there = [(path, *facts) for path, facts in known if facts]
+        elsewhere = pl.DataFrame(there, FILES, orient="row")
+    if not elsewhere.is_empty():
+        matched = _join(rows, pl.concat([files.table, elsewhere]))
+    missing = matched.filter(pl.col("size").is_null())
+    found = matched.drop_nulls("size")
+    if found.is_empty():
+        none, example = f"{source}: not one of the {rows.height}", rows["path"][0]
+        if files.samples is None:
+            raise SourceError(
+                f"{none} files that it names lies below {root}, {example!r} for one: give the "
+                "directory that its paths start from"
+            )
+        raise SourceError(
+            f"{none} samples that it names is in {root}, {example!r} for one; {root} has names "
+            f"such as {files.table['path'][0]!r}, and dsprep lst create lists them all"
+        )
+    undecoded = {lost.path.rpartition(".")[0]: lost for lost in files.unreadable()}
+    undecoded = {path: undecoded[path] for path in missing["file"] if path in undecoded}
+    missing = missing.filter(~pl.col("file").is_in([*undecoded]))
+    named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
+    named |= {lost.path for lost in undecoded.values()}
+    duplicates = chosen_by.duplicates
+    found, repeated = settle_duplicates(found, "place", source, duplicates, advice, lists)
+    listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
+    unlisted = files.table.filter(~listed)["path"].sort()
+    # Findings reach the reports beside the shards, which name no path of this machine.
+    on_disk = files.samples is None and files.others is None  # not in shards or an archive
+    kind = "missing" if on_disk else "unknown"
+    names = list(map(os.path.basename, lists or (source,)))
+    detail = "not looked into, as nothing in it is listed"
+    others = [finding for finding in files.findings if finding.path not in named]
+    for at, other in enumerate(others):  # a file that no row names is not lost
+        if other.kind in REJECT_KINDS and other.kind != "damaged":
+            others[at] = other._replace(kind="unlisted")
+    rows = found.with_columns(pl.col("index").cast(pl.Int64), path=paths)
+    catalog = _catalog_of(rows, files, root, classes, has_ids=chosen_by.labels is None)
+    if len(lists) > 1:
+        catalog = catalog.with_lists([name.removesuffix(".lst") for name in names], rows["list"])
+    numbers = missing["list"] if lists else repeat(0)
+    return catalog, [
+        *(
+            Finding(kind, path, f"{names[number]}:{line}")
+            for path, line, number in zip(missing["path"], missing["line"], numbers, strict=False)
+        ),
+        *undecoded.values(),
+        *repeated,
+        *(Finding("unlisted", path) for path in unlisted.to_list()),
+        *(Finding("unlisted", path + "/", detail) for path in files.passed_by),
+        *others,
+    ]
+
+
+def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """Add size and mtime of the file of each row, and its ``place`` among the files."""
+    names = {"path": "file", "file": _FILE}
+    places = files.lazy().rename(names, strict=False).with_row_index("place")
+    # Lazily, so that the column of paths is not copied into a result that has no use for it.
+    joined = rows.lazy().select("file").join(places, on="file", how="left", maintain_order="left")
+    return rows.hstack(joined.drop("file").collect())
+
+
+def _catalog_of(
+    rows: pl.DataFrame, files: Files, root: str, classes: tuple[str, ...] | None, has_ids: bool
+) -> Catalog:
+    """Make the catalog of rows that were found, in their order, with their ids and labels."""
+    # A list has ids, a table none. Whole samples keep their own labels if these are the same, with
+    # the same class names; or if no sample has a label, and a list without class names has only
+    # zeros, as lists of samples without labels have.
+    labels = [rows[name] for name in LABEL_COLUMNS if name in rows.columns]
+    if files.samples is None:
+        places = [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]
+        table = rows.select(
+            *("index", "path", "size", "mtime"), *(places if _FILE in rows.columns else []), *labels
+        )
+        return Catalog(table, root, classes, files.reader or FileReader(root))
+    own = files.samples
+    if own.annotated is not None:
+        labels = []  # the boxes in a list are those of the annotations, which say more of them
+    table = own.table[rows["place"]]
+    changed = {"id": has_ids and not (table["index"] == rows["index"]).all(), "label": False}
+    if labels and (classes != own.classes or _differ(own, table, labels[0], has_ids)):
+        changed["label"] = True
+        table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
+        own = own.with_settled(with_label(own.settled, labels[0], classes))
+    return replace(
+        own,
+        table=table.with_columns(rows["index"]),
+        classes=classes,
+        overridden=own.overridden.union(name for name in changed if changed[name]),
+    )
+
+
+def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool) -> bool:
+    """Return whether labels differ from those of samples with the same classes."""
+
+    def lists(column: pl.Series) -> pl.Series:
+        if column.name == "label":
+            return column
+        return column.to_frame().select(pl.concat_list(pl.col("cls").cast(pl.Float64))).to_series()
+
+    new = lists(labels)
+    if own.label_column is not None:
+        return not new.eq(lists(table[own.label_column])).all()
+    are_placeholders = has_ids and not own.is_labeled
+    return not (are_placeholders and new.eq(pl.Series([[0.0]], dtype=new.dtype)).all())
+
+
+def with_label(
+    settled: Settled,
+    labels: pl.Series,
+    classes: tuple[str, ...] | None,
+    told: str = "a list",
+    own: Field | None = None,
+) -> Settled:
+    """Return a schema whose label comes from rows of a catalog, not from samples.
+
+    It has the name of ``own``, if the samples have none.
+    """
+    schema = settled.schema
+    own = schema.label_field or own or Field(LABEL, "class")
+    if labels.name == "cls":
+        kind, names = "class", classes or ()
+    else:
+        kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
+    label = Field(own.name, kind, names=names, told=told, given=own.given, why=BY_SOURCE)
+    ignored = settled.ignored | {place[0] for place in own.places}
+    schema = replace(schema.with_field(label), label=label.name)
+    return settled._replace(schema=schema, ignored=ignored)
+
+
+def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
+    """Find the samples of a list: by name, by shard and key, or by key alone."""
+    named, names = rows.select("line", name="file"), files.table["path"]
+
+    def long_names() -> Iterator[pl.DataFrame]:
+        if samples.has_places:
+            yield pl.DataFrame({"path": names, "name": plain_paths(samples.long_names())})
+
+    found = find_spelled(named, names, long_names(), source)
+    lost = found.is_null()
+    if lost.any():
+        wanted = named.filter(lost).select("line", name=key_expr("name"))
+        keys = pl.DataFrame({"path": names, "name": samples.keys()})
+        found = found.scatter(lost.arg_true(), find_spelled(wanted, names.clear(), [keys], source))
+    return found.fill_null(named["name"])
+
+
+def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Return the names of files without extension, without directories, and without both."""
+    path = pl.col("path")
+    bare = path.str.replace(r"\.[^./]*$", "")
+    for name in (bare, path.str.split("/").list.last(), bare.str.split("/").list.last()):
+        yield files.select(path, name=name)
+
+
+def find_spelled(
+    named: pl.DataFrame,
+    paths: pl.Series,
+    spellings: Iterable[pl.DataFrame],
+    source: str,
+    root: str = "",
+) -> pl.Series:
+    """Find the path that each name means: the name itself, or by the first spelling that has it."""
+    # Names that mean no path get null.
+    is_path = named["name"].is_in(paths.implode())
+    left = named.filter(~is_path).select("line", "name")
+    left = left.unique("name", keep="first", maintain_order=True)
+    found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
+    for spelled in spellings:
+        if left.is_empty():
+            break
+        hits = left.join(spelled, on="name")
+        if hits["name"].n_unique() < hits.height:
+            hits = hits.sort("line", "path")
+            refuse(
+                source,
+                hits.with_columns(other=pl.col("path").last().over("name")),
+                pl.col("name").is_duplicated(),
+                lambda row: (
+                    f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}"
+                    f"{_which(row['path'], row['other'], root)}"
+                ),
+            )
+        found.append(hits.select("name", "path"))
+        left = left.join(hits, on="name", how="anti", maintain_order="left")
+    joined = named.join(pl.concat(found), on="name", how="left", maintain_order="left")
+    return joined.select(pl.when(is_path).then("name").otherwise("path").alias("path")).to_series()
+
+
+def _which(one: str, other: str, root: str) -> str:
+    """Return what a message adds on the choice between two paths."""
+    tops = [path.rpartition("/")[0] for path in (one, other)]
+    if not root or tops[0] == tops[1]:
+        return ": write its extension into the table" if root else ""
+    named = (os.path.join(root, top) for top in sorted(tops, reverse=True))
+    return (
+        f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
+        "names images of several directories, write these into it"
+    )
+
+
+def settle_duplicates(
+    rows: pl.DataFrame,
+    by: str,
+    source: str,
+    duplicates: str | None,
+    advice: str = "",
+    lists: Sequence[str] = (),
+) -> tuple[pl.DataFrame, list[Finding]]:
+    """Keep, drop or refuse rows that name a file again; ``lists`` are those of their rows."""
+    if rows[by].n_unique() == rows.height:
+        return rows, []
+    at, word = ("line", "line ") if "line" in rows.columns else ("index", "the row of id ")
+    start = f"{source}:" if at == "line" else f"{source}: "
+    name = f"{os.path.basename(source)}:"
+    if len(lists) > 1:
+        names = pl.Series(list(map(os.path.basename, lists)), dtype=pl.String)
+        where = names.gather(rows["list"]) + ":" + rows["line"].cast(pl.String)
+        rows, at, word, start, name = rows.with_columns(where=where), "where", "", f"{source}: ", ""
+    labels = [name for name in LABEL_COLUMNS if name in rows.columns]
+    firsts = pl.col(at, *labels).first().over(by).name.prefix("first ")
+    is_again = ~rows[by].is_first_distinct()
+    again = rows.with_columns(firsts).filter(is_again)
+    if duplicates in ("first", "keep"):
+        kind = "repeated" if duplicates == "first" else "duplicate"
+        findings = [
+            Finding(kind, path, f"{name}{row}, and in {word}{first} already")
+            for path, row, first in again.select("path", at, f"first {at}").iter_rows()
+        ]
+        return (rows.filter(~is_again) if duplicates == "first" else rows), findings
+    example = again.row(0, named=True)
+    differs = any(example[name] != example[f"first {name}"] for name in labels)
+    rest = format_some([str(row) for row in again[at][1:]])
+    more = f", the next in {word}{rest}" if rest else ""
+    raise SourceError(
+        f"{start}{'' if at == 'index' else f'{example[at]}: '}{quoted(example['path'])} stands in "
+        f"{word}{example[f'first {at}']} already{', with another label' if differs else ''} "
+        f"({format_count(again.height, 'row')} like this{more}): give --duplicates first to use "
+        "only the first row of each image, or --duplicates keep to make a sample of each row"
+        + advice
+    )

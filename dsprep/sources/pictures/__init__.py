@@ -1,0 +1,1 @@
+"""Pictures: each file, or each slice of a file, is an image."""

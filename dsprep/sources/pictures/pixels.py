@@ -1,0 +1,575 @@
+"""Data sets of bare pixels, as downloaded: which files of CIFAR or MNIST a path names.
+
+CIFAR (https://www.cs.toronto.edu/~kriz/cifar.html): in the binary version a record is the label
+(CIFAR-100: the coarse one, then the fine one), then 1024 red, 1024 green and 1024 blue bytes; in
+the Python version a batch is a pickle.
+
+MNIST (http://yann.lecun.com/exdb/mnist/), like Fashion-MNIST, KMNIST and EMNIST, has idx files, of
+images and of labels, mostly in gzip: two zeros, the type of the numbers (8 is an unsigned byte),
+the number of dimensions, each dimension as a big-endian u32, then the numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from math import isqrt, prod
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
+from dsprep.formats.stream import compression_of
+from dsprep.images.pixels import parse_shape, shape_of
+from dsprep.places.archive import archive_kind, open_archive, split_path
+from dsprep.places.files import with_sides_of_files
+from dsprep.sample import Sample, image_kind_of
+from dsprep.schema import IMAGE, LABEL, Field, Schema
+from dsprep.sources.labels.classes import renumbered, unknown_classes
+from dsprep.sources.pictures.pixel_reader import (
+    CIFAR,
+    Batch,
+    BatchFile,
+    LabeledPixelReader,
+    PixelColumns,
+    PixelReader,
+    numbers_in,
+    read_batch,
+    read_members,
+    read_pickle,
+    text_of,
+)
+from dsprep.sources.tables.csv_rows import CsvReader
+from dsprep.storage.files import entries, facts, is_dir, is_file
+from dsprep.storage.location import is_s3
+from dsprep.units import format_count, format_some
+
+if TYPE_CHECKING:
+    from dsprep.sources.source import Source
+
+Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
+
+_Batch: TypeAlias = tuple[Batch, pl.DataFrame]  # with the rows of its images
+_ClassNames: TypeAlias = dict[str, tuple[str, ...]]  # by the column that has the class numbers
+
+PARTS = ("train", "test")
+_MOST_FILES = 1000  # files in a directory that may still be a known data set
+_LOOKED_AT = 64  # rows of a table that show how many pixels an image has
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+class _Labels(NamedTuple):
+    """Where a version of CIFAR has labels of its images."""
+
+    field: str  # what the field is called
+    names: str  # the file of class names
+    names_key: str = ""  # the key of the class names if that file is a pickle
+    key: str = ""  # the key of the labels in a pickle; if empty, each is a byte
+
+
+class _Version(NamedTuple):
+    """A version of CIFAR."""
+
+    batches: re.Pattern[str]  # names of its batches
+    labels: tuple[_Labels, ...]  # its labels, in the order of their bytes
+
+    @property
+    def is_pickled(self) -> bool:
+        return bool(self.labels[0].key)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of class names."""
+        return tuple(dict.fromkeys(labels.names for labels in self.labels))
+
+
+_TOLD = "the files"  # what tells the fields
+_FINE, _COARSE = "fine_label", "coarse_label"
+_CIFAR = (
+    _Version(re.compile(r"(data|test)_batch(_\d+)?\.bin"), (_Labels(LABEL, "batches.meta.txt"),)),
+    _Version(
+        re.compile(r"(data|test)_batch(_\d+)?"),
+        (_Labels(LABEL, "batches.meta", "label_names", "labels"),),
+    ),
+    _Version(
+        re.compile(r"(train|test)\.bin"),
+        (_Labels(_COARSE, "coarse_label_names.txt"), _Labels(_FINE, "fine_label_names.txt")),
+    ),
+    _Version(
+        re.compile(r"(train|test)"),
+        (
+            _Labels(_COARSE, "meta", "coarse_label_names", "coarse_labels"),
+            _Labels(_FINE, "meta", "fine_label_names", "fine_labels"),
+        ),
+    ),
+)
+_LARGEST = 1 << 30  # bytes of a file of CIFAR; CIFAR-100's training images have 155 million
+
+_IDX = re.compile(
+    r"(?:(?P<set>.*)-)?(?P<part>train|test|t10k)-images[-.]idx3-ubyte(?:\.gz)?"
+    r"|(?:(?P<single>.*)-)?images[-.]idx3-ubyte(?:\.gz)?"
+)
+_MOST_IMAGES = 10_000_000
+_MOST_PIXELS = 100_000_000
+
+
+class _Images(NamedTuple):
+    """A file of images, as far as its name and those of the files beside it tell."""
+
+    file: BatchFile
+    part: str  # `train`, `test`, or empty if its name does not say
+    beside: tuple[BatchFile, ...]  # the labels of idx files, the class names of CIFAR
+    set: str = ""  # what the name of an idx file begins with, such as `emnist-letters`
+    version: _Version | None = None  # None for idx files
+
+
+def read_pixels(paths: Sequence[str], classes: Names, label: str | None = None) -> Catalog | None:
+    """Make the catalog of data sets whose images are bare pixels; None if a path is of none.
+
+    Where images have several labels, ``label`` is the name of the one to train on.
+    """
+    # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
+    # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
+    # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
+    # name of one: `PATH/emnist-letters/train`.
+    # A path of both parts has them as sides; `{PATH/train,PATH/test}` mixes them.
+    found: list[_Batch] = []
+    named: list[_ClassNames] = []
+    sides: list[str] = []
+    has_sides = False
+    for path in paths:
+        images = _find(path)
+        if images is None:
+            return None
+        read, names = _read_cifar(images, label) if images[0].version else (_read_idx(images), {})
+        parts = [each.part for each in images]
+        has_sides |= {*parts}.issuperset(PARTS)
+        sides += parts
+        found += read
+        named.append(names)
+    for path, names in zip(paths, named, strict=True):
+        if names != named[0]:
+            raise SourceError(
+                f"{path}: has other class names than {paths[0]}; pack them one by one"
+            )
+    labels = [{_FINE, _COARSE}.intersection(rows.columns) for _, rows in found]
+    for at, own in enumerate(labels):
+        if own != labels[0]:
+            one, other = found[0][0].file, found[at][0].file
+            raise SourceError(f"{other}: has other labels than {one}; pack them one by one")
+    files = [batch.file for batch, _ in found]
+    for at, file in enumerate(files):
+        if file in files[:at]:
+            raise SourceError(f"{file}: is named twice")
+        if has_sides and not sides[at]:
+            raise SourceError(f"{file}: has neither training nor test images, where others have")
+    catalog = _catalog(found, paths[0], named[0], classes, label)
+    return with_sides_of_files(catalog, sides) if has_sides else catalog
+
+
+# Files
+
+
+def _find(path: str) -> list[_Images] | None:
+    """Find the files of images that a path names; None if it is something else."""
+    (place, inner), is_batch = split_path(path), False
+    if is_dir(place):
+        files = _files_in(place)
+    elif not is_file(place):
+        return None
+    elif archive_kind(place) is not None:
+        files = _members_in(place)
+    elif inner:
+        return None
+    else:
+        is_batch = True
+        place, inner = os.path.split(place)
+        files = _files_in(place or ".")
+    directory, name = os.path.split(inner)
+    images = _images_in([file for file in files if file.directory == directory], name)
+    if images or is_batch:
+        return images or None
+    names = inner.split("/") if inner else []
+    for cut in range(len(names), max(len(names) - 3, -1), -1):
+        if together := _together(files, "/".join(names[:cut])):
+            *sets, part = names[cut:] or [""]
+            if part not in PARTS:
+                sets, part = names[cut:], ""
+            images = next(iter(together.values()))
+            known = sorted({each.set for each in images})
+            several = list(together) if len(together) > 1 or sets else known
+            if len(several) > 1:
+                raise SourceError(
+                    f"{place}: has several data sets; name one of them, such as "
+                    f"{place}/{several[-1]}"
+                )
+            images = [each for each in images if [each.set] == (sets or known)]
+            images = [each for each in images if part in ("", each.part)]
+            if not images:
+                raise SourceError(f"{path}: there is no such part of {place}")
+            return images
+    return None
+
+
+def _is_part(name: str) -> bool:
+    """Return whether a file may be one of a known data set, by its name."""
+    images = "images".join(name.rsplit("labels", 1)).replace("idx1", "idx3")
+    return _IDX.fullmatch(images) is not None or any(
+        name in version.files or version.batches.fullmatch(name) for version in _CIFAR
+    )
+
+
+def _files_in(directory: str) -> list[BatchFile]:
+    """Return the files of data sets in a directory; none if it has too many files for one."""
+    found: list[BatchFile] = []
+    try:
+        for number, entry in enumerate(entries(directory)):
+            if number >= _MOST_FILES:
+                return []
+            if _is_part(entry.name) and entry.is_file():
+                path = os.path.join(directory, entry.name)
+                found.append(BatchFile(entry.name, "", path, *facts(path)))
+    except OSError:
+        return []  # the error comes again when it is read as something else
+    return sorted(found)
+
+
+def _members_in(path: str) -> list[BatchFile]:
+    """Return the files of data sets in an archive; none if it holds images."""
+    archive = open_archive(path)
+    for damage in archive.damage:
+        raise SourceError(f"{path}: {damage.detail}; download it again")
+    for kind, name, reason in archive.odd:
+        is_wanted = _is_part(os.path.basename(name)) or image_kind_of(name)
+        if kind == "unreadable" and is_wanted:
+            raise SourceError(f"{path}: {name} cannot be read ({reason})")
+    if any(map(image_kind_of, archive.names)):
+        return []
+    found: dict[tuple[str, str], BatchFile] = {}
+    for at, full_name in enumerate(archive.names):
+        directory, name = os.path.split(os.path.normpath(full_name))
+        if (directory, name) in found:
+            raise SourceError(f"{path}: has two files called {name}")
+        if _is_part(name):
+            facts = archive.sizes[at], archive.reader.mtime or 0
+            file = BatchFile(name, directory, path, *facts, archive.reader, archive.place(at))
+            found[directory, name] = file
+    return sorted(found.values(), key=attrgetter("directory", "name"))
+
+
+def _together(files: Sequence[BatchFile], directory: str) -> dict[str, list[_Images]]:
+    """Find the images in a directory of an archive, or in the highest ones below."""
+    found: dict[str, list[BatchFile]] = {}
+    for file in files:
+        if not directory or f"{file.directory}/".startswith(f"{directory}/"):
+            found.setdefault(file.directory, []).append(file)
+    sets = {path: images for path, beside in found.items() if (images := _images_in(beside))}
+    depths = {path: path.count("/") + bool(path) for path in sorted(sets)}
+    return {path: sets[path] for path in depths if depths[path] == min(depths.values())}
+
+
+def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Images]:
+    """Find the files of images, or the one of a name, among those of one directory."""
+    known = {file.name: file for file in files}
+    found = []
+    for file in files:
+        match, bare = _IDX.fullmatch(file.name), file.name.removesuffix(".gz")
+        is_again = bare != file.name and bare in known
+        if match is None or (is_again if name is None else file.name != name):
+            continue
+        beside = "labels".join(bare.rsplit("images", 1)).replace("idx3", "idx1")
+        labels = [known[each] for each in (beside, f"{beside}.gz") if each in known][:1]
+        part = (match["part"] or "").replace("t10k", "test")
+        found.append(_Images(file, part, tuple(labels), match["set"] or match["single"] or ""))
+    for version in _CIFAR:
+        batches = [file for file in files if version.batches.fullmatch(file.name)]
+        batches = [file for file in batches if name in (None, file.name)]
+        if not found and any(
+            version.labels[-1].names in known
+            or "batch" in file.name
+            or (name and _looks_like(file, version))
+            for file in batches
+        ):
+            names = tuple(known[each] for each in version.files if each in known)
+            for file in batches:
+                part = "test" if file.name.startswith("test") else "train"
+                found.append(_Images(file, part, names, version=version))
+
+    def order(images: _Images) -> tuple[bool, int, str]:
+        number = re.search(r"_(\d+)(\.bin)?$", images.file.name)
+        return images.part == "test", int(number[1]) if number else 0, images.file.name
+
+    return sorted(found, key=order)
+
+
+def _looks_like(file: BatchFile, version: _Version) -> bool:
+    """Return whether a file is such a batch, where its name may be that of anything."""
+    if version.is_pickled:
+        return next(file.blocks(raw=True), b"")[:1] == b"\x80"
+    return file.size > 0 and file.size % (len(version.labels) + CIFAR.bytes) == 0
+
+
+# CIFAR
+
+
+def _read_cifar(images: Sequence[_Images], label: str | None) -> tuple[list[_Batch], _ClassNames]:
+    """Read the batches of one directory, and the class names beside them."""
+    version, named = images[0].version, images[0].beside
+    assert version is not None
+    columns = {each.field: each.field for each in version.labels}
+    columns[label if label in columns else version.labels[-1].field] = "cls"
+    names: _ClassNames = {}
+    found: dict[str, _Batch] = {}
+    parts = {each.file.name: each.part for each in images}
+    for file, data in _contents([each.file for each in images] + [*named]):
+        if file in named:
+            told = (each for each in version.labels if each.names == file.name)
+            names |= {columns[each.field]: _class_names(file, data, each) for each in told}
+            continue
+        stem = file.name.removesuffix(".bin")
+        directory = stem if stem in PARTS else f"{parts[file.name]}/{stem}"
+        before, step, originals = len(version.labels), len(version.labels) + CIFAR.bytes, None
+        if version.is_pickled:
+            before, keys = 0, [each.key for each in version.labels]
+            _, labels, originals = read_batch(data, str(file), keys)
+        elif not data or len(data) % step:
+            raise SourceError(
+                f"{file}: has {len(data)} bytes, not a multiple of {step}; download it again"
+            )
+        else:
+            labels = [list(data[at::step]) for at in range(before)]
+        shape = CIFAR.width, CIFAR.height, 3
+        batch = Batch(file, len(labels[0]), *shape, before, before, version.is_pickled)
+        own = dict(zip(columns.values(), labels, strict=True))
+        rows = _table(batch, directory, own, originals)
+        found[file.name] = batch, rows
+    return [found[each.file.name] for each in images], names
+
+
+def _contents(files: Sequence[BatchFile]) -> Iterator[tuple[BatchFile, bytes]]:
+    """Read files whole; those of an archive in one pass, in the order of the archive."""
+    for file in files:
+        if file.size > _LARGEST:
+            raise SourceError(f"{file}: has {file.size} bytes, far more than a file of CIFAR")
+    if files[0].archive is None:
+        yield from ((file, b"".join(file.blocks())) for file in files)
+    else:
+        files = sorted(files, key=attrgetter("place"))
+        yield from zip(files, read_members(files), strict=True)
+
+
+def _class_names(file: BatchFile, data: bytes, labels: _Labels) -> tuple[str, ...]:
+    if labels.names_key:
+        listed = read_pickle(data, str(file)).get(labels.names_key)
+    else:
+        listed = [line for line in data.splitlines() if line.strip()]
+    names = tuple(text_of(name) for name in listed) if isinstance(listed, list) else ()
+    if not all(names) or len(set(names)) < len(names) or any("\n" in name for name in names):
+        raise SourceError(f"{file}: does not name each class once")
+    if not names:
+        raise SourceError(f"{file}: names no classes")
+    return names
+
+
+# Idx files
+
+
+def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
+    """Read the heads of files of images, and all of their labels."""
+    found = []
+    for each in images:
+        file = each.file
+        (count, height, width), compressed = _read_head(file, 3)
+        if not height or not width or height * width > _MOST_PIXELS:
+            raise SourceError(
+                f"{file}: its images have {width} by {height} pixels, which dsprep does not read"
+            )
+        labels = {}
+        for beside in each.beside:
+            (listed,), _ = _read_head(beside, 1)
+            if listed != count:
+                raise SourceError(f"{beside}: has {listed} labels, but there are {count} images")
+            labels["cls"] = list(b"".join(beside.blocks())[8:])
+        in_place = not (compressed or file.archive or is_s3(file.path))
+        batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
+        found.append((batch, _table(batch, each.part, labels)))
+    return found
+
+
+def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]:
+    """Return the dimensions in the head, which the size has to match, and if it is compressed."""
+    blocks = file.blocks()
+    first = next(blocks, b"")
+    length = 4 + 4 * dimensions
+    while len(first) < length and (block := next(blocks, b"")):
+        first += block
+    head = first[:length]
+    if head[:4] != bytes((0, 0, 8, dimensions)):
+        raise SourceError(
+            f"{file}: is not an idx file of bytes in {dimensions} dimensions: it begins with "
+            f"{head[:4].hex(' ')}"
+        )
+    if len(head) < length:
+        raise SourceError(f"{file}: ends within its head; download it again")
+    shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", head[4:])
+    if shape[0] > _MOST_IMAGES:
+        raise SourceError(f"{file}: says it has {shape[0]} images; the maximum is {_MOST_IMAGES}")
+    compressed = compression_of(next(file.blocks(raw=True))) is not None
+    wanted, size = len(head) + prod(shape), len(first) if compressed else file.size
+    while compressed and size <= wanted and (block := next(blocks, b"")):
+        size += len(block)
+    if size != wanted:
+        raise SourceError(
+            f"{file}: says it has {' x '.join(map(str, shape))} bytes, so {wanted} with its head, "
+            f"but {'there are more' if size > wanted else f'ends after {size}'}; download it again"
+        )
+    return shape, compressed
+
+
+# The catalog
+
+
+def _catalog(
+    read: Sequence[_Batch], root: str, named: _ClassNames, classes: Names, label: str | None
+) -> Catalog:
+    batches = tuple(batch for batch, _ in read)
+    labeled = ["cls" in table.columns for _, table in read]
+    if any(labeled) and not all(labeled):
+        bare = batches[labeled.index(False)].file
+        raise SourceError(f"{bare}: has no labels beside it, where others have")
+    if classes is not None and not any(labeled):
+        raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
+    tables = [rows.with_columns(file=pl.lit(at, pl.Int64)) for at, (_, rows) in enumerate(read)]
+    table = pl.concat(tables)
+    if table.is_empty():
+        raise SourceError(f"{root}: holds no images")
+    table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
+    own_names = named.get("cls")
+    names = [name for name in (_FINE, _COARSE) if name in table.columns]
+    checked = named | ({} if own_names or classes is None else {"cls": classes})
+    for column, known in checked.items():
+        outside = table.filter(~pl.col(column).is_between(0, len(known) - 1))
+        for number, offset, found in outside.select("file", "offset", column).head(1).iter_rows():
+            batch = batches[number]
+            raise SourceError(
+                f"{batch.file}: image {offset // batch.size} has the label {found}, which is none "
+                f"of the {len(known)} classes"
+            )
+    further, table = table.select(names).get_columns(), table.drop(names)
+    catalog = Catalog(table, root, checked.get("cls"), PixelReader(batches))
+    if own_names and classes is not None:
+        if unknown := [name for name in own_names if name not in classes]:
+            raise unknown_classes(str(batches[0].file), unknown, classes)
+        catalog = renumbered(catalog, classes)
+    own = Field(label if label in (_FINE, _COARSE) else LABEL, "class", told=_TOLD)
+    for numbers in further:
+        field = Field(numbers.name, "class", False, named.get(numbers.name, ()), told=_TOLD)
+        catalog = _with_further(catalog, own, field, numbers)
+    return catalog
+
+
+def _with_further(catalog: Catalog, label: Field, field: Field, numbers: pl.Series) -> Catalog:
+    """Return the catalog of images that have a further label besides that of the rows."""
+    assert isinstance(catalog.reader, PixelReader)
+    of_batches = (catalog.table["file"] == at for at in range(len(catalog.reader.batches)))
+    labels = tuple(array("i", numbers.filter(own).to_list()) for own in of_batches)
+    image = Field(IMAGE, "image", places=((IMAGE,),), told=_TOLD)
+    field = replace(field, places=((field.name,),))
+    told = json.dumps([field.to_json(), numbers.to_list()])
+    return replace(
+        catalog,
+        reader=LabeledPixelReader(catalog.reader, field.name, labels),
+        schema=Schema((image, label, field), IMAGE, label.name, "folder"),
+        schema_known=True,
+        described=hashlib.sha256(told.encode()).hexdigest(),
+    )
+
+
+# Tables
+
+
+_LAST_NUMBER = re.compile(r"[0-9]+$")
+
+
+def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Finding]:
+    """Return the catalog of a table some of whose columns are the pixels of images, and a note."""
+    reader, schema = catalog.reader, catalog.schema or Schema(())
+    assert isinstance(reader, CsvReader)
+    all_names = [name for name, _ in reader.columns]
+    names: dict[str, None] = {}
+    for pattern in source.pixel_columns:
+        found = [name for name in all_names if name == pattern or fnmatchcase(name, pattern)]
+        if not found:
+            raise OptionError(
+                f"--pixel-columns {pattern}: no column of {catalog.root} is called so; its columns "
+                f"are {format_some(all_names)}"
+            )
+        names |= dict.fromkeys(found)
+    ends = [_LAST_NUMBER.search(name) for name in names]
+    if all(ends) and len({each[0] for each in ends if each}) == len(names):
+        # A table whose columns were sorted as text has pixel10 before pixel2.
+        names = dict(sorted(names.items(), key=lambda each: int(_LAST_NUMBER.findall(each[0])[0])))
+    others = tuple(each for each in schema.fields if each.name not in names)
+    taken = {each.name for each in others}
+    count = len(names)
+    if count == 1:
+        rows = catalog.slice(0, _LOOKED_AT).rows()
+        cells = (each.fields for each in reader.read(rows) if isinstance(each, Sample))
+        counts = Counter(len(numbers_in(fields.get(*names))) for fields in cells)
+        count = counts.most_common(1)[0][0] if counts else 0
+    shape = shape_of(isqrt(count), isqrt(count), 1)
+    if source.choice.raw_image:
+        shape = parse_shape(source.choice.raw_image)
+    if shape is None or shape.bytes != count:
+        given = source.choice.raw_image and f", and not the {shape} of --raw-image"
+        raise OptionError(
+            f"--pixel-columns {','.join(source.pixel_columns)}: a row of {catalog.root} has "
+            f"{format_count(count, 'pixel')}{given or ', which are no square of gray ones'}: give "
+            f"{'other columns, or ' * bool(given)}the shape with --raw-image, such as 32x32x3"
+        )
+    image = IMAGE if IMAGE not in taken else next(iter(names))
+    fields = (Field(image, "image", places=((image,),), told="--pixel-columns"), *others)
+    pixels = PixelColumns(tuple(names), shape, image)
+    made = replace(schema, fields=fields, image=image)
+    what = f"{format_count(len(names), 'column')} of {catalog.root}"
+    note = Finding("note", "", f"{what} became images of {shape} (height, width, channels)")
+    return replace(catalog, reader=replace(reader, pixels=pixels), schema=made), note
+
+
+def _table(
+    batch: Batch,
+    directory: str,
+    labels: Mapping[str, list[int]],
+    file_names: list[str] | None = None,
+) -> pl.DataFrame:
+    """Return the rows of a batch in a directory, without the numbers of images and of the batch.
+
+    Labels are columns.
+    """
+    count = batch.images
+    numbers = pl.int_range(count, dtype=pl.Int64, eager=True)
+    digits = numbers.cast(pl.String).str.zfill(max(5, len(str(count - 1))))
+    stems = pl.Series([f"{directory}/".removeprefix("/")]) + digits
+    if file_names is not None:
+        originals = (name.rpartition(".")[0] or name for name in file_names)
+        suffixes = [f"_{name}" if _FILE_NAME.fullmatch(name) else "" for name in originals]
+        stems += pl.Series(suffixes, dtype=pl.String)
+    table = pl.DataFrame({"path": stems + ".png"}).with_columns(
+        size=pl.lit(batch.size, pl.Int64),
+        mtime=pl.lit(batch.file.mtime, pl.Int64),
+        file=pl.lit(0, pl.Int64),
+        offset=numbers * batch.size,
+        stored=pl.lit(batch.size, pl.Int64),
+    )
+    return table.with_columns(pl.Series(*each, dtype=pl.Int64) for each in labels.items())

@@ -1,0 +1,180 @@
+"""How workers read samples that are files: an image each, or several files that belong together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, repeat
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from dsprep.errors import BadSample, SourceError
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.header import sniff
+from dsprep.places.archive import ArchiveReader
+from dsprep.places.prefetch import read_spans
+from dsprep.rows import Reader, Rows, Wrapper
+from dsprep.sample import Sample, image_kind_of, key_of
+from dsprep.storage.files import facts, is_dir, read_sized, results
+from dsprep.storage.store import Facts
+
+T = TypeVar("T")
+
+_PARTS = WebDataset()  # files of a sample mean what the members of a WebDataset shard mean
+
+
+@dataclass(frozen=True)
+class FileReader(Reader):
+    """Reads images that are files of their own, or objects on S3."""
+
+    root: str  # the directory that the rows' paths start from
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        root = self.root.rstrip("/") + "/"
+        tasks = ((root + path, size) for path, size in zip(rows.paths, rows.sizes, strict=True))
+        return _read_each(self.root, _read_file, tasks)
+
+
+@dataclass(frozen=True)
+class SampleReader(Reader):
+    """Reads samples that are several files, or files and a line of another file."""
+
+    reads_samples: ClassVar[bool] = True
+    root: str  # the directory that the rows' paths start from
+
+    @abstractmethod
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        """Read a sample, whose files have ``size`` bytes together."""
+
+    def described_in(self) -> tuple[str, ...]:
+        """Return the files with a line for each sample; none if names tell all."""
+        return ()
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        paths = self.described_in()
+        lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
+        files = rows.files if paths else repeat(0, len(rows.ids))
+        tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
+        for id, found in zip(rows.ids, _read_each(self.root, self.sample, tasks), strict=True):
+            if isinstance(found, Sample):
+                found.id = id
+            yield self.typed(found)
+
+
+class Part(NamedTuple):
+    """Where the files of a part lie, around the stem that all parts of a sample share."""
+
+    field: str  # the field that it becomes; for the image, the one that its extension promises
+    before: str  # the path of its file, up to the stem
+    after: str  # and after it
+    is_image: bool = False  # whether it is the image, which gets its name from its bytes
+
+
+@dataclass(frozen=True)
+class PartReader(SampleReader):
+    """Reads samples that are several files."""
+
+    table: ClassVar = _PARTS
+    parts: tuple[Part, ...]  # of several for one field, the first that exists is taken
+    # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
+    # None if they have some, and stems end at the first dot of the names
+    extension: str | None = None
+
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        has_all = self.extension is not None
+        stem = path.removesuffix(self.extension or "") if has_all else stem_of(path)
+        files: dict[str, tuple[str, Facts]] = {}
+        for field, before, after, _ in self.parts:
+            name = f"{self.root}/{before}{stem}{after}"
+            if field not in files and (found := facts_at(name)) is not None:
+                files[field] = name, found
+            elif has_all:
+                raise BadSample(f"its part {field} is not on the disk any more")
+        if not files:
+            raise BadSample("is not on the disk any more")
+        members = read_files(files, size)
+        image = next((part.field for part in self.parts if part.is_image), None)
+        if image is not None and (kind := sniff(members[image])) and kind not in members:
+            members = {kind if field == image else field: members[field] for field in members}
+        return _sample(path, members)
+
+
+def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
+    return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
+
+
+@dataclass(frozen=True)
+class ArchivedParts(Wrapper):
+    """Reads samples of several members of an archive; a row's offset is the sample's number."""
+
+    reads_samples: ClassVar[bool] = True
+    table: ClassVar = _PARTS
+    inner: ArchiveReader
+    names: tuple[str, ...]  # what members are called
+    starts: array[int]  # the number of the first member of each sample, and the number of members
+    kinds: array[int]  # which of the names each member has
+    offsets: array[int]  # where each lies, as the archive's reader wants it
+    sizes: array[int]  # the bytes of each
+    stored: array[int]  # how many bytes each takes in the archive
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
+        members = list(chain.from_iterable(runs))
+        columns = (self.offsets, self.stored, self.sizes)
+        places = zip(*([column[at] for at in members] for column in columns), strict=True)
+        found = self.inner.members(places)
+        for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
+            parts = {self.names[self.kinds[at]]: next(found) for at in run}
+            bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
+            yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
+
+
+def stem_of(path: str) -> str:
+    """Return a path up to the first dot of its base name, which is WebDataset's key."""
+    directory, slash, name = path.rpartition("/")
+    return directory + slash + name.partition(".")[0]
+
+
+def _read_each(
+    root: str, read: Callable[..., T], tasks: Iterable[tuple[Any, ...]]
+) -> Iterator[T | BadSample]:
+    """Call a function with a path, a size, and more; several at once if the root is on S3."""
+
+    def read_one(*task: Any) -> T | BadSample:
+        try:
+            return read(*task)
+        except BadSample as error:
+            return error
+
+    for found in results(root, ((task[1], partial(read_one, *task)) for task in tasks)):
+        if isinstance(found, BadSample) and not is_dir(root):
+            raise SourceError(f"{root}: is gone; give the same command again when it is back")
+        yield found
+
+
+def facts_at(path: str) -> Facts | None:
+    """Return the facts of a file; None if it is not there, or is something else."""
+    try:
+        return facts(path)
+    except OSError:
+        return None
+
+
+def _read_file(path: str, size: int) -> bytes:
+    try:
+        data = read_sized(path, size)
+    except OSError as error:
+        raise BadSample(f"cannot be read ({error.strerror})") from None
+    if data is None:
+        raise BadSample(f"has changed: it had {size} bytes when it was listed")
+    return data
+
+
+def read_files(files: Mapping[T, tuple[str, Facts | None]], size: int) -> dict[T, bytes]:
+    """Read files by their paths and present facts, which had ``size`` bytes together."""
+    sizes = {name: own.size for name, (_, own) in files.items() if own is not None}
+    if len(sizes) != len(files) or sum(sizes.values()) != size:
+        raise BadSample(f"has changed: its files had {size} bytes when they were listed")
+    return {name: _read_file(path, sizes[name]) for name, (path, _) in files.items()}

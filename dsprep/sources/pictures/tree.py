@@ -1,0 +1,186 @@
+"""A tree of images, labeled by their directories, a list, a table or an augmented manifest."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from dsprep.catalog import Catalog, Found
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
+from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
+from dsprep.places.files import Files, list_files, read_beside
+from dsprep.places.names import SPLITS, are_sides, in_order
+from dsprep.places.scan import RunAll, scan_below
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.labels.classes import (
+    Known,
+    classes_in_names,
+    classes_of_directories,
+    hint_in_names,
+    labels_from_numbers,
+)
+from dsprep.sources.labels.match import choose
+from dsprep.sources.labels.table import read_table
+from dsprep.sources.pictures.readers import FileReader, PartReader
+from dsprep.sources.tables.cells import refuse_annotations
+from dsprep.text import decode_text
+from dsprep.units import extension_in, format_extensions, format_some
+
+if TYPE_CHECKING:
+    from dsprep.sources.source import Source
+
+
+def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Found:
+    """Make the catalog of a directory, of an archive, or of samples."""
+    # A list or a table finds out itself which files there are, if none are given.
+    classes = source.class_names()
+    owner = None
+    if classes is None and files is not None and files.samples is not None:
+        # If a table has the labels, directories do not, as for a folder of images.
+        in_directories = source.labels is not None and isinstance(files.reader, PartReader)
+        classes = None if in_directories else files.samples.classes
+        owner = source.root
+    known = Known(classes, owner, source.class_order)
+    archive = files.archive if files else None
+    if source.labels:
+        data = read_beside(source.root, source.labels, archive)
+        return read_table(source, data, files, known, run_all)
+    if source.list_file:
+        texts = {
+            path: decode_text(read_beside(source.root, path, archive), path)
+            for path in source.lists
+        }
+        return read_lists(source, texts, files, known, run_all)
+    root, extensions = source.root, source.suffixes
+    assert files is not None
+    top, files = files.top, files.below_top()
+    # The class of an image is the path of its directory; without directories, there are no classes.
+    if extensions == frozenset(IMAGE_EXTENSIONS):
+        lost = {found.path: found for found in files.unreadable()}
+        files = files._replace(findings=[lost.get(found.path, found) for found in files.findings])
+    if files.table.is_empty():
+        raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
+    table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
+    tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
+    only = os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
+    below, sides, findings = table["path"], tuple[str, ...](), list(files.findings)
+    depth = source.sides_from
+    if source.kind is None and depth is None and in_sides(below):
+        depth = 1
+    if depth is not None:
+        below, sides, column = sides_of(table["path"], depth, root)
+        table = table.with_columns(column)
+        lacks = ~below.str.contains("/", literal=True)
+        if source.label_regex is None and lacks.any() and not lacks.all():
+            bare = table["path"].filter(lacks)[0]
+            raise SourceError(
+                f"{root}: has the sides {format_some(sides)}, and some images lie in a directory "
+                f"of their class, but not {bare!r}: name the sides one by one, such as "
+                f"{os.path.join(root, top, sides[0])}; or give --from images to take all "
+                "directories for classes"
+            )
+    if source.sides_from is None and sides:
+        names = format_some([f"{side}/" for side in sides])
+        detail = f"{names} are sides of the data set, not classes"
+        detail += "; --from images makes them a part of the names of classes"
+        detail += f"; {only} is not read: give --labels {only}" if only else ""
+        findings.append(Finding("note", "", detail))
+    if source.label_regex is not None:
+        label_type = source.choice.label_type
+        numbers, classes, notes = classes_in_names(
+            below, root, known, source.label_regex, label_type
+        )
+    else:
+        numbers, classes, notes = classes_of_directories(below, root, known, top, only)
+    if numbers is None and (hint := hint_in_names(below)):
+        notes.append(Finding("note", "", hint))
+    table = table.with_columns([] if numbers is None else [numbers])
+    catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
+    return catalog, [*findings, *notes]
+
+
+def in_sides(paths: pl.Series) -> bool:
+    """Return whether all paths begin with a directory that is called like a side, of several."""
+    if paths[0].partition("/")[0].lower() not in SPLITS:  # which one path tells of most trees
+        return False
+    first = paths.str.extract(r"^([^/]+)/").unique()
+    return not first.null_count() and are_sides(first)
+
+
+def sides_of(
+    paths: pl.Series, depth: int, root: str
+) -> tuple[pl.Series, tuple[str, ...], pl.Series]:
+    """Take the directory at a depth, from 1, for the side of each sample.
+
+    Returns the paths without it, the names of the sides, and their numbers as a column.
+    """
+    parts = paths.str.split("/")
+    short = paths.filter(parts.list.len() <= depth)
+    if not short.is_empty():
+        raise OptionError(
+            f"--sides-from {depth}: {root} has samples in fewer directories, such as {short[0]!r}"
+        )
+    named = parts.list.get(depth - 1)
+    sides = in_order(named.unique())
+    if odd := [side for side in sides if not side.isprintable() or side.startswith(".")]:
+        raise OptionError(f"--sides-from {depth}: {odd[0]!r} cannot begin the name of a shard")
+    rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(depth))
+    below = parts.to_frame("at").select(rest.list.join("/")).to_series()
+    numbers = named.replace_strict(sides, range(len(sides)), return_dtype=pl.Int64)
+    return below, sides, numbers.alias("side")
+
+
+def _what_else(files: Files, extensions: frozenset[str]) -> str:
+    """Describe the content of a folder without images."""
+    if not files.findings:
+        return ", nor anything else"
+    counts = Counter(extension_in(found.path) for found in files.findings if found.kind != "hidden")
+    hidden = len(files.findings) - counts.total()
+    counted = [format_extensions(counts)] if counts else []
+    counted += [f"{hidden:,} hidden"] if hidden else []
+    unreadable = next((found.detail for found in files.findings if found.kind == "unreadable"), "")
+    found = f" that dsprep reads, but {' and '.join(counted)}"
+    if unreadable:
+        return f"{found} ({unreadable})"
+    is_chosen = extensions != frozenset(IMAGE_EXTENSIONS)
+    return f"{found} (images are .{', .'.join(sorted(extensions))})" if is_chosen else found
+
+
+def read_lists(
+    source: Source,
+    texts: Mapping[str, str],
+    files: Files | None,
+    known: Known,
+    run_all: RunAll = map,
+) -> Found:
+    """Make the catalog of an MXNet ``.lst``, or of several, by their paths."""
+    # One whole number a line makes class numbers; several numbers, a fraction or a detection label
+    # make label lists. A listed file may have any extension and may be hidden. Only the directories
+    # that the list names are looked into for files that it does not name.
+    parts: list[pl.DataFrame] = []
+    for number, (path, text) in enumerate(texts.items()):
+        refuse_annotations(text, path)
+        part = parse_rows(text, path, source.duplicates or "error")
+        labels = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
+        if len(texts) > 1:
+            require_one_kind(parts[0] if parts else part, part, path)
+            labels_from_numbers(part.select("line", labels), known, path)  # wrong ones by line
+        parts.append(part.with_columns(labels, list=pl.lit(number, pl.Int64)))
+    rows = pl.concat(parts)
+    names = plain_paths(rows["path"]).alias("file")
+    numbers = labels_from_numbers(rows.select("line", "labels"), known, str(source.list_file))
+    rows = rows.select("line", "index", "path", "list", numbers, names)
+    if files is None:
+        listed = {""}
+        for directory in names.str.replace(r"/?[^/]*$", "").unique().to_list():
+            while directory not in listed:
+                listed.add(directory)
+                directory = directory.rpartition("/")[0]
+        files = list_files(scan_below(source.root, source.suffixes, run_all, listed), listed)
+    files = files.fitting(names)
+    return choose(rows, files, source, known.classes)

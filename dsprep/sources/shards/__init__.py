@@ -1,0 +1,1 @@
+"""Shards: samples that somebody has sharded."""

@@ -1,0 +1,1 @@
+"""Tables: each row is a sample: CSV, NumPy, Parquet."""

@@ -1,0 +1,305 @@
+"""The catalog of Parquet files of a row for each sample, as Hugging Face `datasets` writes them."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import polars as pl
+
+from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
+from dsprep.dataset.find import manifest_of
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.formats.arrow import (
+    Cell,
+    arrow,
+    features_of,
+    names_of,
+    nulls_note,
+    plain_path,
+    source_schema,
+    type_of_column,
+)
+from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
+from dsprep.places.scan import RunAll
+from dsprep.sample import key_of
+from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
+from dsprep.sources.infer import raw_field
+from dsprep.sources.labels.classes import label_lists, number_classes, unknown_classes
+from dsprep.sources.tables.parquet_rows import (
+    IndexedRows,
+    ParquetReader,
+    index_rows,
+    open_or_refuse,
+)
+from dsprep.sources.tables.versions import newest_rows
+from dsprep.storage.files import common_path, short_names
+from dsprep.units import format_count
+
+_NO_CHOICE = Choice()
+_WITHOUT_CLASS = -1  # Hugging Face's number of an unknown class, as in most test sets
+
+
+def read_parquet(
+    paths: Sequence[str],
+    classes: tuple[str, ...] | None,
+    *,
+    choice: Choice = _NO_CHOICE,
+    versions: tuple[str, ...] | None = None,
+    run_all: RunAll = map,
+) -> Found:
+    """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
+    # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
+    # different; otherwise the file's name and the number of the row. Labels that some rows lack are
+    # in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
+    # Rows without an image are no samples, unless samples need none.
+    root = paths[0] if len(paths) == 1 else common_path(paths)
+    shared = _shared_schema(paths, choice)
+    recorded = manifest_of(paths)
+    known = recorded[1].schema if recorded else None
+    raw = raw_field(choice.schema or known)
+    raw = raw if raw and raw.places else None
+    images = _images(paths, shared) | {name for (name, *_) in (raw.places if raw else ())}
+    declared, notes = source_schema(shared, root, images, choice.drop)
+    in_json = bool(choice.label) and declared.named(str(choice.label)) is None
+    schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
+    if not in_json:  # only samples have it, which are then read in full
+        schema = select(Settled(schema), choice)[0].schema
+    columns = columns_of(schema)
+    label = schema.label_field
+    if label is not None and (in_json or len(label.places[0]) > 1):
+        label = None
+    label_column = label.places[0][0] if label else None
+
+    newest, only = None, list[Sequence[int] | None]([None] * len(paths))
+    if versions is not None:
+        key, latest, *as_of = versions
+        newest, more = newest_rows(paths, key, latest, "".join(as_of), run_all)
+        notes += more
+        chosen = [array("q") for _ in paths]
+        for file, row in newest.select("file", "row").iter_rows():
+            chosen[file].append(row)
+        only = [*chosen]
+    imageless = known is not None and known.image is None
+    needs_none = choice.no_image or imageless
+    tasks = [
+        (path, columns, label_column, needs_none, rows)
+        for path, rows in zip(paths, only, strict=True)
+    ]
+    indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
+    findings: list[Finding] = []
+    for rows in indexed:
+        name = os.path.basename(rows.file.path)
+        findings += [Finding("damaged", name, damage) for damage in rows.damage]
+        if rows.without_image:
+            count = format_count(rows.without_image, "row")
+            detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
+            findings.append(Finding("keyless", name, detail))
+    if not any(rows.rows for rows in indexed):
+        why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
+        raise SourceError(f"{root}: holds no rows that can be read{why}")
+
+    def joined(name: str) -> list[Any]:
+        return list(chain.from_iterable(getattr(rows, name) for rows in indexed))
+
+    own_paths = joined("paths") if newest is None else _paths_of_records(newest, indexed)
+    names = _names(paths, indexed, own_paths)
+    table = pl.DataFrame(
+        {
+            "index": range(len(names)),
+            "path": names,
+            "size": joined("sizes"),
+            "mtime": [rows.file.mtime for rows in indexed for _ in rows.rows],
+            "file": [number for number, rows in enumerate(indexed) for _ in rows.rows],
+            "offset": joined("rows"),
+            "stored": [0] * len(names),
+        },
+        schema=COLUMNS | PLACE_COLUMNS,
+    )
+    if label is not None:
+        numbered, series = _number(label, classes, joined("labels"), choice, root)
+        if series is not None:
+            table = table.with_columns(series)
+        own_names = known.label_field.names if known and known.label_field else ()
+        if numbered.kind.is_list and not numbered.names and len(own_names) == numbered.width:
+            numbered = replace(numbered, names=own_names)  # of tags; no column has these
+        if label.names and (numbered.names != label.names or numbered.type == "text"):
+            columns = columns._replace(label=label_column, classes=label.names)
+        classes = classes or numbered.names or None
+        if numbered != label:
+            own = declared.by_place[label.places[0]]
+            declared = declared.with_field(replace(own, type=numbered.type, names=numbered.names))
+    declared, more = _completed(declared, known, set(columns.names), indexed)
+    findings += [Finding("note", "", note) for note in notes + more]
+    if raw is not None and (image := declared.by_place.get(raw.places[0])) is not None:
+        declared = declared.with_field(replace(image, type=raw.type))
+        declared = replace(declared, image=image.name)
+    reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
+    # Numbers that are others than in the file are no copies of its columns.
+    changed = frozenset({"label"} if columns.label else ())
+    told = (declared, True, imageless)
+    catalog = Catalog(table, root, classes, reader, *told, overridden=changed)
+    return catalog, findings
+
+
+def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
+    """Return the Arrow schema that holds the columns of all files."""
+    shared: Any = None
+    for path in paths:
+        with open_or_refuse(path) as file:
+            schema = file.schema_arrow
+        if shared is None:
+            shared = schema
+        elif not schema.equals(shared, check_metadata=True):
+            shared = _with_columns(shared, schema, path, paths[0], choice.drop)
+    return shared
+
+
+def _with_columns(shared: Any, schema: Any, path: str, first: str, dropped: Collection[str]) -> Any:
+    """Return an Arrow schema with the columns of another file."""
+    others, own = features_of(shared), features_of(schema)
+    columns = list(shared)
+    for each in schema:
+        at = shared.get_field_index(each.name)
+        if at < 0 or each.name in dropped:
+            columns += [each] if each.name not in dropped else []
+            continue
+        other, feature = others.get(each.name, {}), own.get(each.name, {})
+        if names_of(feature) != names_of(other) and feature and other:
+            raise SourceError(
+                f"{path}: the column {each.name!r} names other classes than in {first}: read one "
+                f"at a time, or --drop {each.name}"
+            )
+        if each.type == columns[at].type:
+            continue
+        kind, _ = type_of_column(each.type, feature)
+        before, _ = type_of_column(columns[at].type, other)
+        if kind and before and join(kind, before) is None:
+            raise SourceError(
+                f"{path}: the column {each.name!r} is of the type {each.type}, and of "
+                f"{columns[at].type} in {first}: --drop {each.name}"
+            )
+        with suppress(arrow().ArrowException):  # of types that are alike, any does
+            pair = (arrow().schema([column]) for column in (columns[at], each))
+            columns[at] = arrow().unify_schemas(list(pair), promote_options="permissive").field(0)
+    return arrow().schema(columns, shared.metadata if others else schema.metadata)
+
+
+def _images(paths: Sequence[str], schema: Any) -> set[str]:
+    """Return the columns of bytes that hold images, as the first rows show."""
+    kinds = {each.name: type_of_column(each.type, {})[0] for each in schema}
+    names = [name for name in kinds if kinds[name] == "bytes" and schema.names.count(name) == 1]
+    if not names:
+        return set()
+    first: dict[str, list[bytes]] = {}
+    with open_or_refuse(paths[0]) as file:
+        groups = [0][: file.num_row_groups]
+        try:
+            for batch in file.iter_batches(ROWS_OF_BATCH, groups, columns=names, use_threads=False):
+                for name in batch.schema.names:
+                    first[name] = first.get(name) or batch.column(name).drop_null().to_pylist()
+                if all(first.values()):
+                    break
+        except (arrow().ArrowException, OSError):
+            return set()  # indexing reports the damage
+    return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
+
+
+def _completed(
+    declared: Schema, recorded: Schema | None, read: set[str], indexed: Sequence[IndexedRows]
+) -> tuple[Schema, list[str]]:
+    """Drop the fields that no row has, with a note, and mark those that some rows lack."""
+    # Texts are JSON if a manifest says so: columns of Parquet have no such type.
+    counts = sum((rows.counts for rows in indexed), Counter[str]())
+    count = sum(len(rows.rows) for rows in indexed)
+    noted = recorded.fields if recorded is not None else ()
+    json_places = {each.places for each in noted if each.type == "json"}
+    class_ids = {each.names: each.ids for each in noted if each.type == "objects"}
+    facts = {(each.places, each.type): each.fact for each in noted}
+    fields, gone = list[Field](), list[str]()
+    for each in declared.fields:
+        if each.name in read and not counts[each.name]:
+            gone.append(each.name)
+            continue
+        kind = "json" if each.type == "text" and each.places in json_places else each.type
+        missing = each.name in read and counts[each.name] < count
+        ids = class_ids.get(each.names, ()) if kind == "objects" else each.ids
+        fact = facts.get((each.places, kind), "")
+        fields.append(replace(each, type=kind, missing=missing, ids=ids, fact=fact))
+    image, label = (None if name in gone else name for name in (declared.image, declared.label))
+    schema = Schema(tuple(fields), image, label, declared.format)
+    return schema, [nulls_note(gone)] if gone else []
+
+
+def _number(
+    label: Field, classes: tuple[str, ...] | None, labels: Sequence[Any], choice: Choice, root: str
+) -> tuple[Field, pl.Series | None]:
+    """Number the classes of a label; the column is None unless every sample has a label."""
+    column = f"the column {label.name!r}"
+    if label.type == "text" and (choice.label_type == "text" or choice.schema is not None):
+        return label, None
+    if label.type == "text":
+        known = {each for each in labels if each is not None}
+        if not all(isinstance(each, str) for each in known):
+            raise SourceError(f"{root}: {column} is not UTF-8")
+        label = replace(label, type="class", names=classes or number_classes(known, root))
+    elif label.type == "class":
+        if classes and label.names:  # the numbers are those of other classes
+            own = dict(enumerate(label.names))
+            labels = [own.get(each, each) for each in labels]
+        label = replace(label, names=classes or label.names)
+    if not label.kind.is_integer:
+        lists = label_lists(labels) if label.kind.is_number else None
+        width = 0 if lists is None or lists.is_empty() else len(lists[0])
+        return replace(label, width=width) if label.kind.is_number else label, lists
+    if len(set(label.names)) < len(label.names):
+        raise SourceError(f"{root}: two classes in {column} have one name")
+    number_classes(label.names, root)
+    by_name = {name: number for number, name in enumerate(label.names)}
+    if unknown := sorted({each for each in labels if isinstance(each, str)} - by_name.keys()):
+        raise unknown_classes(f"{root}: {column}", unknown, label.names)
+    numbers = [by_name[each] if isinstance(each, str) else each for each in labels]
+    known_numbers = range(_WITHOUT_CLASS, len(label.names))
+    for row, number in enumerate(numbers if label.names else ()):
+        if number is not None and number not in known_numbers:
+            raise SourceError(
+                f"{root}: row {row}: {number} is none of the {len(label.names)} classes"
+            )
+    if None in numbers or (label.names and _WITHOUT_CLASS in numbers):
+        return label, None
+    if max(numbers) >= 1 << 63:
+        raise SourceError(f"{root}: the label {max(numbers)} is beyond 64 bits with a sign")
+    return label, pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
+
+
+def _paths_of_records(newest: pl.DataFrame, indexed: Sequence[IndexedRows]) -> list[str]:
+    """Return a path for each record, whose key is that of the record."""
+    places = [(number, row) for number, each in enumerate(indexed) for row in each.rows]
+    table = pl.DataFrame(places, {"file": newest["file"].dtype, "row": pl.Int64}, orient="row")
+    found = table.join(newest, on=("file", "row"), how="left", maintain_order="left")["key"]
+    kinds = (kind for each in indexed for kind in each.kinds)
+    # The key of a path without dots is the path.
+    keys = (key_of(f"{name}.") for name in found.cast(pl.String))
+    return [f"{key}.{kind}".rstrip(".") for key, kind in zip(keys, kinds, strict=True)]
+
+
+def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[Cell]) -> list[str]:
+    """Return a path for each sample; the keys that follow from them are all different."""
+    plain = [plain_path(path) if isinstance(path, str) else None for path in own]
+    names = [name for name in plain if name is not None]
+    if len({key_of(name) for name in names}) == len(plain):
+        return names
+    # The key of a path without dots is the path.
+    stems = [key_of(f"{name.removesuffix('.parquet')}.") for name in short_names(paths)]
+    return [
+        f"{stem}-{row:07d}.{kind}".rstrip(".")
+        for stem, rows in zip(stems, indexed, strict=True)
+        for row, kind in zip(rows.rows, rows.kinds, strict=True)
+    ]

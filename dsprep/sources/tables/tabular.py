@@ -1,0 +1,567 @@
+"""The catalogs of tables and arrays whose rows are samples: CSV files, and files of NumPy."""
+
+from __future__ import annotations
+
+import csv
+import os
+import struct
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice, pairwise
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from dsprep.catalog import AT_ONCE, COLUMNS, PLACE_COLUMNS, Catalog, Found, compact
+from dsprep.errors import BadSample, OptionError, SourceError, source_errors
+from dsprep.findings import Finding
+from dsprep.formats.stream import compression_of
+from dsprep.places.archive import open_archive
+from dsprep.places.scan import RunAll
+from dsprep.places.zip import locate
+from dsprep.sample import image_kind_of, key_of
+from dsprep.schema import LABEL, LABEL_NAMES, Choice, Field, Schema
+from dsprep.sources.labels.classes import LARGEST_EXACT, Known, classes_for
+from dsprep.sources.labels.table import find_separator
+from dsprep.sources.tables.arrays import (
+    Array,
+    ArrayReader,
+    Bytes,
+    Plain,
+    Unpacked,
+    bytes_of,
+    check_member,
+    read_header,
+)
+from dsprep.sources.tables.cells import refuse_wide
+from dsprep.sources.tables.csv_rows import (
+    MOST_WRONG,
+    NUMBERS,
+    Block,
+    Cells,
+    CsvReader,
+    IndexedBlock,
+    index_block,
+    lines_of,
+)
+from dsprep.storage.files import OpenFile, common_path, open_file, short_names
+from dsprep.storage.store import Facts
+from dsprep.units import format_count, format_some, quoted, quoted_names
+
+if TYPE_CHECKING:
+    from dsprep.sources.source import Source
+
+_BLOCK = 1 << 22  # bytes of CSV that a worker indexes at once: its cells take about ten times that
+_HEAD = 1 << 20
+_LOOKED_AT = 20  # rows that show whether a column names images
+_SEPARATORS = ",;\t|"
+_TOLD = "the arrays"
+# What an array of labels may be, by its type; other numbers are labels as they are.
+_FITTING = {"text": ("class", "text"), **dict.fromkeys(("int", "bool"), ("class", "float"))}
+_MOST_TEXTS = 10_000  # labels that show whether they are several tags each
+_FEW = 10  # numbers for each word, in a column that the words are probably mistakes in
+
+
+# CSV
+
+
+class _Header(NamedTuple):
+    """How a CSV file begins."""
+
+    path: str
+    facts: Facts
+    separator: str
+    names: tuple[str, ...]
+    start: int  # where its rows begin
+    line: int  # the number of their first line
+    is_told: bool  # whether its first line names the columns
+
+
+def read_csv(source: Source, paths: Sequence[str], run_all: RunAll) -> Found:
+    """Make the catalog of CSV files: each row is a sample, and each column a field."""
+    heads = [_read_header(path, source.kind is None) for path in paths]
+    head, choice = heads[0], source.choice
+    for other in heads[1:]:
+        if (other.names, other.separator) != (head.names, head.separator):
+            raise SourceError(
+                f"{other.path}: has other columns than {head.path}: {quoted_names(other.names)}; "
+                "pack them one by one"
+            )
+    label = _label_in(head.names, choice)
+    indexed = [_indexed(each, head.names.index(label) if label else -1, run_all) for each in heads]
+    root = paths[0] if len(paths) == 1 else common_path(paths)
+    findings = [Finding("unreadable", *wrong) for _, _, found in indexed for wrong in found]
+    blocks = [blocks for blocks, _, _ in indexed]
+    rows = [sum(len(block.offsets) for block in each) for each in blocks]
+    if not sum(rows):
+        raise SourceError(f"{root}: has no rows that can be read below its first line")
+    cells = [Cells() for _ in head.names]
+    for _, columns, _ in indexed:
+        for own, more in zip(cells, columns, strict=True):
+            own.add(more, 0)
+    kinds = [each.kind.replace("wide", "int") for each in cells]
+    if head.names[0] == "column_0" and head.is_told and kinds[0] == "int":
+        kinds[0] = ""
+        note = "the first column is left out: it has no name, as row numbers that pandas writes"
+        findings.append(Finding("note", "", note))
+    findings += [Finding("note", "", note) for note in _notes(head, cells, kinds, sum(rows))]
+    fields = tuple(
+        Field(name, kind, each.given < sum(rows), (), ((name,),), "the cells")
+        for name, kind, each in zip(head.names, kinds, cells, strict=True)
+        if kind
+    )
+    table = _table(paths, [each.facts for each in heads], blocks)
+    reader = CsvReader(
+        tuple(paths),
+        tuple(each.facts for each in heads),
+        head.separator,
+        tuple(zip(head.names, kinds, strict=True)),
+    )
+    classes = source.class_names()
+    found = next((each for each in fields if each.name == label), None)
+    if found is not None and not found.missing and choice.label_type in (None, "class"):
+        numbers, classes = _class_numbers(found, blocks, source, root)
+        table = table if numbers is None else table.with_columns(numbers)
+    schema = Schema(fields)
+    return Catalog(table, root, classes, reader, schema, schema_known=True), findings
+
+
+def _read_header(path: str, may_list: bool) -> _Header:
+    with open_file(path) as file:
+        state, head = file.facts(), file.pread(_HEAD, 0)
+        if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise SourceError(f"{path}: is UTF-16: convert it with iconv -f UTF-16 -t UTF-8")
+        if kind := compression_of(head):
+            raise SourceError(f"{path}: is compressed ({kind}): unpack it first")
+        ends = [3 if head.startswith(b"\xef\xbb\xbf") else 0]
+        separator = max(_SEPARATORS, key=head.lstrip().partition(b"\n")[0].decode("latin-1").count)
+
+        def texts() -> Iterator[str]:
+            for line, end in lines_of(file, path, ends[0]):
+                ends.append(end)
+                yield line.decode(errors="replace")
+
+        reader = csv.reader(texts(), delimiter=separator)
+        try:
+            cells = [cell.strip() for cell in next(filter(None, reader), [])]
+            above = reader.line_num
+            rows = list(islice(filter(None, reader), _LOOKED_AT))
+        except csv.Error as error:
+            raise SourceError(f"{path}:{reader.line_num}: {error}") from None
+    if not cells:
+        raise SourceError(f"{path}: is empty")
+    advice = "; if they are the numbers of one vector, give an array instead (.npy, .npz)"
+    refuse_wide(path, len(cells), advice)
+    numbered = _are_numbered(cells)
+    is_told = numbered or not any(Cells.of([cell], [0]).kind in NUMBERS for cell in cells)
+    above = above if is_told else 0
+    names = [(is_told and name) or f"column_{at}" for at, name in enumerate(cells)]
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise SourceError(f"{path}: two columns are called {quoted(name)}: rename one of them")
+    for name, column in zip(names, zip(*rows, strict=False), strict=False):
+        if may_list and sum(map(bool, map(image_kind_of, column))) > len(column) // 2:
+            raise SourceError(
+                f"{path}: the column {quoted(name)} names images, such as {quoted(column[0])}: "
+                f"give their folder as SOURCE, with --labels {path}; --from csv packs the table "
+                "without them"
+            )
+    return _Header(path, state, separator, tuple(names), ends[above], above + 1, is_told)
+
+
+def _are_numbered(cells: Sequence[str]) -> bool:
+    """Return whether cells are the numbers that pandas writes for columns without names."""
+    numbers = cells[1:] if cells[0] == "" else cells  # before them, that of row numbers is empty
+    return list(numbers) == [str(at) for at in range(len(numbers))] and len(cells) > 2
+
+
+def _label_in(names: Sequence[str], choice: Choice) -> str | None:
+    """Return the column of labels, if there is one."""
+    if choice.label is not None or choice.unlabeled:
+        return choice.label if choice.label in names else None
+    lower = {name.lower(): name for name in reversed(names)}
+    return next((lower[name] for name in LABEL_NAMES if name in lower), None)
+
+
+def _indexed(
+    head: _Header, label: int, run_all: RunAll
+) -> tuple[list[IndexedBlock], list[Cells], list[tuple[str, str]]]:
+    """Index a file; return its blocks, its cells by column, and the lines that are no rows."""
+    ends = [*range(head.start, head.facts.size, _BLOCK), head.facts.size]
+    tasks = [
+        Block(head.path, head.facts, head.separator, len(head.names), label, *span, not at)
+        for at, span in enumerate(pairwise(ends))
+    ]
+    blocks: list[IndexedBlock] = []
+    cells = [Cells() for _ in head.names]
+    wrong: list[tuple[str, str]] = []
+    end, line = head.start, head.line
+    for task, block in zip(tasks, run_all(index_block, tasks), strict=True):
+        if block.start != end:  # a line break in quotes
+            (block,) = run_all(index_block, [task._replace(start=end, is_exact=True)])
+        for own, other in zip(cells, block.cells, strict=False):
+            own.add(other, line)
+        wrong += [(f"{head.path}:{line + at}", why) for at, why in block.wrong]
+        if len(block.wrong) > MOST_WRONG:
+            shown = "; ".join(f"line {at.rpartition(':')[2]}: {why}" for at, why in wrong[:3])
+            raise SourceError(
+                f"{head.path}: more than {MOST_WRONG:,} lines are no rows of this table: {shown}; …"
+            )
+        end, line = block.stop, line + block.lines
+        blocks.append(block)
+    return blocks, cells, wrong
+
+
+def _notes(
+    head: _Header, cells: Sequence[Cells], kinds: Sequence[str], count: int
+) -> Iterator[str]:
+    if not head.is_told:
+        names = format_some(head.names)
+        yield f"its first line has numbers, so no line names the columns; they are called {names}"
+    elif _are_numbered(["" if name == "column_0" else name for name in head.names]):
+        yield f"its first line, {format_some(head.names)}, is taken for the names of the columns"
+    columns = list(zip(head.names, cells, kinds, strict=True))
+    if empty := [name for name, each, _ in columns if not each.given]:
+        yield f"columns without values are left out: {format_some(empty)}"
+    for name, each, kind in columns:
+        if kind and each.given < count:
+            yield f"{format_count(count - each.given, 'row')} without a value for {quoted(name)}"
+        words = each.given - each.numbers
+        if kind == "text" and 0 < words * _FEW <= each.numbers:
+            shown = ", ".join(f"{quoted(word)} (line {line})" for line, word in each.words)
+            yield (
+                f"{quoted(name)} is text, because {words:,} of its {each.given:,} values are no "
+                f"numbers: {shown}"
+            )
+
+
+def _table(
+    paths: Sequence[str], states: Sequence[Facts], blocks: Sequence[Sequence[IndexedBlock]]
+) -> pl.DataFrame:
+    """Return the rows of several files."""
+    parts = []
+    names = zip(short_names(paths), states, blocks, strict=True)
+    for number, (name, state, found) in enumerate(names):
+        offsets, sizes = array("q"), array("q")
+        for block in found:
+            offsets.extend(block.offsets)
+            sizes.extend(block.sizes)
+        columns = (pl.Series(each, dtype=pl.Int64) for each in (offsets, sizes, sizes))
+        parts.append(rows_of(number, name, state, *columns))
+    return pl.concat(parts).select(pl.int_range(pl.len()).alias("index"), pl.all())
+
+
+def rows_of(
+    file: int, name: str, state: Facts, offsets: pl.Series, sizes: pl.Series, stored: pl.Series
+) -> pl.DataFrame:
+    """Return the rows of a file, which are called by its name and their number there."""
+    stem, count = key_of(f"{os.path.splitext(name)[0]}."), len(offsets)
+    columns = {
+        "path": _paths(f"{stem}-", count),
+        "size": sizes,
+        "mtime": _repeated(state.mtime_ns, count, pl.Int64()),
+        "file": _repeated(file, count, pl.Int32()),
+        "offset": offsets,
+        "stored": stored,
+    }
+    names = (name for name in (*COLUMNS, *PLACE_COLUMNS) if name != "index")
+    return pl.DataFrame([columns[name].alias(name) for name in names])
+
+
+def _paths(stem: str, count: int) -> pl.Series:
+    """Return a stem with the number of each row, without a second copy of all in memory."""
+    numbers = (
+        pl.int_range(at, min(at + AT_ONCE, count), eager=True) for at in range(0, count, AT_ONCE)
+    )
+    parts = (stem + each.cast(pl.String).str.zfill(7) for each in numbers)
+    return pl.concat([pl.Series(dtype=pl.String), *parts], rechunk=True)
+
+
+def _repeated(value: int, count: int, kind: pl.DataType) -> pl.Series:
+    """Return a column of one value, whose parts share their memory."""
+    part = pl.repeat(value, min(count, AT_ONCE), dtype=kind, eager=True)
+    whole, rest = divmod(count, max(len(part), 1))
+    return pl.concat([*[part] * whole, part.head(rest)], rechunk=False)
+
+
+def _narrow(column: pl.Series) -> pl.Series:
+    """Return whole numbers in less memory: in 32 bits if they fit, parts shared if all are one."""
+    column = compact([column]).to_series()
+    if len(column) and column.min() == column.max():
+        return _repeated(column[0], len(column), column.dtype)
+    return column
+
+
+def _class_numbers(
+    label: Field, blocks: Sequence[Sequence[IndexedBlock]], source: Source, root: str
+) -> tuple[pl.Series | None, tuple[str, ...] | None]:
+    """Return the class numbers of all rows, and the names; the numbers are None if not known."""
+    classes, found = source.class_names(), [block for each in blocks for block in each]
+    if label.type not in ("int", "text") or any(block.labels is None for block in found):
+        return None, classes
+    texts = {text for block in found for text in block.labels or ()}
+    if label.type == "text":
+        numeric = sorted(filter(_is_number, texts))
+        if numeric and source.choice.label_type is None:  # names would give them other numbers
+            words = sorted(texts.difference(numeric))
+            what = f"and others, {quoted_names(words, 3)}, are not: correct them"
+            if not words:
+                what = "but not written as class numbers are, 0, 1, 2, …: give --label-type float"
+            raise SourceError(
+                f"{root}: labels in {label.name!r}, {quoted_names(numeric, 3)}, are numbers, "
+                f"{what}, or give --label-type class to take all for names"
+            )
+        separator = find_separator(sorted(texts)[:_MOST_TEXTS])
+        if separator is not None and source.choice.label_type is None:
+            shown = quoted(next(text for text in sorted(texts) if separator in text))
+            raise SourceError(
+                f"{root}: labels in {label.name!r}, such as {shown}, look like several tags in a "
+                "cell: make a column of 0 and 1 of each tag, give --label-type class if each text "
+                "is the name of one class, or --label-type text"
+            )
+        classes = _classes(texts, source, root)
+        numbers = {name: number for number, name in enumerate(classes)}
+    else:
+        numbers = {text: int(text) for text in texts}
+        _require_known(numbers.values(), classes, root)
+    cells = array("q")
+    for block in found:
+        known = [numbers[text] for text in block.labels or ()]
+        cells.extend(map(known.__getitem__, block.label_of))
+    return pl.Series("cls", cells, dtype=pl.Int64), classes
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _classes(names: Collection[str], source: Source, where: str) -> tuple[str, ...]:
+    """Return the classes that labels are names of, in the order of their numbers."""
+    known = Known(source.class_names(), None, source.class_order)
+    return classes_for(set(names), known, where)
+
+
+def _require_known(numbers: Iterable[int], classes: Sequence[str] | None, where: str) -> None:
+    for number in numbers:
+        if classes and not 0 <= number < len(classes):
+            raise SourceError(f"{where}: the label {number} is none of the {len(classes)} classes")
+
+
+# Arrays
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[OpenFile]:
+    """Open a file of arrays; what is wrong with it is an error of the source."""
+    try:
+        with source_errors(path), open_file(path) as file:
+            yield file
+    except (BadSample, UnicodeDecodeError, struct.error) as error:
+        raise SourceError(f"{path}: {error}") from None
+
+
+def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
+    """Make the catalog of a file of NumPy or SciPy: each row is a sample."""
+    with _opened(path) as file:
+        state = file.facts()
+        if path.endswith(".npy"):
+            arrays = [read_header(path, Plain(file), 0, state.size, None)._replace(name="values")]
+        else:
+            arrays = _members(path, file, run_all)
+        found = {array.name: array for array in arrays}
+        if found.keys() >= {"format", "shape", "data"}:
+            columns, offsets, stored = _sparse(path, file, found)
+            arrays = [found["indices"], found["data"]]
+            kind = f"list<{found['data'].type.replace('bool', 'int')}>"
+            types = {"keys": "list<int>", "values": kind, "shape": "int"}
+            widths = dict[str, int]()
+        else:
+            arrays, columns = _of_one_length(path, arrays, source.choice), 0
+            count = arrays[0].shape[0]
+            offsets = _narrow(pl.int_range(count, dtype=pl.Int64, eager=True))
+            stored = _repeated(1, count, pl.Int32())
+            types = {each.name: each.type for each in arrays}
+            widths = {each.name: each.width for each in arrays}
+    count = len(stored)
+    if not count:
+        raise SourceError(f"{path}: has no rows")
+    findings = [
+        Finding("note", "", f"{each.name}: rows of {shape} numbers are lists of {each.width:,}")
+        for each in arrays
+        if len(each.shape) > 2
+        for shape in [" x ".join(map(str, each.shape[1:]))]
+    ]
+    width = sum(max(each.width, 1) * each.size for each in arrays)
+    sizes = _narrow(stored.cast(pl.Int64) * width)
+    table = rows_of(0, os.path.basename(path), state, offsets, sizes, stored)
+    index = _narrow(pl.int_range(count, dtype=pl.Int64, eager=True)).alias("index")
+    table = pl.DataFrame([index, *table.get_columns()])
+    classes, overridden = source.class_names(), frozenset[str]()
+    if source.labels is not None:
+        labels, classes = _labels(source, count, classes)
+        table, overridden = table.with_columns(labels), frozenset({"label"})
+    reader = ArrayReader(path, state, tuple(arrays), columns)
+    has_empty = bool((stored == 0).any())
+    schema = Schema(
+        tuple(
+            # Formats without empty lists have none for a row of zeros.
+            Field(
+                *(name, kind, columns > 0 and has_empty and kind != "int", (), ((name,),), _TOLD),
+                width=widths.get(name, 0),
+            )
+            for name, kind in types.items()
+        )
+    )
+    return (
+        Catalog(table, path, classes, reader, schema, schema_known=True, overridden=overridden),
+        findings,
+    )
+
+
+def _members(path: str, file: OpenFile, run_all: RunAll) -> list[Array]:
+    """Return the arrays of a zip."""
+    archive = open_archive(path)
+    for finding in (*archive.damage, *archive.odd):
+        raise SourceError(f"{path}: {finding.path}: {finding.detail}")
+    arrays, tasks = [], []
+    for at, name in enumerate(archive.names):
+        if not name.endswith(".npy"):
+            raise SourceError(f"{path}: holds {quoted(name)}, which is no array")
+        offset, stored, size = archive.place(at)
+        packed = locate(file, offset, stored)
+        inside: Bytes = Unpacked(file, packed) if packed.is_deflated else Plain(file)
+        start = 0 if packed.is_deflated else packed.start
+        found = read_header(
+            f"{path}: {name}", inside, start, size, packed if packed.is_deflated else None
+        )
+        arrays.append(found._replace(name=name.removesuffix(".npy")))
+        tasks.append((path, packed, size))
+    for name, problem in zip(archive.names, run_all(check_member, tasks), strict=True):
+        if problem:
+            raise SourceError(f"{path}: {name} {problem}")
+    return arrays
+
+
+def _of_one_length(path: str, arrays: Sequence[Array], choice: Choice) -> list[Array]:
+    """Return the arrays that the samples need, which have a row for each sample."""
+    kept = [
+        each
+        for each in arrays
+        if each.name not in choice.drop
+        and (not choice.only or {each.name, *_role(each.name, choice)} & {*choice.only})
+    ]
+    if not kept:
+        raise SourceError(f"{path}: holds no arrays that are not left out")
+    for each in kept:
+        if not each.shape or not each.width:
+            raise SourceError(
+                f"{path}: {each.name!r} has no rows: leave it out, --drop {each.name}"
+            )
+    lengths = {each.shape[0] for each in kept}
+    if len(lengths) > 1:
+        shown = ", ".join(f"{each.name} {each.shape[0]:,}" for each in kept)
+        first = ",".join(each.name for each in kept if each.shape[0] == kept[0].shape[0])
+        raise SourceError(
+            f"{path}: its arrays do not have the same number of rows: {shown}: choose some that "
+            f"belong together, such as --only {first}"
+        )
+    return kept
+
+
+def _role(name: str, choice: Choice) -> set[str]:
+    return {LABEL} if name == choice.label or name.lower() in LABEL_NAMES else set()
+
+
+def _sparse(
+    path: str, file: OpenFile, found: Mapping[str, Array]
+) -> tuple[int, pl.Series, pl.Series]:
+    """Return how many columns a sparse matrix has, where each row begins, and its items."""
+
+    def named(name: str) -> Array:
+        each = found.get(name)
+        if each is None:
+            raise SourceError(f"{path}: is no complete matrix of SciPy: it has no {name}")
+        return each._replace(shape=(each.shape[0] if each.shape else 1,))
+
+    told = named("format")
+    kind, *_ = told.rows(bytes_of(file, told), 0, told.shape[0]) or [""]
+    if kind != "csr":
+        raise SourceError(
+            f"{path}: is a sparse matrix of the format {kind}, which has no rows: save it with "
+            "scipy.sparse.save_npz(PATH, matrix.tocsr())"
+        )
+    shape, starts, values = named("shape"), named("indptr"), found["data"]
+    keys = found.get("indices", values)
+    damaged = SourceError(f"{path}: is damaged: indptr, indices and data do not fit together")
+    if not (shape.type == starts.type == keys.type == "int") or values.type == "text":
+        raise damaged
+    rows, columns = shape.rows(bytes_of(file, shape), 0, 2) if shape.shape == (2,) else (0, 0)
+    ends = _column(bytes_of(file, starts), starts)
+    stored = ends.slice(1) - ends.head(-1)
+    fits = 0 < columns < 1 << 63 and len(ends) == rows + 1 > 0 == ends[0]
+    fits = fits and (stored >= 0).all() and values.shape == keys.shape == (ends[-1],)
+    if not fits:
+        raise damaged
+    return columns, _narrow(ends.head(-1)), _narrow(stored)
+
+
+def _column(file: Bytes, numbers: Array) -> pl.Series:
+    """Return all numbers of an array, in their order in the file."""
+    kind = pl.Float64 if numbers.code in "efd" else pl.UInt64 if numbers.code == "Q" else pl.Int64
+    blocks = (pl.Series(block, dtype=kind) for block in numbers.numbers(file))
+    return pl.concat([pl.Series(dtype=kind), *blocks], rechunk=True)
+
+
+def _labels(
+    source: Source, count: int, classes: tuple[str, ...] | None
+) -> tuple[pl.Series, tuple[str, ...] | None]:
+    """Return the labels of an array for as many rows."""
+    path = source.labels or ""
+    with _opened(path) as file:
+        known = read_header(path, Plain(file), 0, file.facts().size, None)
+        if known.shape[:1] != (count,):
+            rows = known.shape[0] if known.shape else 0
+            raise SourceError(f"{path}: has {rows:,} labels, but there are {count:,} rows")
+        if known.width == 1:
+            known = known._replace(shape=(count,))
+        kind, asked = known.type, source.choice.label_type
+        fitting = _FITTING.get(kind, ("float", "multi" if known.width > 1 else "class"))
+        if not known.width or kind == "list<text>":
+            raise SourceError(
+                f"{path}: has {known.width:,} labels a row: save numbers, or one text"
+            )
+        if asked not in (None, *fitting):
+            raise OptionError(
+                f"--label-type {asked}: the labels of {path} are of the type {kind}: give "
+                f"--label-type {fitting[0]}, or leave it out"
+            )
+        if kind == "text":
+            texts = known.rows(Plain(file), 0, count)
+            classes = _classes(texts, source, path)
+            numbers = {name: number for number, name in enumerate(classes)}
+            return pl.Series("cls", [numbers[each] for each in texts], dtype=pl.Int64), classes
+        if known.by_column and known.width > 1:
+            lists = known.rows(Plain(file), 0, count)
+            values = pl.Series(list(chain.from_iterable(lists)), strict=False)
+        else:
+            values = _column(Plain(file), known)
+    is_float = values.dtype.is_float()
+    wrong = ~values.is_finite() if is_float else values.cast(pl.Float64).abs() >= LARGEST_EXACT
+    for at in wrong.arg_true()[:1]:
+        raise SourceError(
+            f"{path}: the label of row {at // known.width:,} is {values[at]}: correct it; labels "
+            "are finite, and whole numbers are below 2^53"
+        )
+    if (kind in _FITTING and asked != "float") or asked == "class":
+        for fraction in values.filter(values % 1 != 0)[:1]:
+            raise SourceError(f"{path}: the label {fraction} is not the number of a class")
+        _require_known(values.unique(maintain_order=True), classes, path)
+        return values.cast(pl.Int64).alias("cls"), classes
+    values = values.cast(pl.Float64).reshape((count, known.width)).arr.to_list()
+    return values.alias("label"), None
