@@ -1,1 +1,6 @@
-"""Tables: each row is a sample: CSV, NumPy, Parquet."""
+"""Tables: each row is a sample, of CSV, NumPy or Parquet.
+
+Entry: `tabular.read_csv`, `tabular.read_arrays`, `parquet.read_parquet`.
+Always: nothing is unpickled, and lengths in files are checked before they are believed.
+Tests: tests/sources/test_tabular.py, tests/sources/test_parquet.py, tests/sources/test_tables.py.
+"""
