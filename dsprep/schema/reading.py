@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, Misfit
-from dsprep.sample import Floats, Ints, Sample, Value
-from dsprep.schema.fields import FACTS, TYPES, Field, Place, Schema, single, to_int, to_text
+from dsprep.sample import Sample, Value
+from dsprep.schema.convert import Column, Convert, converter_of
+from dsprep.schema.fields import FACTS, TYPES, Field, Place, Schema
 from dsprep.schema.look import LABEL_TEXT, Table, below, parsed, shown, type_of
 from dsprep.units import format_count
 
-_Plain: TypeAlias = tuple[str, Callable[[Value], Value | None], Field]
+_Plain: TypeAlias = tuple[str, Convert, Field]
 """The name of a field, what makes its values, and the field."""
 
-_Column: TypeAlias = tuple[str, Callable[[Value], Value | None] | None]
+_Column: TypeAlias = tuple[str, Convert | None]
 """The name of a field, empty for none, and what makes its values, None if they are as they are."""
-
-_SHORT = 64  # bytes of a name of a class that is looked up
 
 
 @dataclass(frozen=True)
@@ -41,20 +38,23 @@ class Reading:
 
     @cached_property
     def _plain(self) -> dict[str, _Plain | None]:
-        """What raw names are; None for what is left out. It grows."""
+        """The field that each raw name is, and its converter; None for a name that is left out.
+
+        Names that the look did not see are added as samples have them.
+        """
         known: dict[str, _Plain | None] = {}
         for each in self.schema.fields:
             for place in each.places:
                 if len(place) == 1:
                     is_number = self.table.meaning(place[0]).type in (LABEL_TEXT, "class")
-                    convert = _converter(each, is_number, self.table.has_class_ids)
+                    convert = converter_of(Column(each, is_number, self.table.has_class_ids))
                     known[place[0]] = each.name, convert, each
         return dict.fromkeys(self.ignored | self._wholes, None) | known
 
     @cached_property
-    def _nested(self) -> list[tuple[Place, Field, Callable[[Value], Value | None]]]:
+    def _nested(self) -> list[tuple[Place, Field, Convert]]:
         return [
-            (place, each, _converter(each))
+            (place, each, converter_of(Column(each)))
             for each in self.schema.fields
             for place in each.places
             if len(place) > 1
@@ -195,76 +195,6 @@ class Reading:
         raise Misfit(
             f"has a field {raw!r} that the samples looked at lack: give --look all, or --drop {raw}"
         )
-
-
-def _converter(
-    column: Field, is_number: bool = False, has_ids: bool = False
-) -> Callable[[Value], Value | None]:
-    """Return what makes a typed value of a raw one."""
-    convert = column.kind.convert
-    if column.kind.of is Objects:
-        ids = {id: number for number, id in enumerate(column.ids)} if has_ids else {}
-        shift, most = -1 if has_ids else 0, len(column.names) or sys.maxsize
-
-        def to_numbered(value: Value) -> Objects | None:
-            found: Objects | None = convert(value)
-            if found is None:
-                return None
-            numbers = {each.number: each.number + shift for each in found.items}
-            numbers = {own: ids.get(own, -1) for own in numbers} if ids else numbers
-            for own, number in numbers.items():
-                if not 0 <= number < most:
-                    raise ValueError(f"the class {own} is none of the classes")
-            if all(own == number for own, number in numbers.items()):
-                return found
-            items = (each._replace(number=numbers[each.number]) for each in found.items)
-            return found._replace(items=tuple(items))
-
-        return to_numbered
-    if column.type == "text" and (column.names or is_number):
-
-        def to_label(value: Value) -> str | None:
-            if column.names and not isinstance(single(value), bytes | str | None):
-                number = to_int(value)
-                if number is None or number < 0:
-                    raise ValueError
-                value = column.names[number]
-            text = to_text(value)
-            # The text of a label ends in a line break if it is a file of its own.
-            return text.strip() if text and is_number else text
-
-        return to_label
-    if column.type != "class" or not column.names:
-        return convert
-    numbers = {name: number for number, name in enumerate(column.names)}
-    count = len(column.names)
-
-    def to_class(value: Value) -> int | None:
-        value = single(value)
-        if isinstance(value, bytes | str):
-            text = value.decode() if isinstance(value, bytes) else value
-            if (number := numbers.get(text)) is None:
-                number = numbers.get(text.strip())
-            if number is not None and is_number:
-                with suppress(ValueError):  # a number is one, even if a class is called so
-                    int(text)
-                    number = None
-            if number is not None:
-                return number
-        number = convert(value)
-        # -1 is what Hugging Face writes where the class is not known, as in most test sets.
-        if number is not None and not -1 <= number < count:
-            raise ValueError
-        return number
-
-    known = lru_cache(maxsize=4096, typed=True)(to_class)  # many samples share a class
-
-    def to_known(value: Value) -> int | None:
-        kind = type(value)
-        is_short = kind is Ints or kind is Floats or (kind is bytes and len(value) < _SHORT)
-        return known(value) if is_short else to_class(value)
-
-    return to_known
 
 
 def _require_keys(raw: str, whole: Value | None, keys: frozenset[str]) -> None:
