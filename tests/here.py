@@ -22,6 +22,9 @@ from dsprep.storage.s3 import bucket
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
 
+_POOLS = 4
+"""How many pools last: more than one command uses."""
+
 
 class _Stream(TextIOWrapper):
     """What is written to a standard stream."""
@@ -57,23 +60,18 @@ class Here:
     """Calls the command as `run_cli` does."""
 
     def __init__(self) -> None:
-        self._pools: dict[int, Lasting] = {}
-        self._aws: dict[str, str] = {}  # what the environment of their workers says of S3
+        self._pools: dict[object, Lasting] = {}  # the last used is the last
+        self._aws: dict[str, str] = {}  # what the environment of the last call said of S3
 
     def __call__(
         self, *args: object, cwd: Path | None = None, env: dict[str, str] | None = None
     ) -> Finished:
         out, err = _Stream(), _Stream()
-        if env:  # which may name another server
-            for store in bucket._stores.values():
-                store.close()
-            bucket._stores.clear()
-            target._connect.cache_clear()
         with (
-            # Workers that last follow neither another directory nor another environment.
-            nullcontext() if env else self.lasting() if cwd is None else chdir(cwd),
+            nullcontext() if cwd is None else chdir(cwd),
             mock.patch.dict(os.environ, env or {}),
             mock.patch.object(sys, "argv", ["dsprep", *map(str, args)]),
+            self.lasting(),
             redirect_stdout(out),
             redirect_stderr(err),
             _signals_kept(),
@@ -88,17 +86,26 @@ class Here:
     @contextmanager
     def lasting(self) -> Iterator[None]:
         """Let all that is called inside, `dsprep.convert` and others, have workers that last."""
+        aws = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        if aws != self._aws:  # which may name another server
+            for store in bucket._stores.values():
+                store.close()
+            bucket._stores.clear()
+            target._connect.cache_clear()
+            self._aws = aws
         with mock.patch("dsprep.workers.pool.Pool", self._pool):
             yield
 
     def _pool(self, workers: int, ahead: str = "") -> Lasting:
-        aws = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-        if aws != self._aws:
-            self.end()
-            self._aws = aws
-        pool = self._pools.get(workers)
-        if pool is None or any(each.poll() is not None for each in pool._workers):
-            pool = self._pools[workers] = Lasting(workers)
+        # Workers that last follow neither another directory nor another environment.
+        environment = {**os.environ, "PYTEST_CURRENT_TEST": ""}
+        surroundings = (workers, os.getcwd(), tuple(sorted(environment.items())))
+        pool = self._pools.pop(surroundings, None) or Lasting(workers)
+        if any(each.poll() is not None for each in pool._workers):
+            pool.end()  # and starts others
+        self._pools[surroundings] = pool
+        while len(self._pools) > _POOLS:
+            self._pools.pop(next(iter(self._pools))).end()
         return pool
 
     def end(self) -> None:
