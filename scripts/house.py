@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from tests.house.test_imports import IMPORTS, MODULES, circles, inside, layer
+from tests.house.test_imports import MODULES, circles, imports, inside, layer
 from tests.images import image_folder
 
 REPOSITORY = Path(__file__).parents[1]
@@ -121,7 +121,7 @@ def upward() -> Places:
     """List the imports of a room of the same or a higher layer."""
     return [
         str(found)
-        for found in IMPORTS
+        for found in imports()
         if (target := inside(found))
         and target.partition(".")[0] != found.module.partition(".")[0]
         and layer(target) >= layer(found.module)

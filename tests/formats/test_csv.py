@@ -12,7 +12,6 @@ import pandas
 import polars as pl
 import pytest
 import scipy.sparse
-from sklearn.linear_model import LogisticRegression
 
 from dsprep.formats.csv_lines import Csv
 from dsprep.schema import Field, Schema
@@ -58,6 +57,8 @@ def test_algorithms_read_all_files_of_the_directory(
     rows = {(row.income, row.active, row.churned) for row in wanted.itertuples()}
     names = (tmp_path / "out/train.classes.txt").read_text().split()
     assert {(row[3], bool(row[4]), names[row[1]]) for row in table.itertuples()} == rows
+    from sklearn.linear_model import LogisticRegression  # it loads for a second
+
     model = LogisticRegression(max_iter=1000).fit(table.loc[:, 1:].fillna(0), table[0])
     assert model.score(table.loc[:, 1:].fillna(0), table[0]) > 0.9
 

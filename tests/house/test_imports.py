@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -170,7 +171,10 @@ def imports_of(module: str) -> Iterator[Import]:
     yield from visit(ast.parse(MODULES[module].read_text("utf-8")), False, False)
 
 
-IMPORTS = [found for module in MODULES for found in imports_of(module)]
+@cache
+def imports() -> list[Import]:
+    """Return all imports of dsprep."""
+    return [found for module in MODULES for found in imports_of(module)]
 
 
 def layer(module: str) -> int:
@@ -190,7 +194,7 @@ def circles() -> list[str]:
     Imports in functions and imports for type checkers count.
     """
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for found in IMPORTS:
+    for found in imports():
         target = inside(found)
         if target and target in graph and target != found.module:
             graph[found.module].add(target)
@@ -250,7 +254,7 @@ def test_the_docs_tell_the_layers(names: str) -> None:
 def test_imports_go_down() -> None:
     found = {
         (found.module.partition(".")[0], target.partition(".")[0])
-        for found in IMPORTS
+        for found in imports()
         if (target := inside(found)) and layer(target) >= layer(found.module)
     }
     assert {pair for pair in found if pair[0] != pair[1]} == set()
@@ -280,7 +284,7 @@ def test_imports_make_no_circle() -> None:
 def test_package_stays_in_its_place(package: str) -> None:
     strays = [
         str(found)
-        for found in IMPORTS
+        for found in imports()
         if found.target.partition(".")[0] == package
         and not found.typing
         and not matches(found.module, ALLOWED_IN[package])
@@ -291,14 +295,14 @@ def test_package_stays_in_its_place(package: str) -> None:
 def test_packages_are_dependencies() -> None:
     known = DEPENDENCIES | EXTRAS | {"dsprep", "_typeshed"} | sys.stdlib_module_names
     assert {
-        top for found in IMPORTS if (top := found.target.partition(".")[0]) not in known
+        top for found in imports() if (top := found.target.partition(".")[0]) not in known
     } == set()
 
 
 def test_worker_modules_defer_slow_packages() -> None:
     eager = [
         str(found)
-        for found in IMPORTS
+        for found in imports()
         if in_worker(found.module)
         and found.target.partition(".")[0] in SLOW
         and not found.deferred
