@@ -10,7 +10,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
@@ -145,10 +145,22 @@ def run_here() -> Iterator[Callable[..., Finished]]:
     here.end()
 
 
+OF_PROCESSES = ("benching", "commands", "house", "run", "storage", "syncing", "workers")
+"""The rooms whose tests are about processes, or start them."""
+
+
 @pytest.fixture
 def lasting(run_here: Here) -> Iterator[None]:
     """`dsprep.pack` and the others have the workers of `run_here`."""
     with run_here.lasting():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _lasting_in_most_rooms(request: pytest.FixtureRequest, run_here: Here) -> Iterator[None]:
+    """Spare tests that are about something else the start of workers in each run."""
+    room = request.path.relative_to(Path(__file__).parent).parts[0]
+    with nullcontext() if room in OF_PROCESSES else run_here.lasting():
         yield
 
 

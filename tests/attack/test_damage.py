@@ -208,7 +208,6 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_the_source_holds_is_compared(numbered: Path, tmp_path: Path, preset: str) -> None:
     """One packing, and sources that differ from it in one thing each."""
@@ -394,7 +393,6 @@ class TestHostileManifests:
         assert run_here("pack", photos, dest, "--format", "recordio", "--overwrite").code == 0
         assert (tmp_path / "a" / "secret").read_text() == "precious"
 
-    @pytest.mark.usefixtures("lasting")
     @pytest.mark.parametrize("kind", ["webdataset", "tfrecord", "recordio"])
     @pytest.mark.parametrize("seed", range(3))
     def test_of_any_kind_are_an_error_or_a_problem(

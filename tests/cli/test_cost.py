@@ -17,8 +17,6 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.syncing.report import Requests, SyncReport
 from tests.conftest import Finished
 
-pytestmark = pytest.mark.usefixtures("lasting")
-
 # Of the built-in table: $0.0004 a thousand reads, $0.005 a thousand writes, $0.005 a GB converted,
 # $0.023, $0.022 and $0.021 a GB and month up to 50 TB, 500 TB and above.
 SETS = [

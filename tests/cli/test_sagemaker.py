@@ -21,25 +21,22 @@ from tests.here import Here
 from tests.images import jpeg
 from tests.jobs import PREFIX, Job, on_s3
 
-pytestmark = pytest.mark.usefixtures("lasting")
-
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, photos: Path, run_here: Here) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
     """Data sets in several formats, as folders, lists and manifests."""
     root = tmp_path_factory.mktemp("made")
-    with run_here.lasting():
-        for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf"):
-            dsprep.pack(photos, root / name, to=name, shards=3, workers=1)
-        crop = dsprep.Transform(resize=40, crop=(32, 24), enlarge=True)
-        dsprep.pack(photos, root / "small", to="recordio", transform=crop, shards=2, workers=1)
-        dsprep.pack(
-            photos, root / "sides", to="tfrecord", split="train=0.5,val=0.5", shards=2, workers=1
-        )
-        dsprep.convert(photos, root / "images", to="folder", workers=1)
-        dsprep.convert(
-            photos, root / "sage", to="augmented-manifest", prefix=f"{PREFIX}/sage/", workers=1
-        )
+    for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf"):
+        dsprep.pack(photos, root / name, to=name, shards=3, workers=1)
+    crop = dsprep.Transform(resize=40, crop=(32, 24), enlarge=True)
+    dsprep.pack(photos, root / "small", to="recordio", transform=crop, shards=2, workers=1)
+    dsprep.pack(
+        photos, root / "sides", to="tfrecord", split="train=0.5,val=0.5", shards=2, workers=1
+    )
+    dsprep.convert(photos, root / "images", to="folder", workers=1)
+    dsprep.convert(
+        photos, root / "sage", to="augmented-manifest", prefix=f"{PREFIX}/sage/", workers=1
+    )
     return root
 
 

@@ -19,10 +19,7 @@ from dsprep.commands.algorithms import ALGORITHMS, PROTOBUF
 from dsprep.declared import options_in
 from dsprep.errors import OptionError
 from dsprep.keywords import SagemakerOptions
-from tests.here import Here
 from tests.jobs import PREFIX, Job, on_s3
-
-pytestmark = pytest.mark.usefixtures("lasting")
 
 
 def documented(*modules: str) -> set[str]:
@@ -132,7 +129,7 @@ def test_choices_of_the_option_are_the_table() -> None:
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory, run_here: Here) -> Path:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables as CSV, text and RecordIO-protobuf, dense and sparse."""
     root = tmp_path_factory.mktemp("tables")
     (root / "bare.csv").write_text("".join(f"{n % 3},{n},{n / 2},7\n" for n in range(12)))
@@ -147,11 +144,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory, run_here: Here) -> Path:
     sparse, y = random_rows(20, 300)
     sp.save_npz(root / "m.npz", sparse)
     np.save(root / "y.npy", y)
-    with run_here.lasting():
-        to = {"to": "recordio-protobuf", "workers": 1}
-        dsprep.pack(root / "named.csv", root / "dense", label_field="kind", **to)
-        dsprep.pack(root / "m.npz", root / "sparse", labels=root / "y.npy", **to)
-        dsprep.pack(root / "named.csv", root / "pq", to="parquet", workers=1)
+    to = {"to": "recordio-protobuf", "workers": 1}
+    dsprep.pack(root / "named.csv", root / "dense", label_field="kind", **to)
+    dsprep.pack(root / "m.npz", root / "sparse", labels=root / "y.npy", **to)
+    dsprep.pack(root / "named.csv", root / "pq", to="parquet", workers=1)
     return root
 
 
@@ -262,7 +258,7 @@ def test_what_a_user_has_to_give(tables: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, photos: Path, run_here: Here) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
     """Images as shards, folders and manifests, with classes, several labels, and boxes."""
     root = tmp_path_factory.mktemp("made")
     crop = dsprep.Transform(resize=(320, 320), crop=(300, 300), enlarge=True)
@@ -275,28 +271,22 @@ def made(tmp_path_factory: pytest.TempPathFactory, photos: Path, run_here: Here)
     rows = "".join(f"{name},{at},{at},{at + 9},{at + 9},cat\n" for name, at in boxes)
     (root / "boxes.csv").write_text(f"path,xmin,ymin,xmax,ymax,class\n{rows}")
     boxed = {"annotations": root / "boxes.csv"}
-    with run_here.lasting():
-        dsprep.pack(photos, root / "recordio", to="recordio", transform=flat, shards=2, workers=1)
-        dsprep.pack(photos, root / "sides", to="recordio", split="train=0.5,val=0.5", workers=1)
-        dsprep.pack(photos, root / "boxes", to="recordio", transform=crop, workers=1, **boxed)
-        dsprep.convert(
-            photos,
-            root / "several",
-            to="augmented-manifest",
-            prefix=f"{PREFIX}/x",
-            workers=1,
-            labels=root / "tags.csv",
-            label_separator=" ",
-            classes=root / "classes.txt",
-        )
-        dsprep.convert(
-            photos,
-            root / "boxed",
-            to="augmented-manifest",
-            prefix=f"{PREFIX}/x",
-            workers=1,
-            **boxed,
-        )
+    dsprep.pack(photos, root / "recordio", to="recordio", transform=flat, shards=2, workers=1)
+    dsprep.pack(photos, root / "sides", to="recordio", split="train=0.5,val=0.5", workers=1)
+    dsprep.pack(photos, root / "boxes", to="recordio", transform=crop, workers=1, **boxed)
+    dsprep.convert(
+        photos,
+        root / "several",
+        to="augmented-manifest",
+        prefix=f"{PREFIX}/x",
+        workers=1,
+        labels=root / "tags.csv",
+        label_separator=" ",
+        classes=root / "classes.txt",
+    )
+    dsprep.convert(
+        photos, root / "boxed", to="augmented-manifest", prefix=f"{PREFIX}/x", workers=1, **boxed
+    )
     return root
 
 

@@ -27,7 +27,6 @@ from dsprep.errors import DamagedShard, DestinationError, OptionError, RunStoppe
 from dsprep.formats.recordio import MAGIC, RecordIO
 from dsprep.sample import Floats, Sample
 from tests.conftest import Finished, Running
-from tests.here import Here
 from tests.images import jpeg
 from tests.limits import no_memory_above
 from tests.missing import framework
@@ -36,17 +35,13 @@ from tests.servers.bucket import Bucket
 Start = Callable[..., Running]
 
 
-pytestmark = pytest.mark.usefixtures("lasting")
-
-
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, photos: Path, run_here: Here) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
     """The photographs as three shards of each format, and a second data set."""
     root = tmp_path_factory.mktemp("made")
-    with run_here.lasting():
-        for name in ("webdataset", "tfrecord", "recordio"):
-            dsprep.pack(str(photos), str(root / name), to=name, shards=3, workers=1)
-        dsprep.pack(str(photos), str(root / "val"), to="tfrecord", shards=1, workers=1)
+    for name in ("webdataset", "tfrecord", "recordio"):
+        dsprep.pack(str(photos), str(root / name), to=name, shards=3, workers=1)
+    dsprep.pack(str(photos), str(root / "val"), to="tfrecord", shards=1, workers=1)
     return root
 
 

@@ -74,7 +74,6 @@ def told(path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize("to", SUFFIX)
 @pytest.mark.parametrize("source", SUFFIX)
 @pytest.mark.parametrize("transform", [None, MOVES], ids=["same", "moved"])

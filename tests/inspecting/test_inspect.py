@@ -21,7 +21,6 @@ from tests.conftest import Finished
 from tests.inspecting.conftest import texture
 
 RunCli = Callable[..., Finished]
-pytestmark = pytest.mark.usefixtures("lasting")
 
 
 @pytest.fixture(scope="module")

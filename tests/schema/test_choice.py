@@ -140,7 +140,6 @@ def test_samples_of_parts_without_labels_have_no_classes(run_here: RunHere, tmp_
     assert not (tmp_path / "x.tar.classes.txt").exists()
 
 
-@pytest.mark.usefixtures("lasting")
 def test_a_limit_of_no_pixels_is_a_limit(sources: Path, tmp_path: Path) -> None:
     with pytest.raises(dsprep.SourceError, match="more than --max-pixels 0"):
         dsprep.pack(sources / "images", tmp_path / "x.tar", max_pixels=0, workers=1)

@@ -15,8 +15,6 @@ from tests.conftest import Finished
 from tests.here import Here
 from tests.images import image_folder
 
-pytestmark = pytest.mark.usefixtures("lasting")
-
 # The examples of BlazingText's documentation: one label, or several.
 ONE = [
     {"source": "linux ready for prime time , intel says", "label": 1},

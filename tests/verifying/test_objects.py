@@ -263,7 +263,6 @@ def turned(tmp_path: Path) -> dict[str, Any]:
     return {"annotations": [str(tmp_path / "b.json")]}
 
 
-@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize(
     "transform",
     [Transform(resize=19, encode="png"), Transform(resize=(31, 23), crop=(20, 20), enlarge=True)],
@@ -346,7 +345,6 @@ def odd_boxes(images: Path) -> Any:
     return {"annotations": [str(images.parent / "a.json")]}
 
 
-@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize("format", ["webdataset", "parquet", "tfrecord", "recordio"])
 @pytest.mark.parametrize("bare", [False, True])
 def test_shards_without_a_manifest_are_checked_as_well(
