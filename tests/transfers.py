@@ -12,7 +12,7 @@ from dsprep.storage.s3 import download as downloading
 from dsprep.storage.s3 import upload as uploading
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries, S3Config
-from dsprep.storage.store import Events, Stored, ignore
+from dsprep.storage.stored import Events, Stored, ignore
 from dsprep.storage.transfer import TransferOptions, Transferred
 from tests.servers.bucket import Bucket
 

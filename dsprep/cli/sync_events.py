@@ -12,7 +12,7 @@ from dsprep.cli.streams import echo_as_is
 from dsprep.printable import json_values, visible
 from dsprep.progress import BarProgress, LogProgress, Waits, new_bar
 from dsprep.storage.s3.config import retry_line
-from dsprep.storage.store import Events, ignore
+from dsprep.storage.stored import Events, ignore
 from dsprep.units import format_size
 
 _LONGEST_NAME = 30

@@ -43,7 +43,7 @@ from dsprep.sources.shards.shardset import ShardSet
 from dsprep.storage.files import entries, facts, is_dir, read_bytes, results
 from dsprep.storage.local import is_scratch
 from dsprep.storage.location import is_s3
-from dsprep.storage.store import crc32c
+from dsprep.storage.stored import crc32c
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor

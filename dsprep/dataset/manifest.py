@@ -20,7 +20,7 @@ from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, open_regular
-from dsprep.storage.store import crc32c as extend
+from dsprep.storage.stored import crc32c as extend
 
 if TYPE_CHECKING:
     from dsprep.dataset.copies import Copies

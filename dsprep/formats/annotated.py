@@ -33,7 +33,7 @@ from dsprep.formats.values import quote
 from dsprep.images.header import read_header
 from dsprep.sample import Sample
 from dsprep.schema import FACTS, IMAGE_ID, Field, Schema
-from dsprep.storage.store import crc32c
+from dsprep.storage.stored import crc32c
 from dsprep.units import format_some
 
 if TYPE_CHECKING:

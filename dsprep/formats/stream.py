@@ -19,7 +19,7 @@ from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, source_errors
 from dsprep.storage.files import OpenFile, open_file
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 from dsprep.units import format_extensions
 
 _BLOCK = 1 << 20  # maximum number of bytes that are read or decompressed at once

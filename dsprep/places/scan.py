@@ -21,7 +21,7 @@ from dsprep.opening import opened
 from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
-    from dsprep.storage.store import Pages
+    from dsprep.storage.stored import Pages
 
 RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 """Like ``map``: calls the function with each item of the list and returns the results in order."""

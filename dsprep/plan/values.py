@@ -58,7 +58,7 @@ from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.tables import csv_rows
 from dsprep.sources.tables.arrays import Array, ArrayReader
 from dsprep.sources.tables.parquet_rows import ParquetFile, ParquetReader
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 
 CLASSES: Mapping[str, type] = {
     "plan": Plan,

@@ -21,7 +21,7 @@ from dsprep.storage.local import destination_errors, read_whole
 from dsprep.storage.pool import Flag
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 
 LEASE = "lease.json"  # the name of the object
 RENEWED_EVERY = 10.0  # seconds between two renewals

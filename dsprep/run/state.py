@@ -60,7 +60,7 @@ from dsprep.run.target import (
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
 from dsprep.storage.location import canonical
-from dsprep.storage.store import crc32c
+from dsprep.storage.stored import crc32c
 from dsprep.units import format_count, format_some
 
 T = TypeVar("T")

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dsprep.run.lease import Lease
     from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import S3Store
-    from dsprep.storage.store import Stored
+    from dsprep.storage.stored import Stored
 
 T = TypeVar("T")
 

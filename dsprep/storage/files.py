@@ -23,7 +23,7 @@ from dsprep.storage import pool
 from dsprep.storage.local import LARGEST, open_regular, read_expected, read_whole
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import ObjectFile, as_source, levels, look_up, no_object, read_object
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from google_crc32c import extend
 
 from dsprep.errors import DestinationError, source_errors
 from dsprep.opening import GivenPath, as_given, opened
-from dsprep.storage.store import combine_all
+from dsprep.storage.stored import combine_all
 from dsprep.units import format_size
 
 SCRATCH = ".dsprep"  # name, or end of the name, of hidden directories for unfinished files

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dsprep.errors import OptionError
 from dsprep.storage.pool import Pace
-from dsprep.storage.store import Events, Part, Stored, ignore
+from dsprep.storage.stored import Events, Part, Stored, ignore
 from dsprep.units import format_size
 
 MIB = 1 << 20

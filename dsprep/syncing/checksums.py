@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from dsprep.errors import DsprepError
 from dsprep.storage.local import make_stage, read_whole, write_whole
-from dsprep.storage.store import crc32c
+from dsprep.storage.stored import crc32c
 
 _HEAD = b"dsprep checksums 1\n"  # then the entries, then the crc32c of head and entries
 _ENTRY = Struct("<2Q 3q I 16s")  # facts, crc32c, MD5

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 
 if TYPE_CHECKING:
     from dsprep.syncing.sides import Content

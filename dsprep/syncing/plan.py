@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dsprep.dataset.manifest import MANIFEST as MANIFEST_NAME
 from dsprep.errors import DestinationError
 from dsprep.keywords import Rule, SyncOptions
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from dsprep.syncing.compare import Verdict, by_listing
 from dsprep.units import format_count, format_some
 

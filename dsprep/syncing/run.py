@@ -22,7 +22,7 @@ from dsprep.errors import (
 from dsprep.keywords import SyncOptions
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import copy, require_rights, upload
-from dsprep.storage.store import Stored, crc32c, stops_all
+from dsprep.storage.stored import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.checksums import Sums, look
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove

@@ -21,7 +21,7 @@ from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import Stored, crc32c
+from dsprep.storage.stored import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.checksums import Checksums, Sums, look
 from dsprep.syncing.report import Failure, Left

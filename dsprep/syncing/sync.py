@@ -32,7 +32,7 @@ from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.upload import probe
-from dsprep.storage.store import Events, ignore
+from dsprep.storage.stored import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
 from dsprep.syncing.checksums import Checksums
 from dsprep.syncing.report import SyncReport

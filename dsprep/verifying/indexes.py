@@ -30,7 +30,7 @@ from dsprep.formats.base import Entry, Format, ShardFacts, Span
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME, Member
 from dsprep.storage.local import open_regular, write_whole
-from dsprep.storage.store import crc32c
+from dsprep.storage.stored import crc32c
 from dsprep.verifying.report import IndexFile, Problem, problem_of
 from dsprep.workers.worker import Report, counted
 

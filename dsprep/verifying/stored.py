@@ -22,7 +22,7 @@ from dsprep.storage.location import Location, parse_url
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import store_of
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import FATAL, Stored, crc32c, ignore
+from dsprep.storage.stored import FATAL, Stored, crc32c, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined, problem_of

@@ -19,7 +19,7 @@ from dsprep.storage.s3 import read as objects
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.read import read_back
-from dsprep.storage.store import CRC32C, crc32c, md5
+from dsprep.storage.stored import CRC32C, crc32c, md5
 from tests.transfers import AT_ONCE, MIB, PART, data_of, download
 
 DATA = data_of(2 * PART)

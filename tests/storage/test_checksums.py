@@ -8,7 +8,7 @@ import google_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.storage.store import Part, Stored, combine_all, crc32c
+from dsprep.storage.stored import Part, Stored, combine_all, crc32c
 
 CHECK = 0xE3069283
 """Of "123456789" (catalog of parametrised CRC algorithms, CRC-32/ISCSI)."""

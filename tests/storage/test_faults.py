@@ -14,7 +14,7 @@ import pytest
 from dsprep.errors import Interrupted, StoreError
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.upload import set_metadata
-from dsprep.storage.store import metadata_of
+from dsprep.storage.stored import metadata_of
 from dsprep.storage.transfer import cut
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

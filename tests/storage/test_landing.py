@@ -10,7 +10,7 @@ import pytest
 
 from dsprep.errors import DestinationError
 from dsprep.storage.s3.download import Landing
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from dsprep.storage.transfer import cut
 
 STORED = Stored("k", 50, 0.0, "etag")

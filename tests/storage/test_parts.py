@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
-from dsprep.storage.store import Part
+from dsprep.storage.stored import Part
 from dsprep.storage.transfer import (
     GIB,
     LARGEST_OBJECT,

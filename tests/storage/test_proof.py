@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsprep.storage.store import MTIME, metadata_of, said_mtime_ns
+from dsprep.storage.stored import MTIME, metadata_of, said_mtime_ns
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from dsprep.places.prefetch import asked_ahead
 from dsprep.storage.s3 import read as ranges
 from dsprep.storage.s3.read import ObjectFile
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 
 SAMPLE = 1000
 HEADER = 500

@@ -11,7 +11,7 @@ import pytest
 
 from dsprep.errors import StoreError
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from tests.transfers import PART, copy, download, file_of, store_of, upload
 
 KEYS = ["a b/c d.txt", "plus+plus", "100%", "%41", "ünï/日本.tar", "a?b#c&d=e", "x\\y", "'\"<>"]

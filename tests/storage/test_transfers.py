@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import said_mtime_ns
+from dsprep.storage.stored import said_mtime_ns
 from tests.servers.bucket import Bucket
 from tests.transfers import MIB, PART, Listener, copy, data_of, download, file_of, store_of, upload
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from dsprep.syncing.compare import Verdict, by_content, by_listing, has_crc32c
 
 MD5 = hashlib.md5(b"data").hexdigest()

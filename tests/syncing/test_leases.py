@@ -13,7 +13,7 @@ import pytest
 from dsprep.errors import DestinationError, StoreError
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing import sides
 from dsprep.syncing.sides import require_idle

@@ -10,7 +10,7 @@ import pytest
 
 from dsprep.keywords import SyncOptions
 from dsprep.storage.pool import Pace
-from dsprep.storage.store import Stored, crc32c
+from dsprep.storage.stored import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions, Transferred
 from dsprep.syncing import run
 from dsprep.syncing.plan import Pair

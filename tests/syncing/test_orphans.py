@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dsprep.storage.store import Part, Upload
+from dsprep.storage.stored import Part, Upload
 from dsprep.syncing import sync as syncing
 from dsprep.syncing.sync import clean_uploads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsprep.keywords import Rule, SyncOptions
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from dsprep.syncing.plan import INDEXES, MANIFEST, SHARDS, Filters, plan_sync, rank_of, why_not
 from dsprep.syncing.sides import unfit
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from dsprep.syncing.sides import Directory, Prefix
 
 STATE = (

@@ -10,7 +10,7 @@ import pytest
 from dsprep.errors import Interrupted, StoreError
 from dsprep.storage import pool
 from dsprep.storage.pool import Pace
-from dsprep.storage.store import Stored
+from dsprep.storage.stored import Stored
 from dsprep.syncing.sides import Directory
 
 

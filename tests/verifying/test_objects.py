@@ -15,7 +15,7 @@ from PIL import Image
 
 import dsprep
 from dsprep.images.transform import Transform
-from dsprep.storage.store import crc32c
+from dsprep.storage.stored import crc32c
 from dsprep.verifying.report import VerifyReport
 from tests.images import jpeg
 

@@ -32,7 +32,7 @@ from dsprep.sources.tables.csv_rows import Columns
 from dsprep.sources.tables.tabular import rows_of
 from dsprep.storage.files import common_path, facts, is_dir
 from dsprep.storage.location import is_s3
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 from dsprep.text import decode_text, read_data, refuse
 from dsprep.units import format_count
 

@@ -26,7 +26,7 @@ from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
 from dsprep.sources.annotated.json_file import JsonText, Update
 from dsprep.storage.files import OpenFile, open_file
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dsprep.errors import SourceError
 from dsprep.places.prefetch import OpenFiles, read_at
 from dsprep.sources.annotated.annotated import Annotations
 from dsprep.storage.files import open_file
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 
 Update: TypeAlias = Callable[[bytes], object]
 """What gets each block that is read of a file."""

@@ -39,7 +39,7 @@ from dsprep.sources.tables.csv_rows import CONVERT, joined, kind_of
 from dsprep.storage.files import entries, exists, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import is_s3, parse_url
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

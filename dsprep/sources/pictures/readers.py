@@ -18,7 +18,7 @@ from dsprep.places.prefetch import read_spans
 from dsprep.rows import Reader, Rows, Wrapper
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.storage.files import facts, is_dir, read_sized, results
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 
 T = TypeVar("T")
 

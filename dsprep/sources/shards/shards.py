@@ -26,7 +26,7 @@ from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
 from dsprep.sources.shards.shardset import ShardSet
 from dsprep.storage.files import OpenFile, is_file, short_names
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 from dsprep.units import format_count, format_extensions
 
 if TYPE_CHECKING:

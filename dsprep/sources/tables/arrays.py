@@ -30,7 +30,7 @@ from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.sources.tables.csv_rows import Columns, counted
 from dsprep.storage.files import OpenFile
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 16

@@ -24,7 +24,7 @@ from dsprep.places.prefetch import OpenFiles, Run, read_at, runs
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, Value, key_of
 from dsprep.storage.files import OpenFile, open_file
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 
 _READ = 1 << 20
 _LONGEST = 1 << 26  # bytes of a line

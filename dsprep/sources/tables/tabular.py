@@ -48,7 +48,7 @@ from dsprep.sources.tables.csv_rows import (
     lines_of,
 )
 from dsprep.storage.files import OpenFile, common_path, open_file, short_names
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:

@@ -24,14 +24,15 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.storage import store
 from dsprep.storage.local import LARGEST
 from dsprep.storage.location import Location
 from dsprep.storage.pool import ahead
 from dsprep.storage.s3.client import SMALL, Body, Connection, Data, seconds
 from dsprep.storage.s3.config import Retries, S3Config, tell_retry
 from dsprep.storage.s3.errors import DamagedError, Request
-from dsprep.storage.store import Events, Level, Pages, Part, Progress, Stored, Upload, ignore
+from dsprep.storage.stored import Events, Level, Pages, Part, Progress, Stored, Upload, ignore
+from dsprep.storage.stored import crc32c as crc32c_of
+from dsprep.storage.stored import md5 as md5_of
 from dsprep.units import format_size
 
 T = TypeVar("T")
@@ -284,7 +285,7 @@ class S3Store:
             condition = {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
             noted[_TOKEN] = token
         args: dict[str, Any] = {"Key": key, **condition, **self.config.to_create(noted)}
-        value = store.crc32c(data) if crc32c is None else crc32c
+        value = crc32c_of(data) if crc32c is None else crc32c
         try:
             return self._send("PutObject", args, data, value, self.checksums, progress)
         except StoreError as error:
@@ -459,7 +460,7 @@ class S3Store:
     ) -> Stored:
         """Send bytes with their checksums, and compare the checksums of the answer."""
         # `checksums` tells whether the server keeps the crc32c; with None, it gets the MD5 as well.
-        md5 = None if checksums else store.md5(data)
+        md5 = None if checksums else md5_of(data)
         if md5 is not None:
             args["ContentMD5"] = b64encode(md5).decode()
         if checksums is not False:

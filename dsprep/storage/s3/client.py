@@ -29,7 +29,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 from xml.etree.ElementTree import XML, Element
 
 from dsprep.storage.s3.config import S3Config, require_endpoint
-from dsprep.storage.store import Progress
+from dsprep.storage.stored import Progress
 
 Data = bytes | bytearray | memoryview
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from dsprep.errors import DestinationError, StoreError
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, Lock, destination_errors, read_whole
 from dsprep.storage.pool import own_buffer
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import Stored, combine_all, crc32c, said_mtime_ns
+from dsprep.storage.stored import Stored, combine_all, crc32c, said_mtime_ns
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
 _AT_ONCE = 1 << 20

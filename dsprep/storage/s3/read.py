@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace, submit
-from dsprep.storage.store import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore
+from dsprep.storage.stored import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore
 from dsprep.storage.transfer import Range, plan_parts
 
 if TYPE_CHECKING:

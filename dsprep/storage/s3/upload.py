@@ -16,7 +16,16 @@ from dsprep.errors import DsprepError, SourceError, StoreError, source_errors
 from dsprep.storage.local import SCRATCH, open_regular
 from dsprep.storage.pool import Pace, own_buffer
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.store import CRC32C, Part, Stored, Upload, combine_all, crc32c, md5, metadata_of
+from dsprep.storage.stored import (
+    CRC32C,
+    Part,
+    Stored,
+    Upload,
+    combine_all,
+    crc32c,
+    md5,
+    metadata_of,
+)
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, fits, plan_copy, plan_parts
 
 _AT_ONCE = 1 << 20  # bytes read and hashed: they are still in the processor's cache when hashed
