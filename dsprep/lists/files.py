@@ -20,8 +20,8 @@ from dsprep.lists.check import Fault
 from dsprep.opening import opened
 from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
+from dsprep.storage.objects import object_sizes
 from dsprep.storage.pool import ahead
-from dsprep.storage.s3.read import object_sizes
 
 # the kinds of faults: a file is not there, and the file system cannot tell whether it is
 MISSING, UNKNOWN = "missing", "unknown-file"

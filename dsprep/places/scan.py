@@ -59,7 +59,7 @@ def scan_below(
     """Find the images below a directory, in any case of the extensions; follow links."""
     # `only` names the directories to look into; without it, these are all.
     if is_s3(root):
-        from dsprep.storage.s3.read import as_source, prefix_of  # not in workers
+        from dsprep.storage.objects import as_source, prefix_of  # not in workers
 
         with as_source(root) as (store, key):
             prefix = prefix_of(key)

@@ -50,12 +50,12 @@ from dsprep.storage.local import (
     write_whole,
 )
 from dsprep.storage.location import LONGEST_KEY, is_s3
-from dsprep.storage.s3.read import as_source
+from dsprep.storage.objects import as_source
 from dsprep.units import format_size
 from dsprep.workers.worker import machine_name, yield_core
 
 if TYPE_CHECKING:
-    from dsprep.run.lease import Lease
+    from dsprep.storage.lease import Lease
     from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import S3Store
     from dsprep.storage.stored import Stored
@@ -489,7 +489,7 @@ class PrefixTarget(Target):
         return etags
 
     def _require_lease(self) -> None:
-        from dsprep.run.lease import find_lease, lost_lease
+        from dsprep.storage.lease import find_lease, lost_lease
 
         lease = find_lease(self._store, self._key(self._lease))
         if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
@@ -535,7 +535,7 @@ class PrefixTarget(Target):
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
-        from dsprep.run.lease import Lease, end_parts
+        from dsprep.storage.lease import Lease, end_parts
         from dsprep.storage.s3.upload import require_rights
 
         if any(len(self._key(name).encode()) > LONGEST_KEY for name in names):
@@ -559,7 +559,7 @@ class PrefixTarget(Target):
 
     @contextmanager
     def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
-        from dsprep.run.lease import LEASE, Lease
+        from dsprep.storage.lease import LEASE, Lease
 
         make_stage(self.destination.directory)
         with destination_errors(scratch := self.destination.scratch):

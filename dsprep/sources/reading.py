@@ -39,7 +39,7 @@ from dsprep.sources.source import ARRAYS, Source
 from dsprep.storage.files import entries, exists, is_dir, is_file, open_file
 from dsprep.storage.local import SCRATCH
 from dsprep.storage.location import canonical
-from dsprep.storage.s3.read import asked_once
+from dsprep.storage.objects import asked_once
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog, Found

@@ -19,8 +19,8 @@ from dsprep.images.transform import open_image, orientation_of, pillow
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, open_regular
 from dsprep.storage.location import is_s3
+from dsprep.storage.objects import read_object
 from dsprep.storage.pool import ahead
-from dsprep.storage.s3.read import read_object
 
 _HASH = partial(blake2b, digest_size=16)
 

@@ -22,7 +22,7 @@ from dsprep.opening import began_in, opened
 from dsprep.storage import pool
 from dsprep.storage.local import LARGEST, open_regular, read_expected, read_whole
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import ObjectFile, as_source, levels, look_up, no_object, read_object
+from dsprep.storage.objects import ObjectFile, as_source, levels, look_up, no_object, read_object
 from dsprep.storage.stored import Facts
 
 T = TypeVar("T")

@@ -16,11 +16,11 @@ from shlex import quote
 from typing import TypeAlias
 
 from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError, source_errors
-from dsprep.run.lease import DEAD_AFTER, LONG_AGO
+from dsprep.storage.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
+from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.read import read_back
 from dsprep.storage.stored import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.checksums import Checksums, Sums, look

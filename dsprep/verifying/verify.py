@@ -26,7 +26,7 @@ from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, make_source, source_of
 from dsprep.storage.files import is_file
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import as_source
+from dsprep.storage.objects import as_source
 from dsprep.units import format_count
 from dsprep.verifying.annotated import ObjectsSeen, counts_of, notes_of_objects
 from dsprep.verifying.inspection import Inspected, Task, Understood, inspect, merged

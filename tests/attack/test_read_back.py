@@ -11,9 +11,9 @@ import pytest
 
 import dsprep
 from dsprep.errors import StoreError
+from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.read import read_back
 from dsprep.storage.stored import Stored
 from dsprep.storage.transfer import Range
 from tests.attack.trees import contents

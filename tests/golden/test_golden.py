@@ -114,7 +114,7 @@ def s3(localstack: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> B
     """LocalStack, as another machine sees it when the killed run is known to be dead."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("dsprep.run.lease.LONG_AGO", -3600.0)
+    monkeypatch.setattr("dsprep.storage.lease.LONG_AGO", -3600.0)
     return localstack
 
 

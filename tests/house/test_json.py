@@ -11,7 +11,7 @@ import pytest
 from dsprep.commands.status import StatusReport
 from dsprep.findings import Reject
 from dsprep.printable import json_value
-from dsprep.storage.store import Facts
+from dsprep.storage.stored import Facts
 from dsprep.verifying.report import Problem
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"

@@ -50,7 +50,7 @@ class Machine:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs give a sign of life often, and are taken to be dead soon."""
     for name, seconds in (("DEAD_AFTER", 2.0), ("RENEWED_EVERY", 0.1), ("_LOOK_EVERY", 0.1)):
-        monkeypatch.setattr(f"dsprep.run.lease.{name}", seconds)
+        monkeypatch.setattr(f"dsprep.storage.lease.{name}", seconds)
 
 
 @pytest.fixture

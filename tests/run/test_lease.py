@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import dsprep.run.lease as leases
+import dsprep.storage.lease as leases
 from dsprep.errors import DestinationError, StoreError
-from dsprep.run.lease import Lease
+from dsprep.storage.lease import Lease
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.transfers import store_of

@@ -307,7 +307,7 @@ def of_s3(bucket: Bucket, states: States, name: str, cells: list[str]) -> None:
         is_alive, key = name.endswith("alive"), f"{number}/{NOTES}lease.json"
         seconds = 0.5 if cell == "waits" else 60
         # Not the time of the server's clock: what is an hour old there is dead.
-        long_ago = mock.patch("dsprep.run.lease.LONG_AGO", -3600.0)
+        long_ago = mock.patch("dsprep.storage.lease.LONG_AGO", -3600.0)
         with renewed(bucket, key, seconds) if is_alive else long_ago:
             done = writer.run(command, *source, f"{bucket.url}/{number}", *options)
         whole = states.other if options[: len(OTHER)] == OTHER else states.finished

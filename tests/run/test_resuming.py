@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import dsprep.run.lease as leases
+import dsprep.storage.lease as leases
 from tests.conftest import Finished, Running
 from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket

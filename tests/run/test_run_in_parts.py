@@ -25,10 +25,10 @@ from dsprep.errors import OptionError, RunStopped
 from dsprep.images.probe import versions
 from dsprep.images.transform import Transform
 from dsprep.progress import Progress
-from dsprep.run.lease import Lease
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
 from dsprep.run.target import Written
+from dsprep.storage.lease import Lease
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.foreign.sets import SETS

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from dsprep.errors import SourceError, StoreError
+from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3 import bucket
 from dsprep.storage.s3 import read as objects
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.read import read_back
 from dsprep.storage.stored import CRC32C, crc32c, md5
 from tests.transfers import AT_ONCE, MIB, PART, data_of, download
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from dsprep.places.prefetch import asked_ahead
-from dsprep.storage.s3 import read as ranges
+from dsprep.storage import objects as ranges
 from dsprep.storage.s3.read import ObjectFile
 from dsprep.storage.stored import Stored
 
