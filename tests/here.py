@@ -18,7 +18,7 @@ from unittest import mock
 
 from dsprep.cli.main import main
 from dsprep.run import target
-from dsprep.storage.s3 import bucket
+from dsprep.storage.s3 import store as s3_store
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
 
@@ -88,9 +88,9 @@ class Here:
         """Let all that is called inside, `dsprep.convert` and others, have workers that last."""
         aws = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         if aws != self._aws:  # which may name another server
-            for store in bucket._stores.values():
+            for store in s3_store._stores.values():
                 store.close()
-            bucket._stores.clear()
+            s3_store._stores.clear()
             target._connect.cache_clear()
             self._aws = aws
         with mock.patch("dsprep.workers.pool.Pool", self._pool):

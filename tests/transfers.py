@@ -10,8 +10,8 @@ from typing import Any
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3 import download as downloading
 from dsprep.storage.s3 import upload as uploading
-from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries, S3Config
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.stored import Events, Stored, ignore
 from dsprep.storage.transfer import TransferOptions, Transferred
 from tests.servers.bucket import Bucket

@@ -21,9 +21,8 @@ from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.options import require_effect
-from dsprep.storage.files import is_dir, open_file
+from dsprep.storage.files import is_dir, open_file, require_disk
 from dsprep.storage.local import destination_errors, is_pipe, open_pipe, publish
-from dsprep.storage.location import require_disk
 
 STREAM = "-"
 

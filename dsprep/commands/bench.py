@@ -41,8 +41,8 @@ from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from dsprep.declared import called_with
 from dsprep.errors import Interrupted, OptionError, SourceError
 from dsprep.progress import Progress
+from dsprep.storage.files import require_disk
 from dsprep.storage.local import destination_errors
-from dsprep.storage.location import require_disk
 from dsprep.syncing.sync import sync
 from dsprep.units import format_count, format_duration, format_size, format_some
 

@@ -28,8 +28,8 @@ from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.splits.hashes import require_numpy
 from dsprep.splits.samples import distance_of
+from dsprep.storage.files import require_disk
 from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole
-from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 

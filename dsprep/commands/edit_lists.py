@@ -28,7 +28,7 @@ from dsprep.printable import json_values
 from dsprep.sources.infer import with_detection_labels
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, source_of
-from dsprep.storage.location import require_disk
+from dsprep.storage.files import require_disk
 from dsprep.text import decode_text, read_text
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor

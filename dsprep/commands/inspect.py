@@ -42,8 +42,8 @@ from dsprep.run.part import parse_part
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.splits.samples import distance_of
+from dsprep.storage.files import require_disk
 from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole, write_whole
-from dsprep.storage.location import require_disk
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 

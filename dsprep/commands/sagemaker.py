@@ -38,9 +38,9 @@ from dsprep.errors import OptionError
 from dsprep.formats.augmented import default_attributes
 from dsprep.options import require_effect
 from dsprep.printable import json_values
-from dsprep.storage.files import is_dir
+from dsprep.storage.files import is_dir, require_disk
 from dsprep.storage.local import destination_errors, write_whole
-from dsprep.storage.location import is_s3, parse_url, require_disk
+from dsprep.storage.location import is_s3, parse_url
 from dsprep.units import format_count, quoted_names
 
 _LEAST_SIDE = 300  # of images in object detection

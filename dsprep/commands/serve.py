@@ -29,8 +29,8 @@ from dsprep.formats import CONCATENATIVE
 from dsprep.options import require_effect
 from dsprep.printable import json_values
 from dsprep.run.part import Part, parse_part
+from dsprep.storage.files import require_disk
 from dsprep.storage.local import Lock, destination_errors, write_whole
-from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_duration, format_some, quoted_names
 
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run

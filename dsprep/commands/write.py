@@ -58,8 +58,7 @@ from dsprep.run.trial import seconds_to_write
 from dsprep.sources.reading import shards_of
 from dsprep.sources.shards.shardset import ShardSet, require_no_index
 from dsprep.sources.source import Source, choice_of
-from dsprep.storage.files import is_dir
-from dsprep.storage.location import require_disk
+from dsprep.storage.files import is_dir, require_disk
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor

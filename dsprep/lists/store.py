@@ -26,7 +26,7 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.opening import opened
 from dsprep.printable import json_values
-from dsprep.storage.files import is_file
+from dsprep.storage.files import is_file, require_disk
 from dsprep.storage.local import (
     LARGEST,
     LARGEST_TABLE,
@@ -38,7 +38,7 @@ from dsprep.storage.local import (
     sync_path,
     write_whole,
 )
-from dsprep.storage.location import is_s3, require_disk
+from dsprep.storage.location import is_s3
 from dsprep.text import decode_text, read_data, read_stdin, read_text
 
 STREAM = "-"  # the name of a list that comes from stdin, or goes to stdout

@@ -21,9 +21,8 @@ from dsprep.places.names import in_order
 from dsprep.places.scan import LEFT_BEHIND, RunAll, Scanned, printable, scan_below
 from dsprep.rows import Reader
 from dsprep.sample import OTHER_IMAGES
-from dsprep.storage.files import exists, is_dir, is_file
+from dsprep.storage.files import exists, full_path, is_dir, is_file
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.location import full_path
 from dsprep.text import decode_text, read_data, read_text
 from dsprep.units import extension_in, format_size
 

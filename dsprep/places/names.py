@@ -11,7 +11,7 @@ from math import prod
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
 from dsprep.sample import image_kind_of
-from dsprep.storage.files import Entry, absent, entries, exists, find_files, is_dir
+from dsprep.storage.files import DirectoryEntry, absent, entries, exists, find_files, is_dir
 from dsprep.units import format_some
 
 # Names of splits, in lower case, and the split that each means.
@@ -194,7 +194,7 @@ def located(name: str) -> str:
     return pattern_of(found) if found else name
 
 
-def is_partition(entry: Entry) -> bool:
+def is_partition(entry: DirectoryEntry) -> bool:
     """Return whether an entry of a directory is a partition of a table, such as ``year=2024``."""
     return "=" in entry.name.strip("=") and entry.is_dir()
 

@@ -15,8 +15,9 @@ from dsprep.errors import OptionError, OtherVersion
 from dsprep.formats import FORMATS, TABLES, format_of_file
 from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
+from dsprep.storage.files import canonical, require_disk
 from dsprep.storage.local import stage_for
-from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
+from dsprep.storage.location import Location, is_s3, parse_url
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
 

@@ -24,7 +24,7 @@ from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
 from dsprep.sources.reading import read_source
-from dsprep.storage.location import canonical
+from dsprep.storage.files import canonical
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 

@@ -12,7 +12,7 @@ from dsprep.images.transform import Transform
 from dsprep.lists.store import editing, real_path, write_files
 from dsprep.plan.plan import Plan
 from dsprep.sample import Sample, key_of, original_name
-from dsprep.storage.location import require_disk
+from dsprep.storage.files import require_disk
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -57,9 +57,8 @@ from dsprep.run.target import (
     Written,
     target_of,
 )
-from dsprep.storage.files import read_bytes
+from dsprep.storage.files import canonical, read_bytes
 from dsprep.storage.local import destination_errors
-from dsprep.storage.location import canonical
 from dsprep.storage.stored import crc32c
 from dsprep.units import format_count, format_some
 

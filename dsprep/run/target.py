@@ -51,13 +51,14 @@ from dsprep.storage.local import (
 )
 from dsprep.storage.location import LONGEST_KEY, is_s3
 from dsprep.storage.objects import as_source
+from dsprep.storage.store import Store, publish_manifest
 from dsprep.units import format_size
 from dsprep.workers.worker import machine_name, yield_core
 
 if TYPE_CHECKING:
     from dsprep.storage.lease import Lease
     from dsprep.storage.pool import Pace
-    from dsprep.storage.s3.bucket import S3Store
+    from dsprep.storage.s3.store import S3Store
     from dsprep.storage.stored import Stored
 
 T = TypeVar("T")
@@ -458,7 +459,6 @@ class PrefixTarget(Target):
     def publish(
         self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
     ) -> dict[str, str]:
-        from dsprep.storage.s3.upload import copy, upload
         from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
@@ -474,9 +474,9 @@ class PrefixTarget(Target):
                 way = way._replace(replaces=seen.etag if seen else "")
             try:
                 if url is not None and is_s3(url):
-                    sent = copy(*_found(url, file), store, key, way)
+                    sent = store.copy_file(*_found(url, file), key, way)
                 else:
-                    sent = upload(Path(url or path), store, key, way, file.crc32c)
+                    sent = store.send_file(Path(url or path), key, way, file.crc32c)
                 stored = sent.stored
             except StoreError as error:
                 there = store.stat(key) if is_own and error.kind == "exists" else None
@@ -522,7 +522,7 @@ class PrefixTarget(Target):
 
     def publish_manifest(self, data: bytes) -> None:
         """Store the manifest on the condition that there is none."""
-        self._store.publish(self._key(self.manifest), data)
+        publish_manifest(self._store, self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
         for error in self._store.delete([self._key(name) for name in names]).values():
@@ -655,12 +655,11 @@ def two_names(where: str, number: object, one: str, other: str) -> SourceError:
 def _bring(url: str, file: FileReceipt, partial: Path) -> None:
     """Give a file that lies elsewhere a second name; copy it if its disk is another one."""
     if is_s3(url):
-        from dsprep.storage.s3.download import download
         from dsprep.storage.transfer import TransferOptions
 
         store, stored = _found(url, file)
         with as_source(url):
-            download(store, stored.key, partial, TransferOptions(_pace()), crc32c=file.crc32c)
+            store.fetch_file(stored.key, partial, TransferOptions(_pace()), crc32c=file.crc32c)
         return
     try:
         os.link(os.path.realpath(url), partial)
@@ -676,8 +675,8 @@ def _bring(url: str, file: FileReceipt, partial: Path) -> None:
             raise _not_the_file(url) from None
 
 
-def _found(url: str, file: FileReceipt) -> tuple[S3Store, Stored]:
-    """Return the object that a manifest names, and its store."""
+def _found(url: str, file: FileReceipt) -> tuple[Store, Stored]:
+    """Return the store of a file that a manifest names, and what it holds there."""
     with as_source(url) as (store, key):
         stored = store.stat(key)
     if stored is None or stored.size != file.bytes:
@@ -712,7 +711,7 @@ def _pace() -> Pace:
 
 @cache
 def _connect(bucket: str) -> S3Store:
-    from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
+    from dsprep.storage.s3.store import store_of  # a run on a disk needs no S3
 
     try:
         return store_of(bucket).in_role(DestinationStoreError)

@@ -36,9 +36,8 @@ from dsprep.places.scan import RunAll, importing_polars, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
 from dsprep.sources.source import ARRAYS, Source
-from dsprep.storage.files import entries, exists, is_dir, is_file, open_file
+from dsprep.storage.files import canonical, entries, exists, is_dir, is_file, open_file
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.location import canonical
 from dsprep.storage.objects import asked_once
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from dsprep.extras import pip_install
 from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
 from dsprep.images.phash import can_hash, quick_hash
 from dsprep.images.transform import open_image, orientation_of, pillow
-from dsprep.storage.files import read_bytes
+from dsprep.storage.files import read_bytes, read_sized
 from dsprep.storage.local import LARGEST_TABLE, open_regular
 from dsprep.storage.location import is_s3
-from dsprep.storage.objects import read_object
 from dsprep.storage.pool import ahead
 
 _HASH = partial(blake2b, digest_size=16)
@@ -69,7 +68,7 @@ def digest_files(
 def _digest(path: str, size: int) -> bytes:
     try:
         if is_s3(path):
-            data = read_object(path, size)
+            data = read_sized(path, size)
             if data is not None:
                 return _HASH(data).digest()
         else:

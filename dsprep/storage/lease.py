@@ -1,4 +1,4 @@
-"""One run at a time at a place on S3: an object that a run renews while it is alive.
+"""One run at a time where a store has no locks: an object that a run renews while it is alive.
 
 A run that was killed leaves its lease behind. Another run watches it: if nobody renews it for a
 while, the first run is taken to be dead. That time is measured here, because clocks of machines
@@ -12,15 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 from dsprep.errors import DestinationError, DestinationStoreError, DsprepError, StoreError
 from dsprep.storage.local import destination_errors, read_whole
 from dsprep.storage.pool import Flag
-from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.config import Retries
+from dsprep.storage.store import Store
 from dsprep.storage.stored import Stored
 
 LEASE = "lease.json"  # the name of the object
@@ -39,7 +37,7 @@ _LIVES = "{}: another dsprep run is writing there; wait for it to end"
 class Lease:
     """The right of a run to write to a place."""
 
-    def __init__(self, store: S3Store, key: str, place: str) -> None:
+    def __init__(self, store: Store, key: str, place: str) -> None:
         self._store = self._impatient = store
         self._key, self._place = key, place
         self._holder, self._renewals, self._etag = "", 0, ""
@@ -90,12 +88,7 @@ class Lease:
     def _keep(self) -> None:
         if self._over.wait(RENEWED_EVERY):
             return
-        store = S3Store(
-            self._store.bucket,
-            replace(self._store.config, read_timeout=_ANSWERED_WITHIN),
-            retries=Retries(attempts=2),
-            role=DestinationStoreError,
-        )
+        store = self._store.in_role(DestinationStoreError).hurried(_ANSWERED_WITHIN)
         with closing(store) as self._impatient:
             while self._lost is None and not self._over.is_set:
                 with suppress(DsprepError):  # the network may be there again next time
@@ -142,7 +135,7 @@ class Lease:
         return True
 
 
-def end_parts(store: S3Store, prefix: str, place: str, tell: Callable[[str], None]) -> None:
+def end_parts(store: Store, prefix: str, place: str, tell: Callable[[str], None]) -> None:
     """Take their leases from parts of a run that are dead; refuse if one is alive."""
 
     def leases() -> dict[str, Stored]:
@@ -161,7 +154,7 @@ def end_parts(store: S3Store, prefix: str, place: str, tell: Callable[[str], Non
     store.delete([*first])
 
 
-def find_lease(store: S3Store, key: str) -> tuple[str, Stored] | None:
+def find_lease(store: Store, key: str) -> tuple[str, Stored] | None:
     """Return the holder of a lease, and the object that tells it."""
     try:
         data, stored = store.read(key)

@@ -27,12 +27,12 @@ from google_crc32c import extend
 
 from dsprep.errors import DestinationError, source_errors
 from dsprep.opening import GivenPath, as_given, opened
+from dsprep.storage.store import LARGEST as LARGEST
 from dsprep.storage.stored import combine_all
 from dsprep.units import format_size
 
 SCRATCH = ".dsprep"  # name, or end of the name, of hidden directories for unfinished files
 LONGEST_NAME = 255  # maximum bytes of a file name on nearly all file systems
-LARGEST = 1 << 28  # maximum size of a file that is read whole; a manifest of a million shards fits
 # Maximum size of a list or a table: its columns take several times as much memory.
 LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 _LOCKED = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW  # flags of a file that is opened to be locked
@@ -71,10 +71,14 @@ def destination_errors(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, error.strerror)
         raise DestinationError(
-            f"{as_given(error.filename) or path}: cannot be written: {advice}"
+            f"{as_given(error.filename) or path}: cannot be written: {advice_on(error)}"
         ) from None
+
+
+def advice_on(error: OSError) -> str:
+    """Return what is wrong where something cannot be written, and what to do about it."""
+    return _ADVICE.get(error.errno or 0, error.strerror or str(error))
 
 
 def sync_path(path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import posixpath
 import re
 from typing import NamedTuple
 
 from dsprep.errors import OptionError
-from dsprep.opening import opened
 
 SCHEME = "s3://"
 
@@ -43,25 +40,6 @@ def is_s3(text: str) -> bool:
 def location_of(path: str) -> Location | None:
     """Return the address that a user gave; None if it is the path of a file."""
     return parse_url(path) if is_s3(path) else None
-
-
-def canonical(path: str) -> str:
-    """Return the spelling of a path that is the same for all its spellings."""
-    return str(parse_url(path)).rstrip("/") if is_s3(path) else os.path.realpath(opened(path))
-
-
-def full_path(path: str) -> str:
-    """Return a path by which others are compared, without ``..`` and, on a disk, absolute."""
-    return posixpath.normpath(path if is_s3(path) else os.path.abspath(opened(path)))
-
-
-def require_disk(path: str) -> None:
-    """Refuse to write to S3 what can only be written to a disk."""
-    if is_s3(path):
-        raise OptionError(
-            f"{path}: this cannot be written to S3; write it to a disk, and bring it there with "
-            "dsprep sync"
-        )
 
 
 def parse_url(text: str) -> Location:

@@ -1,34 +1,36 @@
-"""Objects on S3 as what reads files takes them: a missing one is an OSError, as on a disk.
+"""Objects as what reads files takes them: a missing one is an OSError, as on a disk.
 
-Everything else that S3 refuses is an error of the source. `ObjectFile` reads at any offset: a jump
-takes one request for exactly what is asked for. Where reading goes on from there, more is fetched
-at once, and more of it ahead.
+Everything else that a store refuses is an error of the source. `ObjectFile` reads at any offset: a
+jump takes one request for exactly what is asked for. Where reading goes on from there, more is
+fetched at once, and more of it ahead.
 """
 
 from __future__ import annotations
 
 import errno
 import io
+import os
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace, submit
+from dsprep.storage.store import LARGEST, OpenFile, Store, store_of
 from dsprep.storage.stored import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore
-from dsprep.storage.transfer import Range, plan_parts
+from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from _typeshed import WriteableBuffer
-
-    from dsprep.storage.s3.bucket import S3Store
 
 T = TypeVar("T")
 
@@ -46,13 +48,17 @@ def no_object(url: str) -> FileNotFoundError:
 
 
 @contextmanager
-def as_source(url: str, *, is_object: bool = False) -> Iterator[tuple[S3Store, str]]:
-    """Return the connected bucket of a URL, and its key; raise refusals as errors of the source."""
-    from dsprep.storage.s3.bucket import store_of  # slow to load; not where nothing is on S3
+def as_source(url: str, *, is_object: bool = False) -> Iterator[tuple[Store, str]]:
+    """Return the store of a URL, and the key there; raise refusals as errors of the source."""
+    store, key = store_of(url)
+    with _source_errors(url, is_object):
+        yield store, key
 
-    location = parse_url(url)
+
+@contextmanager
+def _source_errors(url: str, is_object: bool = False) -> Iterator[None]:
     try:
-        yield store_of(location.bucket), location.key
+        yield
     except StoreError as error:
         if error.kind == "missing" and is_object:
             raise no_object(url) from None
@@ -68,7 +74,7 @@ _answers: ContextVar[dict[tuple[str, str], Any]] = ContextVar("answers")
 
 @contextmanager
 def asked_once() -> Iterator[None]:
-    """Ask S3 only once what is at a location: each kind of source looks at what the user named."""
+    """Ask only once what is at a place: each kind of source looks at what the user named."""
     before = _answers.set({})
     try:
         yield
@@ -84,60 +90,188 @@ def _once(what: str, url: str, ask: Callable[[], T]) -> T:
     return answer
 
 
-def look_up(url: str) -> Stored | None:
-    """Look an object up; None if there is none."""
-
-    def ask() -> Stored | None:
-        with as_source(url) as (store, key):
-            return store.stat(key) if key and not key.endswith("/") else None
-
-    return _once("object", url, ask)
-
-
 def prefix_of(key: str) -> str:
-    """Return the prefix of all keys below a location, as in a directory."""
+    """Return the prefix of all keys below a place, as in a directory."""
     return key.rstrip("/") + "/" if key.strip("/") else ""
 
 
-def levels(url: str) -> Iterator[Level]:
-    """List what lies directly below a location, page by page."""
-
-    def pages() -> Iterator[Level]:
-        with as_source(url) as (store, key):
-            yield from store.levels(prefix_of(key))
-
-    is_known = ("level", url) in _answers.get({})
-    listing = pages()
-    first = _once("level", url, lambda: next(listing))
-    yield first
-    if not first.is_last:  # a listing that begins anew brings the known page again
-        yield from islice(listing, int(is_known), None)
-
-
 def object_sizes(url: str) -> dict[str, int]:
-    """Return the size of every object below a location, by relative path."""
+    """Return the size of every object below a place, by relative path."""
     with as_source(url) as (store, key):
         prefix = prefix_of(key)
         pages = store.list(prefix)
         return {file.key[len(prefix) :]: file.size for page in pages for file in page}
 
 
-def read_range(url: str, start: int, size: int, etag: str) -> bytes:
-    """Read a range of an object that must still have this ETag."""
-    with as_source(url, is_object=True) as (store, key):
-        with store.open(key, start, size, etag) as reading:
-            data = reading.read_all()
-        if len(data) != size:  # only where an ETag could not be asked for
-            raise StoreError(f"{url}: is shorter now", "exists")
-        return data
+class ObjectEntry(NamedTuple):
+    """What lies directly below a place in a store of objects, like :class:`os.DirEntry`."""
+
+    name: str  # its name there
+    path: str  # its address
+    is_object: bool  # whether it is an object; else keys that lie deeper begin so
+
+    def is_file(self) -> bool:
+        return self.is_object
+
+    def is_dir(self) -> bool:
+        return not self.is_object
 
 
-def read_object(url: str, size: int | None = None, limit: int | None = None) -> bytes | None:
-    """Read an object in one request; None if it has another size."""
-    with as_source(url, is_object=True) as (store, key):
+class ObjectStore(Store):
+    """A store of objects that are reached over a network, and have no directories.
+
+    A store that derives from this class defines `url`, `in_role`, `stat`, `list`, `levels`, `open`,
+    `put`, `delete` and the facts that are missing here. The other methods are made of these.
+    """
+
+    takes_requests = True
+    is_shared = True
+    has_directories = False
+    has_rename = False
+    has_locks = False
+
+    def retried(self, attempt: Callable[[int], T]) -> T:
+        """Make an attempt, again if it may help."""
+        return attempt(1)
+
+    def path(self, key: str) -> str | None:
+        return None
+
+    def canonical(self, key: str) -> str:
+        return self.url(key).rstrip("/")
+
+    def hurried(self, seconds: float) -> Self:
+        return self.in_role(StoreError)
+
+    def close(self) -> None:
+        """Release connections: there are none."""
+
+    def read(self, key: str, limit: int = LARGEST) -> tuple[bytes, Stored]:
+        """Read a small object, and what the answer says about it."""
+        with self.open(key) as reading:
+            return reading.read_all(limit), reading.stored
+
+    def require_rights(self, prefix: str, *, deleting: bool = False) -> None:
+        """Refuse nothing now: who may not write finds out when writing."""
+
+    def abort_uploads(self, prefix: str, keys: Collection[str]) -> None:
+        """Abort nothing: there are no uploads in parts."""
+
+    def send_file(
+        self, path: Path, key: str, options: TransferOptions, crc32c: int | None = None
+    ) -> Transferred:
+        from dsprep.storage.copying import send_whole
+
+        return send_whole(self, path, key, options, crc32c)
+
+    def take_file(
+        self, path: Path, key: str, options: TransferOptions, crc32c: int | None = None
+    ) -> Transferred:
+        sent = self.send_file(path, key, options, crc32c)
+        path.unlink()
+        return sent
+
+    def fetch_file(
+        self,
+        key: str,
+        path: Path,
+        options: TransferOptions,
+        listed: Stored | None = None,
+        crc32c: int | None = None,
+    ) -> Transferred:
+        from dsprep.storage.copying import fetch_whole
+
+        return fetch_whole(self, key, path, options, listed, crc32c)
+
+    def copy_file(
+        self, source: Store, stored: Stored, key: str, options: TransferOptions
+    ) -> Transferred:
+        from dsprep.storage.copying import copy_whole
+
+        return copy_whole(source, stored, self, key, options)
+
+    def exists(self, key: str) -> bool:
+        return self.is_file(key) or self.is_dir(key)
+
+    def is_file(self, key: str) -> bool:
+        return self.look_up(key) is not None
+
+    def is_dir(self, key: str) -> bool:
+        first = next(self.levels_once(key))
+        return bool(first.files or first.deeper or not key.rstrip("/"))
+
+    def facts(self, key: str) -> Facts:
+        found = self.look_up(key)
+        if found is None:
+            raise no_object(self.url(key))
+        return found.facts
+
+    def entries(self, key: str, below: str) -> Iterator[ObjectEntry]:
+        for level in self.levels_once(key):
+            found = [(file.key, True) for file in level.files]
+            found += [(prefix.rstrip("/"), False) for prefix in level.deeper]
+            for each, is_object in found:
+                if name := os.path.basename(each):  # the object for the directory itself has none
+                    yield ObjectEntry(name, os.path.join(below, name), is_object)
+
+    def find(self, pattern: str) -> Sequence[str]:
+        with _source_errors(self.url(pattern)):
+            pages = self.list(re.split(r"[*?[]", pattern, maxsplit=1)[0])
+            found = (file.key for page in pages for file in page)
+            return [self.url(key) for key in found if matches(key, pattern)]
+
+    def read_file(self, key: str, limit: int = LARGEST) -> bytes:
+        return self.read_object(key, limit=limit) or b""
+
+    def read_sized(self, key: str, size: int) -> bytes | None:
+        return self.read_object(key, size)
+
+    def open_file(self, key: str) -> ObjectFile:
+        return ObjectFile(self, key)
+
+    def look_up(self, key: str) -> Stored | None:
+        """Look an object up; None if there is none."""
+        url = self.url(key)
+
+        def ask() -> Stored | None:
+            with _source_errors(url):
+                return self.stat(key) if key and not key.endswith("/") else None
+
+        return _once("object", url, ask)
+
+    def levels_once(self, key: str) -> Iterator[Level]:
+        """List what lies directly below a place, page by page; `asked_once` keeps the first."""
+        url = self.url(key)
+
+        def pages() -> Iterator[Level]:
+            with _source_errors(url):
+                yield from self.levels(prefix_of(key))
+
+        is_known = ("level", url) in _answers.get({})
+        listing = pages()
+        first = _once("level", url, lambda: next(listing))
+        yield first
+        if not first.is_last:  # a listing that begins anew brings the known page again
+            yield from islice(listing, int(is_known), None)
+
+    def read_range(self, key: str, start: int, size: int, etag: str) -> bytes:
+        """Read a range of an object that must still have this ETag."""
+        url = self.url(key)
+        with _source_errors(url, is_object=True):
+            with self.open(key, start, size, etag) as reading:
+                data = reading.read_all()
+            if len(data) != size:  # only where an ETag could not be asked for
+                raise StoreError(f"{url}: is shorter now", "exists")
+            return data
+
+    def read_object(
+        self, key: str, size: int | None = None, limit: int | None = None
+    ) -> bytes | None:
+        """Read an object in one request; None if it has another size."""
+        url = self.url(key)
 
         def attempt(_: int) -> bytes | None:
-            with store.open(key) as reading:
+            with self.open(key) as reading:
                 if size not in (None, reading.stored.size):
                     return None
                 data = reading.read_all(limit)
@@ -145,11 +279,30 @@ def read_object(url: str, size: int | None = None, limit: int | None = None) -> 
                 raise StoreError(f"{url}: its crc32c is not that of the bytes that came", "damaged")
             return data
 
-        return store.retried(attempt)
+        with _source_errors(url, is_object=True):
+            return self.retried(attempt)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Return whether a file matches a pattern, as :mod:`glob` has it."""
+    # Wildcards match neither slashes nor a dot at the beginning of a name; `**/` is any
+    # directories, and `**` at the end all files below.
+    parts = pattern.split("/")
+    return _match(path.split("/"), [*parts, "*"] if parts[-1] == "**" else parts)
+
+
+def _match(names: Sequence[str], parts: Sequence[str]) -> bool:
+    if not names or not parts:
+        return not names and not parts
+    is_hidden = names[0].startswith(".") and not parts[0].startswith(".")
+    if parts[0] == "**":
+        passes = len(names) > 1 and names[0] != "" and not is_hidden
+        return _match(names, parts[1:]) or (passes and _match(names[1:], parts))
+    return not is_hidden and fnmatchcase(names[0], parts[0]) and _match(names[1:], parts[1:])
 
 
 def read_back(
-    store: S3Store,
+    store: Store,
     objects: Sequence[Stored],
     pace: Pace,
     on_part: Callable[[int, Range], object] = ignore,
@@ -196,17 +349,17 @@ def _holding(ranges: Iterable[_Range], offset: int) -> _Range | None:
     return next((found for found in ranges if found.start <= offset < found.stop), None)
 
 
-class ObjectFile(io.RawIOBase):
+class ObjectFile(OpenFile):
     """An object that is open for reading; reading it fails if it has been replaced."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, store: ObjectStore, key: str) -> None:
         super().__init__()
         self._asked: deque[_Range] = deque(maxlen=_MOST_ASKED)
         self._windows: deque[_Range] = deque()
-        stored = look_up(url)
+        stored = store.look_up(key)
         if stored is None:
-            raise no_object(url)
-        self._url, self._stored, self._size = url, stored, stored.size
+            raise no_object(store.url(key))
+        self._store, self._stored, self._size = store, stored, stored.size
         self._at = self._window = 0
         self._last = self._told = -_GAP - 1
 
@@ -264,7 +417,8 @@ class ObjectFile(io.RawIOBase):
         return self._window
 
     def _get(self, start: int, stop: int) -> _Range:
-        call = partial(read_range, self._url, start, stop - start, self._stored.etag)
+        stored = self._stored
+        call = partial(self._store.read_range, stored.key, start, stop - start, stored.etag)
         return _Range(start, stop, submit(call))
 
     def readable(self) -> bool:

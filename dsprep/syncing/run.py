@@ -22,6 +22,7 @@ from dsprep.errors import (
 from dsprep.keywords import SyncOptions
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import copy, require_rights, upload
+from dsprep.storage.store import publish_manifest
 from dsprep.storage.stored import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.checksums import Sums, look
@@ -410,7 +411,8 @@ class Sync:
             self.transfer(pair, crc32c(data))
             return
         guard = "" if new or pair.found is None else pair.found.etag
-        self._destination.store.publish(self._destination.prefix + pair.path, data, guard)
+        key = self._destination.prefix + pair.path
+        publish_manifest(self._destination.store, key, data, guard)
         name = self._destination.name(pair.path)
         self._way.events("moved", name=name, bytes=len(data))
         self._way.events("end", name=name, bytes=len(data), proof="md5")

@@ -20,7 +20,7 @@ from dsprep.storage.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.stored import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.checksums import Checksums, Sums, look

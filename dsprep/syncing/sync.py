@@ -29,8 +29,8 @@ from dsprep.options import require_effect
 from dsprep.printable import json_values
 from dsprep.storage.location import Location, location_of, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
-from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.s3.upload import probe
 from dsprep.storage.stored import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
@@ -82,6 +82,7 @@ def sync(options: SyncOptions) -> SyncReport:
             checksums = Checksums(path, trusted=not options.verify)
             return Directory(path.parent if single else path, single, follow, pace, checksums)
         store = S3Store(place.bucket, config, wait=pace.wait, events=tally, role=role)
+        store.connect()
         stores.append(store)
         return Prefix(store, place.prefix, theirs is None, pace)
 

@@ -21,7 +21,7 @@ from dsprep.storage.local import SCRATCH
 from dsprep.storage.location import Location, parse_url
 from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.bucket import store_of
+from dsprep.storage.s3.store import store_of
 from dsprep.storage.stored import FATAL, Stored, crc32c, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some

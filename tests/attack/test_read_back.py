@@ -13,7 +13,7 @@ import dsprep
 from dsprep.errors import StoreError
 from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.stored import Stored
 from dsprep.storage.transfer import Range
 from tests.attack.trees import contents

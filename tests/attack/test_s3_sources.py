@@ -18,7 +18,7 @@ from dsprep.sample import Sample
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from dsprep.storage.files import entries, find_files, open_file
-from dsprep.storage.s3.bucket import store_of
+from dsprep.storage.s3.store import store_of
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.here import Lasting

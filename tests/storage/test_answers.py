@@ -16,9 +16,8 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3 import bucket
-from dsprep.storage.s3 import read as objects
-from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.stored import CRC32C, crc32c, md5
 from tests.transfers import AT_ONCE, MIB, PART, data_of, download
 
@@ -104,7 +103,6 @@ def without_length(**_: Any) -> dict[str, Any]:
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server()
     monkeypatch.setattr(bucket, "Connection", lambda *_: server)
-    monkeypatch.setattr(bucket, "store_of", lambda _: store_of())
     return server
 
 
@@ -128,7 +126,7 @@ def test_a_wrong_checksum_of_the_server_alone_does_not_refuse_an_object(
     wrong = {"ChecksumCRC32C": "AQIDBA==", "ChecksumType": "FULL_OBJECT"}
     server.answer["GetObject"] = lambda **_: {**whole(), **wrong, **told, "Body": io.BytesIO(data)}
     with pytest.raises(SourceError, match="its crc32c is not") if damaged else nullcontext():
-        assert objects.read_object("s3://bucket/k") == DATA
+        assert store_of().read_object("k") == DATA
     assert len(server.asked) == (AT_ONCE.attempts if damaged else 1)
 
 
@@ -139,7 +137,7 @@ def test_other_bytes_than_were_asked_for_are_refused(
     server.answer["GetObject"] = answer
     store, pace = store_of(), Pace()
     with pytest.raises(SourceError, match=r"s3://bucket/k: cannot be read: .* makes no sense"):
-        objects.read_range("s3://bucket/k", 50, 4, "e")
+        store_of().read_range("k", 50, 4, "e")
     with pytest.raises(StoreError, match="makes no sense"):
         download(store, "k", tmp_path / "k", part_size=PART)
     assert not (tmp_path / "k").exists()
@@ -182,19 +180,19 @@ def stalling(at: int) -> Answer:
 
 def test_what_has_come_is_not_asked_for_again(server: Server) -> None:
     server.answer["GetObject"] = stalling(4 * MIB)
-    assert objects.read_object("s3://bucket/k") == DATA
+    assert store_of().read_object("k") == DATA
     last = 2 * PART - 1
     assert server.ranges() == [f"bytes={4 * MIB}-{last}", f"bytes={8 * MIB}-{last}"]
     assert [args.get("IfMatch") for args in server.asked] == [None, '"e"', '"e"']
     server.asked.clear()
-    assert objects.read_range("s3://bucket/k", MIB, 8 * MIB, "e") == DATA[MIB : 9 * MIB]
+    assert store_of().read_range("k", MIB, 8 * MIB, "e") == DATA[MIB : 9 * MIB]
     assert server.ranges() == [f"bytes={at * MIB}-{9 * MIB - 1}" for at in (1, 5)]
 
 
 def test_what_breaks_again_and_again_ends(server: Server) -> None:
     server.answer["GetObject"] = stalling(MIB // 2)
     with pytest.raises(SourceError, match="timed out; it was tried 4 times"):
-        objects.read_range("s3://bucket/k", 0, MIB, "e")
+        store_of().read_range("k", 0, MIB, "e")
     assert len(server.asked) == AT_ONCE.attempts
 
 
@@ -204,7 +202,7 @@ def test_bytes_that_end_too_early_are_asked_for_again(server: Server) -> None:
         return part_of(start, stop, io.BytesIO(DATA[start : start + (stop - start + 1) // 2]))
 
     server.answer["GetObject"] = answer
-    assert objects.read_range("s3://bucket/k", 7, 4, "e") == DATA[7:11]
+    assert store_of().read_range("k", 7, 4, "e") == DATA[7:11]
     assert server.ranges() == ["bytes=7-10", "bytes=9-10", "bytes=10-10"]
 
 

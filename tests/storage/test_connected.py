@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from dsprep.storage.s3 import bucket as connected
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3 import store as connected
 from dsprep.storage.s3.config import Retries
+from dsprep.storage.s3.store import S3Store
 from tests.conftest import Finished
 
 

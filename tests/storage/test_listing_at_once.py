@@ -12,8 +12,8 @@ import pytest
 from dsprep.errors import StoreError
 from dsprep.storage.files import entries
 from dsprep.storage.objects import asked_once
-from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.client import Connection
+from dsprep.storage.s3.store import S3Store
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.transfers import store_of

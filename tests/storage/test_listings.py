@@ -8,9 +8,9 @@ import botocore.parsers
 import botocore.session
 import pytest
 
-from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.client import Connection, _decoded, _parse_listing
 from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.store import S3Store
 
 KEYS = ("a", "b/c%20d", "%2B+%25", "&<>\"'", "ü" * 200)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dsprep.storage.files import matches
+from dsprep.storage.objects import matches
 
 NAMES = ("a", "b.tar", "ab-0.tar", ".a", "a[0]", "b0", "-", "!b")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.stored import Stored
 from tests.transfers import PART, copy, download, file_of, store_of, upload
 

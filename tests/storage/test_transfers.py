@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.stored import said_mtime_ns
 from tests.servers.bucket import Bucket
 from tests.transfers import MIB, PART, Listener, copy, data_of, download, file_of, store_of, upload
@@ -26,7 +26,7 @@ SIZE = 3 * PART + 1
 SLOWLY = """
 import sys
 from pathlib import Path
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.store import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.{0} import {0}
 from dsprep.storage.pool import Pace

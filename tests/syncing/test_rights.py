@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.errors import OPERATIONS
+from dsprep.storage.s3.store import S3Store
 from dsprep.syncing.sync import clean_uploads, sync
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree

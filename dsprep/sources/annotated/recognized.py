@@ -19,8 +19,7 @@ from dsprep.places.names import SPLITS
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.annotation_files import kind_of_file, kind_of_name
-from dsprep.storage.files import entries, exists, is_dir, open_file
-from dsprep.storage.location import full_path
+from dsprep.storage.files import entries, exists, full_path, is_dir, open_file
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files

@@ -20,7 +20,8 @@ from dsprep.annotations.yolo import (
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated.annotated import Names, Scan, Texts, look_at, some_lines
-from dsprep.storage.location import full_path, is_s3
+from dsprep.storage.files import full_path
+from dsprep.storage.location import is_s3
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

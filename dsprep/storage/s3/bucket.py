@@ -6,7 +6,6 @@ bytes that do not match, and its answer is compared with what was sent.
 
 from __future__ import annotations
 
-import atexit
 import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
@@ -19,21 +18,24 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from dsprep.errors import DestinationError, StoreError
-from dsprep.storage.local import LARGEST
-from dsprep.storage.location import Location
+from dsprep.errors import StoreError
+from dsprep.storage.location import LONGEST_KEY, Location
+from dsprep.storage.objects import ObjectStore
 from dsprep.storage.pool import ahead
 from dsprep.storage.s3.client import SMALL, Body, Connection, Data, seconds
-from dsprep.storage.s3.config import Retries, S3Config, tell_retry
+from dsprep.storage.s3.config import Retries, S3Config
 from dsprep.storage.s3.errors import DamagedError, Request
+from dsprep.storage.store import READ_AT_ONCE, StoredBytes
 from dsprep.storage.stored import Events, Level, Pages, Part, Progress, Stored, Upload, ignore
 from dsprep.storage.stored import crc32c as crc32c_of
 from dsprep.storage.stored import md5 as md5_of
-from dsprep.units import format_size
+
+if TYPE_CHECKING:
+    pass
 
 T = TypeVar("T")
 _Answer = Mapping[str, Any]
@@ -41,17 +43,22 @@ _Answer = Mapping[str, Any]
 _DELETED_AT_ONCE = 1000
 _FEW = 4  # directories that the files of a page lie in, if these are large
 _LISTED = 16  # pages of a directory that are listed before they are asked for
-_READ_AT_ONCE = 1 << 20  # bytes: when a connection breaks, at most these have come in vain
 _TOKEN = "dsprep-put"  # metadata that distinguishes our conditional PUT from another writer's
 _KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType")
 
 
-class S3Store:
+class Bucket(ObjectStore):
     """A bucket on S3: makes requests, and retries those that may succeed later.
 
     Retries are here rather than in botocore, so that the total wait is bounded and a stop is
     noticed at once.
     """
+
+    name = "S3"
+    is_shared = True
+    has_etags = True
+    longest_key = LONGEST_KEY
+    longest_name = LONGEST_KEY
 
     def __init__(
         self,
@@ -70,8 +77,12 @@ class S3Store:
         self.checksums: bool | None = None
         self._without_checksums = False
         self._falling_back = Lock()
+        self._connections = _Connections(bucket, self.config)
+
+    def connect(self) -> Connection:
+        """Connect, or return the connections, which clients of other roles share."""
         try:
-            self._connection = Connection(bucket, self.config)
+            return self._connections.get()
         except Exception as error:  # whatever is wrong in AWS's files
             raise self.failed("", "").explain(error) from None
 
@@ -82,7 +93,7 @@ class S3Store:
         return other
 
     def close(self) -> None:
-        self._connection.close()
+        self._connections.close()
 
     def call(
         self,
@@ -98,6 +109,8 @@ class S3Store:
         if self.config.request_payer:
             args["RequestPayer"] = "requester"
 
+        connection = self.connect()
+
         def attempt(number: int) -> T:
             nonlocal args
             if self._without_checksums:
@@ -106,10 +119,10 @@ class S3Store:
             if data is not None:
                 args["Body"] = body if len(data) > SMALL else bytes(body.read(SMALL))
             try:
-                return parse(self._connection.send(operation, **args))
+                return parse(connection.send(operation, **args))
             except Exception as caught:
                 error = self.failed(operation, key, number).explain(caught)
-                repeats = self._connection.follows(caught)
+                repeats = connection.follows(caught)
                 if error.kind == "unsupported" and any("Checksum" in name for name in args):
                     self._fall_back(caught)
                     repeats = True
@@ -263,11 +276,6 @@ class S3Store:
         """Read an object, or a range of it, that must still have this ETag."""
         return closing(S3Reading(self, key, start, size, etag))
 
-    def read(self, key: str, limit: int = LARGEST) -> tuple[bytes, Stored]:
-        """Read a small object, and what the answer says about it."""
-        with self.open(key) as reading:
-            return reading.read_all(limit), reading.stored
-
     def put(
         self,
         key: str,
@@ -294,18 +302,6 @@ class S3Store:
             if there is None or there.metadata.get(_TOKEN) != token:
                 raise
             return there
-
-    def publish(self, key: str, data: bytes, etag: str = "") -> None:
-        """Store a manifest in the place of the one with this ETag, or of none."""
-        try:
-            self.put(key, data, replaces=etag)
-        except StoreError as error:
-            if error.kind != "exists":
-                raise
-            raise DestinationError(
-                f"{self.url(key)}: another run has published a manifest there meanwhile; "
-                "look which of the two data sets is to stay, and give the command again"
-            ) from None
 
     def delete(self, keys: Sequence[str]) -> dict[str, StoreError]:
         """Delete objects, if they are there; return the errors of those that are refused."""
@@ -479,22 +475,20 @@ class S3Store:
         return self.call(operation, args["Key"], compare, data=data, progress=progress, **args)
 
 
-class S3Reading:
+class S3Reading(StoredBytes):
     """The bytes of an object on their way. If the connection breaks, reading resumes behind them.
 
     The range that comes is compared with the range that was asked for, because HTTP lets a server
     answer with other bytes of the object.
     """
 
-    stored: Stored  # the object
-
-    def __init__(self, store: S3Store, key: str, start: int, size: int | None, etag: str) -> None:
+    def __init__(self, store: Bucket, key: str, start: int, size: int | None, etag: str) -> None:
         self._store, self._key, self._at = store, key, start
         self._ask(size, etag)
 
-    def read(self, size: int = _READ_AT_ONCE) -> bytes:
+    def read(self, size: int = READ_AT_ONCE) -> bytes:
         def receive() -> tuple[bytes, int]:
-            data: bytes = self._body.read(min(size, self._stop - self._at, _READ_AT_ONCE))
+            data: bytes = self._body.read(min(size, self._stop - self._at, READ_AT_ONCE))
             return data, len(data)
 
         return self._resuming(receive) if self._at < self._stop else b""
@@ -526,19 +520,6 @@ class S3Reading:
             return data
 
         return self._store.retried(attempt)
-
-    def read_all(self, limit: int | None = None) -> bytes:
-        """Return all bytes that have not been read yet; refuse more than the limit."""
-        parts, size = [], 0
-        while part := self.read():
-            parts.append(part)
-            size += len(part)
-            if limit is not None and size > limit:
-                most = format_size(limit)
-                raise StoreError(
-                    f"{self._key}: is larger than the {most} that are read of such a file"
-                )
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
         """Release the connection, which is used again if everything has been read."""
@@ -572,18 +553,23 @@ class S3Reading:
         self._store.call("GetObject", self._key, parse, **args)
 
 
-_stores: dict[str, S3Store] = {}
-_connecting = Lock()
+class _Connections:
+    """The connections of a bucket, made when they are first needed: that loads botocore."""
 
+    def __init__(self, bucket: str, config: S3Config) -> None:
+        self._bucket, self._config = bucket, config
+        self._made: Connection | None = None
+        self._making = Lock()
 
-def store_of(bucket: str) -> S3Store:
-    """Return the connection to a bucket that all threads of this process share."""
-    # A worker connects itself, so its tasks hold no secret.
-    with _connecting:  # many threads may want it first, and connecting takes long
-        if bucket not in _stores:
-            _stores[bucket] = S3Store(bucket, events=tell_retry)
-            atexit.register(_stores[bucket].close)
-        return _stores[bucket]
+    def get(self) -> Connection:
+        if self._made is None:
+            with self._making:  # many threads may want it first, and connecting takes long
+                self._made = self._made or Connection(self._bucket, self._config)
+        return self._made
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
 
 
 def _part(answer: _Answer, number: int, size: int) -> Part:

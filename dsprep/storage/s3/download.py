@@ -14,7 +14,7 @@ from pathlib import Path
 from dsprep.errors import DestinationError, StoreError
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, Lock, destination_errors, read_whole
 from dsprep.storage.pool import own_buffer
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.bucket import Bucket
 from dsprep.storage.stored import Stored, combine_all, crc32c, said_mtime_ns
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
@@ -23,7 +23,7 @@ _TRIES = 2  # how often an object is fetched that is not what the store says it 
 
 
 def download(
-    store: S3Store,
+    store: Bucket,
     key: str,
     path: Path,
     options: TransferOptions,
@@ -50,7 +50,7 @@ def download(
 
 @dataclass
 class _Download:
-    store: S3Store
+    store: Bucket
     stored: Stored
     landing: Landing
     plan: Sequence[Range]

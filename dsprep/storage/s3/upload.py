@@ -15,7 +15,7 @@ from pathlib import Path
 from dsprep.errors import DsprepError, SourceError, StoreError, source_errors
 from dsprep.storage.local import SCRATCH, open_regular
 from dsprep.storage.pool import Pace, own_buffer
-from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.bucket import Bucket
 from dsprep.storage.stored import (
     CRC32C,
     Part,
@@ -33,7 +33,7 @@ _PROBE = f"{SCRATCH}/rights"
 
 
 def upload(
-    path: Path, store: S3Store, key: str, options: TransferOptions, crc32c: int | None = None
+    path: Path, store: Bucket, key: str, options: TransferOptions, crc32c: int | None = None
 ) -> Transferred:
     """Upload a file, with this crc32c if given. Its object appears when all of it has arrived."""
     with closing(_Upload(path, store, key, options, crc32c)) as task:
@@ -48,7 +48,7 @@ class _Upload:
     plan: Sequence[Range]
 
     def __init__(
-        self, path: Path, store: S3Store, key: str, options: TransferOptions, crc32c: int | None
+        self, path: Path, store: Bucket, key: str, options: TransferOptions, crc32c: int | None
     ) -> None:
         self.path, self.store, self.key, self.name = path, store, key, store.url(key)
         self.keep, self.pace, self.events = options.keep, options.pace, options.events
@@ -245,9 +245,9 @@ class _Upload:
 
 
 def copy(
-    source: S3Store,
+    source: Bucket,
     stored: Stored,
-    target: S3Store,
+    target: Bucket,
     new_key: str,
     options: TransferOptions,
     metadata: Mapping[str, str] | None = None,
@@ -273,7 +273,7 @@ def copy(
     return Transferred(there, there.any_crc32c, len(plan), 0, there.size, proof)
 
 
-def set_metadata(store: S3Store, stored: Stored, metadata: Mapping[str, str], pace: Pace) -> Stored:
+def set_metadata(store: Bucket, stored: Stored, metadata: Mapping[str, str], pace: Pace) -> Stored:
     """Give an object other metadata, its crc32c included: S3 copies it onto itself."""
     try:
         return copy(store, stored, store, stored.key, TransferOptions(pace), metadata).stored
@@ -286,9 +286,9 @@ def set_metadata(store: S3Store, stored: Stored, metadata: Mapping[str, str], pa
 
 
 def _copy_in_parts(
-    source: S3Store,
+    source: Bucket,
     stored: Stored,
-    target: S3Store,
+    target: Bucket,
     key: str,
     metadata: Mapping[str, str] | None,
     options: TransferOptions,
@@ -338,7 +338,7 @@ def _proof(old: Stored, new: Stored | None) -> str:
     return "size"
 
 
-def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> None:
+def require_rights(store: Bucket, prefix: str, *, deleting: bool = False) -> None:
     """Check before the first byte goes that objects below a prefix can be stored."""
     # Probes that killed runs have left behind are aborted, too.
     store.abort(_begin(store, prefix))
@@ -350,7 +350,7 @@ def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> No
             raise error
 
 
-def probe(store: S3Store, prefix: str) -> Upload:
+def probe(store: Bucket, prefix: str) -> Upload:
     """Begin an upload, return what a listing reports about it, and abort it."""
     begun = _begin(store, prefix)
     try:
@@ -362,7 +362,7 @@ def probe(store: S3Store, prefix: str) -> Upload:
     raise StoreError(f"{store.url(prefix)}: the server does not list uploads that are not finished")
 
 
-def _begin(store: S3Store, prefix: str) -> Upload:
+def _begin(store: Bucket, prefix: str) -> Upload:
     """Begin an upload; name the options of new objects if S3 may have refused one of them."""
     try:
         return store.retried(lambda _: store.create_upload(prefix + _PROBE, {}))
