@@ -29,7 +29,7 @@ class Named(NamedTuple):
     more: Mapping[str, str]  # its other elements that hold a text
 
 
-class Voc(NamedTuple):
+class VocImage(NamedTuple):
     """What an XML file tells of an image."""
 
     extent: Extent | None
@@ -37,7 +37,7 @@ class Voc(NamedTuple):
     unread: Mapping[str, int]  # elements of objects that hold others, such as `part`, by name
 
 
-def parse(data: bytes) -> Voc:
+def parse(data: bytes) -> VocImage:
     """Read the XML of an image."""
     builder, parser = TreeBuilder(), expat.ParserCreate()
     parser.buffer_text = True
@@ -57,7 +57,7 @@ def parse(data: bytes) -> Voc:
         unread.update(part.tag for part in each if len(part) and part.tag != "bndbox")
     size = _texts(root.iterfind("size/*"))
     width, height = (_number(size.get(side) or "0", side) for side in ("width", "height"))
-    return Voc((width, height) if width and height else None, named, unread)
+    return VocImage((width, height) if width and height else None, named, unread)
 
 
 def _refuse(*_: Any) -> None:
@@ -69,12 +69,12 @@ def _texts(elements: Iterable[Element]) -> dict[str, str]:
     return {each.tag: (each.text or "").strip() for each in elements if not len(each)}
 
 
-def counts_from_0(voc: Voc) -> bool:
+def counts_from_0(voc: VocImage) -> bool:
     """Return whether a coordinate shows that they do not count from 1."""
     return any(side < 1 for each in voc.named for side in each.sides[:2])
 
 
-def objects_of(voc: Voc, numbers: Mapping[str, int], origin: int) -> Objects:
+def objects_of(voc: VocImage, numbers: Mapping[str, int], origin: int) -> Objects:
     """Return the objects of an image, given the numbers of classes by their names."""
     return Objects(tuple(_object(each, numbers, origin) for each in voc.named), voc.extent)
 

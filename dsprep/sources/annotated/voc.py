@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dsprep.annotations.objects import Objects
-from dsprep.annotations.voc import Voc, counts_from_0, objects_of, parse
+from dsprep.annotations.voc import VocImage, counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated.annotated import Scan, Texts, look_at
@@ -35,7 +35,7 @@ class VocTexts(Texts):
         return objects_of(parse(data), self.numbers, self.origin)
 
     def look(self, data: bytes) -> tuple[int, int, Collection[str], Mapping[str, int]]:
-        voc: Voc = parse(data)
+        voc: VocImage = parse(data)
         facts = {_UNREAD + tag: count for tag, count in voc.unread.items()}
         facts[_FROM_0] = counts_from_0(voc)
         return len(voc.named), len(data), {each.name for each in voc.named}, facts
