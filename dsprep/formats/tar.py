@@ -99,7 +99,7 @@ class BadHeader(Exception):
     """A block that is no header; the message says why."""
 
 
-class Entry(NamedTuple):
+class TarEntry(NamedTuple):
     """Anything in a tar that has a name."""
 
     offset: int  # where its first header begins, PAX and long-name headers included
@@ -160,11 +160,11 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
         raise stream.damaged("something follows the end blocks of the tar", offset)
 
 
-def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
+def entries(stream: ShardStream, stop: int | None = None) -> Iterator[TarEntry]:
     """Read the headers of a tar, or of a tar in a tar that ends at ``stop``."""
     # The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
     while (fields := _next_entry(stream, stop)) is not None:
-        yield Entry(*fields)
+        yield TarEntry(*fields)
         _, kind, name, _, at, size, _ = fields
         if kind not in WITHOUT_DATA:
             end = at + size
