@@ -182,7 +182,7 @@ class _Counted:
         return data
 
 
-class Part:
+class ByteRun:
     """A run of the bytes of a file."""
 
     def __init__(self, file: OpenFile, start: int, stop: int) -> None:

@@ -18,7 +18,7 @@ from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import shard_stem
 from dsprep.formats.base import Format
-from dsprep.formats.stream import Part, ShardStream, why_no_shard
+from dsprep.formats.stream import ByteRun, ShardStream, why_no_shard
 from dsprep.places.prefetch import OpenFiles, Run, runs, unpack
 from dsprep.places.scan import RunAll
 from dsprep.rows import Reader, Rows
@@ -89,7 +89,7 @@ class ShardReader(Reader):
         number = run.first
         while number < run.last:
             start = rows.offsets[number]
-            with ShardStream(path, Part(file, start, run.stop), start=start) as stream:
+            with ShardStream(path, ByteRun(file, start, run.stop), start=start) as stream:
                 try:
                     for entry in self.layout.read(stream):
                         if (entry.offset, entry.size) != (start, rows.sizes[number]):
@@ -175,7 +175,7 @@ def _intact(
     run: Run, rows: Rows, file: OpenFile, path: str, layout: Format
 ) -> Iterator[tuple[bytes | BadSample, int]]:
     """Read a run sample by sample, and reject those whose checksums are wrong."""
-    stream = ShardStream(path, Part(file, run.start, run.stop), start=run.start)
+    stream = ShardStream(path, ByteRun(file, run.start, run.stop), start=run.start)
     for size in rows.sizes[run.first : run.last]:
         start = stream.offset
         try:
