@@ -108,7 +108,7 @@ _MEANINGS: Mapping[str, Meaning] = {
 """What features mean; any other is a field of its own name, and its values tell the type."""
 
 
-class Names(NamedTuple):
+class FeatureNames(NamedTuple):
     """What the features are called that fields become."""
 
     image: str = "image/encoded"
@@ -128,11 +128,15 @@ _OBJECT_HEADS = 1024  # bytes that the names of the features of objects take at 
 
 # The names are those of the programs that made them customary: dataset_utils.image_to_tfexample of
 # TF-Slim, Inception's build_image_data.py, and ImageFolder of TensorFlow Datasets.
-PRESETS: Mapping[str, Names] = {  # what `--features` takes
-    "dsprep": Names(class_names=(CLASS_TEXT,)),
-    "slim": Names(written=_SIZED),
-    "inception": Names(class_names=(CLASS_TEXT, CLASS_SYNSET), written=_SIZED, first_class=1),
-    "tfds": Names("image", "label", "labels", "label", path="file_name", facts={}, written=()),
+PRESETS: Mapping[str, FeatureNames] = {  # what `--features` takes
+    "dsprep": FeatureNames(class_names=(CLASS_TEXT,)),
+    "slim": FeatureNames(written=_SIZED),
+    "inception": FeatureNames(
+        class_names=(CLASS_TEXT, CLASS_SYNSET), written=_SIZED, first_class=1
+    ),
+    "tfds": FeatureNames(
+        "image", "label", "labels", "label", path="file_name", facts={}, written=()
+    ),
 }
 
 
@@ -163,7 +167,7 @@ class TFRecord(Format):
             )
 
     @property
-    def names(self) -> Names:
+    def names(self) -> FeatureNames:
         return PRESETS[self.preset]
 
     @property
@@ -463,7 +467,7 @@ def _encode_raw(sample: Sample, first: int) -> list[bytes]:
 # What fields become
 
 
-def _feature_of(column: Field, schema: Schema, names: Names) -> str:
+def _feature_of(column: Field, schema: Schema, names: FeatureNames) -> str:
     """Return the feature that a field of samples from another format becomes."""
     if column.given:
         return column.name
