@@ -360,7 +360,7 @@ def is_stored(kind: Any) -> bool:
 # Rows
 
 
-class Columns(NamedTuple):
+class ParquetColumns(NamedTuple):
     """What is read of Parquet files. Plain data: it is pickled for the workers."""
 
     names: tuple[str, ...]  # the columns
@@ -410,7 +410,7 @@ def restored(column: Any, kind: Any) -> Any:
 
 
 def decode(
-    batch: Any, columns: Columns, folder: str, raw: bool = False
+    batch: Any, columns: ParquetColumns, folder: str, raw: bool = False
 ) -> Iterator[Sample | BadSample]:
     """Make raw samples, without keys, of rows."""
     parts: list[_Part] = []

@@ -23,7 +23,7 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.formats.arrow import (
     BOOKKEEPING,
     Cell,
-    Columns,
+    ParquetColumns,
     arrow,
     arrow_schema,
     arrow_type,
@@ -256,11 +256,11 @@ def settled(told: Schema, choice: Choice, source: str) -> Schema:
     return settle(Observed(1, seen), Parquet(), choice, source, told).schema
 
 
-def columns_of(schema: Schema) -> Columns:
+def columns_of(schema: Schema) -> ParquetColumns:
     """Return the columns in which the fields of a schema lie."""
     names = (place[0] for each in schema.fields for place in each.places)
     image = schema.image_field
-    return Columns(tuple(dict.fromkeys(names)), image.places[0][0] if image else None)
+    return ParquetColumns(tuple(dict.fromkeys(names)), image.places[0][0] if image else None)
 
 
 def _array(cells: list[Cell], kind: Any) -> Any:

@@ -89,7 +89,7 @@ CLASSES: Mapping[str, type] = {
     **{f"{name}-format": layout for name, layout in FORMATS.items()},
     "csv-columns": csv_rows.Columns,
     "described-columns": described.DescribedColumns,
-    "parquet-columns": arrow.Columns,
+    "parquet-columns": arrow.ParquetColumns,
     # readers of sources, and what these hold
     "file-reader": FileReader,
     "part-reader": PartReader,

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.formats.arrow import (
     Cell,
-    Columns,
+    ParquetColumns,
     arrow,
     cells_of,
     decode,
@@ -76,7 +76,7 @@ class IndexedRows:
 
 # The path of a file, the columns to read, that of the labels if they are wanted, whether rows
 # without an image are samples, and the rows that are wanted if not all are.
-_Task: TypeAlias = tuple[str, Columns, str | None, bool, "Sequence[int] | None"]
+_Task: TypeAlias = tuple[str, ParquetColumns, str | None, bool, "Sequence[int] | None"]
 
 
 def open_or_refuse(path: str) -> Any:
@@ -203,7 +203,7 @@ class ParquetReader(Reader):
 
     reads_samples: ClassVar[bool] = True
     layout: Parquet  # the format, with the columns of the files
-    columns: Columns  # what is read
+    columns: ParquetColumns  # what is read
     files: tuple[ParquetFile, ...]
     directory: str | None = None  # the directory of the unpacked files, once there are such
 
