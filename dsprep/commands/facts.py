@@ -15,7 +15,7 @@ from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
 from dsprep.formats.augmented import (
     MANIFESTS,
-    Annotated,
+    AugmentedLine,
     colors_of,
     parse_augmented,
     refers_to_files,
@@ -310,14 +310,14 @@ def _of_lines(path: str) -> DataFacts:
     )
 
 
-def _lists_classes(lines: Sequence[Annotated]) -> bool:
+def _lists_classes(lines: Sequence[AugmentedLine]) -> bool:
     """Return whether labels are lists of the numbers of classes, and not a flag for each class."""
     labels = [line.label or () for line in lines if line.kind == "list"]
     is_flags = len({len(each) for each in labels}) == 1 and {0, 1} >= set(chain(*labels))
     return bool(labels) and (any(line.lists_classes for line in lines) or not is_flags)
 
 
-def _class_count(lines: Sequence[Annotated], lists_classes: bool) -> int | None:
+def _class_count(lines: Sequence[AugmentedLine], lists_classes: bool) -> int | None:
     """Return how many classes labels have whose numbers or names are in the lines."""
     numbers: set[float] = set(chain.from_iterable(line.names for line in lines))
     for line in lines:

@@ -40,7 +40,7 @@ _BOX = ("left", "top", "width", "height")
 _REFERRING = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
 
-class Annotated(NamedTuple):
+class AugmentedLine(NamedTuple):
     """A line of a manifest."""
 
     line: int  # its number, from 1
@@ -66,7 +66,7 @@ def refers_to_files(text: str) -> bool:
     return _REFERRING.match(text) is not None
 
 
-def parse_augmented(text: str, source: str, label: str | None = None) -> Iterator[Annotated]:
+def parse_augmented(text: str, source: str, label: str | None = None) -> Iterator[AugmentedLine]:
     """Read the lines of a manifest.
 
     Without a name, the first line shows which attribute is the label.
@@ -135,10 +135,10 @@ def _parse(line: str) -> dict[str, Any]:
     return values
 
 
-def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Annotated:
+def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> AugmentedLine:
     others = tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
     has_masks = any(colors_of(values, name) for name in others)
-    found = Annotated(number, values.get(SOURCE, ""), None, "", {}, others, has_masks)
+    found = AugmentedLine(number, values.get(SOURCE, ""), None, "", {}, others, has_masks)
     if refers_to_none := SOURCE not in values:
         read = (TEXT, attribute, f"{attribute}{METADATA}")
         unread = tuple(name for name in values if name not in read)

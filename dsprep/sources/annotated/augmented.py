@@ -17,7 +17,7 @@ import polars as pl
 from dsprep.catalog import Catalog, Found
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.formats.augmented import TEXT, Annotated, parse_augmented
+from dsprep.formats.augmented import TEXT, AugmentedLine, parse_augmented
 from dsprep.lists.rows import OUTSIDE, leads_outside, plain_paths
 from dsprep.opening import opened
 from dsprep.places.files import list_files
@@ -89,7 +89,7 @@ def read_augmented(source: Source, run_all: RunAll = map) -> Found:
     return catalog, findings
 
 
-def _read_texts(source: Source, path: str, data: bytes, lines: Sequence[Annotated]) -> Found:
+def _read_texts(source: Source, path: str, data: bytes, lines: Sequence[AugmentedLine]) -> Found:
     """Make the catalog of a manifest whose lines are texts."""
     if source.list_file:
         raise SourceError(f"{path}: its lines are texts, and no images: give it as SOURCE")
@@ -143,7 +143,7 @@ class TextReader(Reader):
 
 
 def _labels(
-    lines: Sequence[Annotated], classes: tuple[str, ...] | None, source: str
+    lines: Sequence[AugmentedLine], classes: tuple[str, ...] | None, source: str
 ) -> list[pl.Series]:
     if lines[0].label is None:
         return []
@@ -163,7 +163,7 @@ def _labels(
 
 
 def _classes(
-    lines: Sequence[Annotated], classes: tuple[str, ...] | None, source: str
+    lines: Sequence[AugmentedLine], classes: tuple[str, ...] | None, source: str
 ) -> tuple[str, ...] | None:
     """Return the names of the classes, about which all lines have to agree."""
     names: dict[int, str] = dict(enumerate(classes or ()))
@@ -201,7 +201,7 @@ def _classes(
     return tuple(names[number] for number in range(len(names)))
 
 
-def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) -> list[str]:
+def _paths(lines: Sequence[AugmentedLine], root: str, known: set[str], source: str) -> list[str]:
     """Return the path below the root of each image."""
     tops = {f"{top(opened(root)).rstrip('/')}/" for top in (os.path.abspath, os.path.realpath)}
     below_root = root.rstrip("/") + "/"
@@ -233,11 +233,11 @@ def _paths(lines: Sequence[Annotated], root: str, known: set[str], source: str) 
     return [next(found) if path is None else path for path in paths]
 
 
-def _find(lines: Sequence[Annotated], known: set[str], source: str) -> list[str]:
+def _find(lines: Sequence[AugmentedLine], known: set[str], source: str) -> list[str]:
     """Find the files that S3 URLs mean, cutting off as little as possible at their beginnings."""
     # What is cut off one URL is cut off all that begin so; if that leads to other files, the URLs
     # are ambiguous.
-    cuts: dict[str, Annotated] = {}  # prefixes to cut off, with the first URL that has them
+    cuts: dict[str, AugmentedLine] = {}  # prefixes to cut off, with the first URL that has them
     for line in lines:
         if not line.ref[len("s3://") :].partition("/")[2]:
             raise _refusal(line, source, "names no object of a bucket")
@@ -253,7 +253,7 @@ def _find(lines: Sequence[Annotated], known: set[str], source: str) -> list[str]
             one, two = (line.ref.removeprefix(each) for each in (prefix, shorter[-1]))
             raise _refusal(line, source, f"may mean {one!r} or, like other lines, {two!r}")
     paths: list[str] = []
-    taken: dict[str, Annotated] = {}
+    taken: dict[str, AugmentedLine] = {}
     for line in lines:
         begin = [each for each in _prefixes(line.ref) if each in cuts]
         path = line.ref.removeprefix(begin[-1]) if begin else line.ref.split("/", 3)[-1]
@@ -269,5 +269,5 @@ def _prefixes(ref: str) -> list[str]:
     return [ref[: slash.end()] for slash in re.finditer("/", ref)][2:]
 
 
-def _refusal(line: Annotated, source: str, problem: str) -> SourceError:
+def _refusal(line: AugmentedLine, source: str, problem: str) -> SourceError:
     return SourceError(f"{source}:{line.line}: {line.ref!r:.300} {problem}")

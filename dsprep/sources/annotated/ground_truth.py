@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.annotations.masks import IGNORED
 from dsprep.errors import SourceError
-from dsprep.formats.augmented import Annotated, colors_of, parse_augmented
+from dsprep.formats.augmented import AugmentedLine, colors_of, parse_augmented
 from dsprep.sources.annotated.annotated import Names, Scan, plain_name
 from dsprep.sources.annotated.boxes import TableBoxes, scan_of
 from dsprep.sources.annotated.masks import Masks, files_below, parse_color
@@ -65,7 +65,7 @@ def scan_manifest(source: Source, path: str, run_all: RunAll) -> Scan:
 
 
 def _classes(
-    lines: Iterable[Annotated], given: tuple[str, ...] | None, path: str
+    lines: Iterable[AugmentedLine], given: tuple[str, ...] | None, path: str
 ) -> tuple[tuple[str, ...], tuple[int, ...], Mapping[int, int]]:
     """Return the names and ids of classes by number, and their numbers by id."""
     from dsprep.sources.labels.classes import number_classes
