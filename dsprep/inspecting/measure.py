@@ -47,7 +47,7 @@ _TURNED = frozenset({5, 6, 7, 8})  # EXIF orientations of images that lie on the
 Digest: TypeAlias = bytes  # a column is called `bytes`, too
 
 
-class Measured(NamedTuple):
+class SampleMeasures(NamedTuple):
     """What is known of a sample: a row of the table."""
 
     row: int  # of the catalog
@@ -111,7 +111,7 @@ def measure_catalog(
 
     Returns:
         A row for each sample, in their order: its ``path`` and ``side`` (empty without sides), and
-        the attributes of :class:`Measured`.
+        the attributes of :class:`SampleMeasures`.
     """
     import polars as pl
 
@@ -138,7 +138,7 @@ def _named(catalog: Catalog, names: pl.Series) -> pl.DataFrame:
 
 
 def _columns() -> dict[str, Any]:
-    """Return the types of the columns of :class:`Measured`."""
+    """Return the types of the columns of :class:`SampleMeasures`."""
     import polars as pl
 
     of_items = dict.fromkeys(("labels", "objects"), pl.List(pl.String))
@@ -147,7 +147,7 @@ def _columns() -> dict[str, Any]:
     floats = dict.fromkeys(("brightness", "contrast", "sharpness"), pl.Float64)
     others = {"row": pl.UInt32, "digest": pl.Binary, "hash": pl.UInt64}
     known = {**of_items, **numbers, **floats, **others}
-    return {name: known.get(name, pl.String) for name in Measured._fields}
+    return {name: known.get(name, pl.String) for name in SampleMeasures._fields}
 
 
 def _has_holes() -> pl.Expr:
@@ -167,7 +167,9 @@ def is_measured(data: bytes) -> bool:
     import polars as pl
 
     try:
-        return {"path", "side", *Measured._fields} <= {*pl.read_parquet_schema(io.BytesIO(data))}
+        return {"path", "side", *SampleMeasures._fields} <= {
+            *pl.read_parquet_schema(io.BytesIO(data))
+        }
     except pl.exceptions.PolarsError:
         return False
 
@@ -206,26 +208,26 @@ def read_measured(paths: Sequence[str], catalog: Catalog, names: pl.Series) -> p
     return table.select(*schema)
 
 
-def measure(task: tuple[Look, int, Rows], report: Callable[..., None]) -> list[Measured]:
+def measure(task: tuple[Look, int, Rows], report: Callable[..., None]) -> list[SampleMeasures]:
     """Measure some samples; the first of them is this row."""
     look, first, rows = task
-    found: list[Measured] = []
+    found: list[SampleMeasures] = []
     for each in counted(_measured(look, first, rows), report, lambda: _size_of(found)):
         found.append(each)
     return found
 
 
-def _size_of(found: Sequence[Measured]) -> int:
+def _size_of(found: Sequence[SampleMeasures]) -> int:
     return sum(each.bytes or 0 for each in found)
 
 
-def _measured(look: Look, first: int, rows: Rows) -> Iterator[Measured]:
+def _measured(look: Look, first: int, rows: Rows) -> Iterator[SampleMeasures]:
     schema = look.pipeline.schema
     for row, sample in enumerate(read_samples(look.pipeline, rows), first):
         if isinstance(sample, BadSample):
-            yield Measured(row, [], None, None, str(sample))
+            yield SampleMeasures(row, [], None, None, str(sample))
             continue
-        found = Measured(row, *_labels(sample, schema), _objects(sample, schema))
+        found = SampleMeasures(row, *_labels(sample, schema), _objects(sample, schema))
         data = sample.encoded
         if sample.image is None or sample.image not in sample.fields:
             yield found
@@ -260,7 +262,7 @@ def _objects(sample: Sample, schema: Schema) -> list[str] | None:
     return [field.class_name(each.number) or str(each.number) for each in items]
 
 
-def _seen(found: Measured, data: bytes, look: Look) -> Measured:
+def _seen(found: SampleMeasures, data: bytes, look: Look) -> SampleMeasures:
     """Look at an image."""
     header = read_header(data)
     require_whole(data, header)
