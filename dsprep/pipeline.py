@@ -428,7 +428,7 @@ def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
 # Measuring a few samples before anything is written
 
 
-class Measured(NamedTuple):
+class TriedSamples(NamedTuple):
     """What trying a few samples showed."""
 
     # bytes of each encoded image, or of each encoded sample where samples are read whole; -1 where
@@ -438,7 +438,7 @@ class Measured(NamedTuple):
     effects: Counter[str]  # what happened to how many
 
 
-def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
+def measure(task: tuple[Pipeline, Rows], report: Report) -> TriedSamples:
     """Make some samples, write nothing."""
     pipeline, rows = task
     layout = pipeline.layout
@@ -465,7 +465,7 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
             rejects.append(reject_of(path, error))
         sizes.append(size)
         total += max(size, 0)
-    return Measured(sizes, rejects, effects)
+    return TriedSamples(sizes, rejects, effects)
 
 
 # Fields that depend on the geometry of the image
