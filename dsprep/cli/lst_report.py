@@ -26,7 +26,7 @@ from dsprep.units import format_count, format_some
 if TYPE_CHECKING:
     from dsprep.commands.edit_lists import CreateReport, EditReport
     from dsprep.commands.inspect_lists import DiffReport, ListCheckReport, SampleReport
-    from dsprep.lists.diff import ClassChange, Move
+    from dsprep.lists.diff import ClassChange, ClassMove
     from dsprep.lists.edit import Relabeled
     from dsprep.lists.merge import Merged
     from dsprep.lists.stats import ClassCount, Statistics
@@ -142,7 +142,7 @@ def _relabel_lines(report: Relabeled) -> Iterator[str]:
     )
 
 
-def _say_move(move: Move, unit: str) -> str:
+def _say_move(move: ClassMove, unit: str) -> str:
     return f"{format_count(move.moved, unit)} from {move.old} to {move.new}"
 
 

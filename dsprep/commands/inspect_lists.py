@@ -17,7 +17,7 @@ from dsprep.lists import options as of
 from dsprep.lists import rows as tables
 from dsprep.lists import stats, store
 from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
-from dsprep.lists.diff import ClassChange, Diff, Move, OtherName
+from dsprep.lists.diff import ClassChange, ClassMove, Diff, OtherName
 from dsprep.lists.files import MISSING, compare_contents, find_missing
 from dsprep.lists.merge import Merged, format_merged, merge_rows
 from dsprep.lists.rows import ROWS, format_rows, require_list
@@ -37,7 +37,7 @@ class DiffReport:
     rows: tuple[int, int]  # how many rows they have
     diff: Diff  # the rows that differ
     classes: Sequence[ClassChange]  # what that means for each class
-    relabelings: Sequence[Move]  # how many rows were relabeled, by old and new class
+    relabelings: Sequence[ClassMove]  # how many rows were relabeled, by old and new class
     other_names: Sequence[OtherName]  # class numbers that have another name in the new list
     unread: int  # files whose content matters, and that cannot be read
     ignored: Sequence[str]  # what does not count: `ids`, `order`

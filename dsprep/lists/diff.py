@@ -50,7 +50,7 @@ class Edits:
         return json_values({"added": self.added, "removed": self.removed, "changed": self.changed})
 
 
-class Move(NamedTuple):
+class ClassMove(NamedTuple):
     """How many rows, or objects, went from one class to another; one without name is its number."""
 
     old: str
@@ -406,13 +406,13 @@ def class_changes(
     ]
 
 
-def relabelings(diff: Diff, names: Sequence[str] | None) -> list[Move]:
+def relabelings(diff: Diff, names: Sequence[str] | None) -> list[ClassMove]:
     """Count rows by the class that they had and the one that they have, the most first."""
     pairs = diff.changed_in("label").group_by("label", "new_label").len("rows")
     moves = pairs.select(class_numbers().alias("old"), class_numbers("new_label"), "rows")
     moves = moves.drop_nulls().sort("rows", "old", "new_label", descending=[True, False, False])
     return [
-        Move(_name(old, names) or str(old), _name(new, names) or str(new), rows)
+        ClassMove(_name(old, names) or str(old), _name(new, names) or str(new), rows)
         for old, new, rows in moves.iter_rows()
     ]
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.lists.diff import Move
+from dsprep.lists.diff import ClassMove
 from dsprep.lists.rows import (
     all_detection,
     canonical_label,
@@ -164,7 +164,7 @@ class Relabeled:
     rows: pl.DataFrame  # their rows, one list after the other
     classes: tuple[str, ...] | None  # the names of the classes now; None if they have none
     unit: str = "row"  # what has a class: a `row`, or an `object` in a list for detection
-    moves: Sequence[Move] = ()  # how many went from class to class, and how many kept theirs
+    moves: Sequence[ClassMove] = ()  # how many went from class to class, and how many kept theirs
     dropped: Sequence[str] = ()  # old classes that have no rows, and that the map does not name
     idle: Sequence[Change] = ()  # changes that match no row
     lists: Sequence[ListWritten] = ()
@@ -240,7 +240,7 @@ def relabel(
         new = pattern or by_class.get(old)
         if new is None and not keep:
             unmatched.append((count, path, old))
-        moves.append(Move(old, new or old, count))
+        moves.append(ClassMove(old, new or old, count))
     if unmatched:
         _, path, old = unmatched[0]
         total = format_count(sum(count for count, _, _ in unmatched), unit)
@@ -274,7 +274,7 @@ def relabel(
         rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
         unit,
-        [Move(*names, count) for names, count in sorted(totals.items())],
+        [ClassMove(*names, count) for names, count in sorted(totals.items())],
         sorted(set(classes or ()) - moved - named_old),
         idle,
     )

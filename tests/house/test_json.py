@@ -96,7 +96,7 @@ NAMES = {
     "objects objects_per_row",
     "SampleReport": "list output rows kept wanted classes short seed written already_done",
     "ListWritten": "path rows",
-    "Move": "old new moved",
+    "ClassMove": "old new moved",
     "Change": "line old new",
     "ClassChange": "number name before after added removed gained lost",
     "OtherName": "number before after",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.lists.diff import Move
+from dsprep.lists.diff import ClassMove
 from dsprep.lists.edit import Change, parse_map, relabel
 from tests.lists import rows
 
@@ -47,7 +47,11 @@ def test_what_is_said_of_it() -> None:
     done = relabel(
         LIST, (*CLASSES, "gone"), changes(("wolf", "dog"), ("z/*", "zoo")), "map.tsv", keep=True
     )
-    assert done.moves == [Move("cat", "cat", 1), Move("dog", "dog", 2), Move("wolf", "dog", 1)]
+    assert done.moves == [
+        ClassMove("cat", "cat", 1),
+        ClassMove("dog", "dog", 2),
+        ClassMove("wolf", "dog", 1),
+    ]
     assert done.dropped == ["gone"]
     assert done.idle == [Change(2, "z/*", "zoo")]
     assert done.classes == ("cat", "dog", "zoo")
@@ -118,7 +122,11 @@ def test_objects_have_classes_too() -> None:
         *("2\t5\t1\t0\t0\t1\t1\t0\t0\t0\t1\t1", "3\t6\t9\t0\t0\t0\t1\t1\t0.5")
     ]
     assert done.unit == "object"
-    assert done.moves == [Move("cat", "zebra", 1), Move("dog", "dog", 1), Move("wolf", "dog", 1)]
+    assert done.moves == [
+        ClassMove("cat", "zebra", 1),
+        ClassMove("dog", "dog", 1),
+        ClassMove("wolf", "dog", 1),
+    ]
     by_file = relabel(boxes, CLASSES, changes(("a.*", "x"), ("dog", "y")), "m")
     assert by_file.classes == ("x", "y")
     fraction = rows((0, "2\t5\t0.5\t0\t0\t1\t1", "a.jpg"))
