@@ -251,7 +251,7 @@ def _check_for_mxnet(rows: pl.DataFrame) -> Iterator[Fault]:
         yield from _check_detection(rows)
 
 
-class Reader(NamedTuple):
+class ListReader(NamedTuple):
     """A program that reads lists."""
 
     title: str  # its name, for people
@@ -259,9 +259,11 @@ class Reader(NamedTuple):
     numbered: bool = False  # whether labels have to be class numbers without a gap
 
 
-READERS: Mapping[str, Reader] = {
-    "sagemaker": Reader("SageMaker's image classification", _check_for_sagemaker, numbered=True),
-    "mxnet": Reader("MXNet", _check_for_mxnet),
+READERS: Mapping[str, ListReader] = {
+    "sagemaker": ListReader(
+        "SageMaker's image classification", _check_for_sagemaker, numbered=True
+    ),
+    "mxnet": ListReader("MXNet", _check_for_mxnet),
 }
 """The readers that a list can be checked for."""
 
