@@ -28,7 +28,7 @@ REMOTE = ("boto3", "s3fs", "s3torchconnector", "download", "fifo", "cmd")  # how
 _PACKAGES = {"boto3", "s3fs", "s3torchconnector"}  # ways that are packages
 
 
-class Reader(NamedTuple):
+class BenchReader(NamedTuple):
     """A library that feeds training loops, or Python alone; of names, several are in a text."""
 
     formats: str  # what it reads; `folder` is image files in directories
@@ -45,15 +45,15 @@ _STREAMS = "file boto3 s3fs download fifo cmd"
 _FILES = "file boto3 s3fs s3torchconnector download"
 
 READERS = {
-    "webdataset": Reader("webdataset", _STREAMS, "webdataset numpy", "torch"),
-    "tf": Reader("tfrecord", _LOCAL, "tensorflow", "", f"decodes with TensorFlow; {_THREADS}"),
-    "mxnet": Reader(
+    "webdataset": BenchReader("webdataset", _STREAMS, "webdataset numpy", "torch"),
+    "tf": BenchReader("tfrecord", _LOCAL, "tensorflow", "", f"decodes with TensorFlow; {_THREADS}"),
+    "mxnet": BenchReader(
         "recordio", _LOCAL, "mxnet", "", f"always decodes, to 224 x 224, with OpenCV; {_THREADS}"
     ),
-    "datasets": Reader("parquet", "file s3fs download", "datasets numpy", "torch"),
-    "torch": Reader("folder", _FILES, "torch numpy", "", _SHUFFLES),
-    "wids": Reader("webdataset", _LOCAL, "wids torch numpy"),
-    "raw": Reader("folder webdataset", _LOCAL, "numpy", "", _SHUFFLES),
+    "datasets": BenchReader("parquet", "file s3fs download", "datasets numpy", "torch"),
+    "torch": BenchReader("folder", _FILES, "torch numpy", "", _SHUFFLES),
+    "wids": BenchReader("webdataset", _LOCAL, "wids torch numpy"),
+    "raw": BenchReader("folder webdataset", _LOCAL, "numpy", "", _SHUFFLES),
 }
 """The readers; of those of a format, the first is its natural one."""
 
