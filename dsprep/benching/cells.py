@@ -59,7 +59,7 @@ READERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class DataSet:
+class BenchData:
     """A data set to read."""
 
     name: str  # as it was given
@@ -79,7 +79,7 @@ class DataSet:
 class Cell(NamedTuple):
     """A combination to measure."""
 
-    data: DataSet
+    data: BenchData
     reader: str
     access: str  # one of the names, or `cmd:` and a command
     workers: int
@@ -95,7 +95,7 @@ class Cell(NamedTuple):
         return f"{self.data.name} with {self.reader} by {access}, {workers}"
 
 
-def read_data(path: str) -> DataSet:
+def read_data(path: str) -> BenchData:
     """Return the data set that a user named."""
     with source_errors(path):
         if shards := find_shards(path):
@@ -103,20 +103,20 @@ def read_data(path: str) -> DataSet:
             known = [count for count in counts if count is not None]
             samples = sum(known) if len(known) == len(counts) else None
             keywords, size = keywords_of(shards), _size(shards.files)
-            return DataSet(path, shards.layout.name, shards.files, size, samples, keywords)
+            return BenchData(path, shards.layout.name, shards.files, size, samples, keywords)
         if not is_dir(path):
             raise SourceError(f"{path}: no such directory, and no shards of a known format")
         names = sorted(entry.path for entry in entries(path) if entry.name.endswith(".parquet"))
         if names:
             keywords = keywords_of_table(path, names[0])
-            return DataSet(path, "parquet", names, _size(names), keywords=keywords)
+            return BenchData(path, "parquet", names, _size(names), keywords=keywords)
         if not holds_images(path, depth=2):
             raise SourceError(f"{path}: has neither shards of a known format nor images")
         files, size = list[str](), 0
         for scanned in scan_below(path, None):
             files += [os.path.join(path, name) for name in scanned.paths.split("\0") if name]
             size += sum(scanned.sizes)
-    return DataSet(path, "folder", sorted(files), size, len(files))
+    return BenchData(path, "folder", sorted(files), size, len(files))
 
 
 def _size(paths: Sequence[str]) -> int:
@@ -168,7 +168,7 @@ def parse_access(values: Sequence[str]) -> list[str]:
 
 
 def cells_of(
-    data: Sequence[DataSet], readers: Sequence[str], access: Sequence[str], workers: Sequence[int]
+    data: Sequence[BenchData], readers: Sequence[str], access: Sequence[str], workers: Sequence[int]
 ) -> tuple[list[Cell], list[str]]:
     """Return the combinations to measure, and why others are left out.
 
@@ -229,7 +229,7 @@ def is_installed(module: str) -> bool:
     return find_spec(module) is not None
 
 
-def _natural(data: DataSet) -> list[str]:
+def _natural(data: BenchData) -> list[str]:
     """Return the natural reader of a format and, if that is not installed, one that is."""
     found = [name for name, reader in READERS.items() if data.format in reader.formats.split()]
     if not found:

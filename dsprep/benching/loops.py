@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsprep.benching.cells import Cell, DataSet, loop_of
+from dsprep.benching.cells import BenchData, Cell, loop_of
 from dsprep.errors import DsprepError
 from dsprep.storage.files import common_path, open_file
 from dsprep.storage.local import open_regular
@@ -224,7 +224,7 @@ def files_of(cell: Cell, copy: str | None) -> Sequence[str]:
     return [os.path.join(copy, file.removeprefix(top).lstrip("/")) for file in cell.data.files]
 
 
-def copied_from(data: DataSet) -> str:
+def copied_from(data: BenchData) -> str:
     """Return the directory on S3 that is copied for a data set."""
     if data.format == "folder":
         return data.name.rstrip("/")

@@ -11,7 +11,7 @@ import pytest
 
 from dsprep.benching import cells
 from dsprep.benching.cells import (
-    DataSet,
+    BenchData,
     cells_of,
     loop_of,
     parse_access,
@@ -21,11 +21,11 @@ from dsprep.benching.cells import (
 )
 from dsprep.errors import OptionError, SourceError
 
-WDS = DataSet("wds", "webdataset", ("a.tar", "b.tar", "c.tar"), 300, 30)
-REMOTE = DataSet("s3://b/wds", "webdataset", ("s3://b/wds/a.tar",), 100)
-TF = DataSet("tf", "tfrecord", ("a.tfrecord",), 100)
-S3_PHOTOS = DataSet("s3://b/photos", "folder", ("s3://b/photos/a.jpg",), 100)
-PHOTOS = DataSet("photos", "folder", ("photos/a.jpg",), 100)
+WDS = BenchData("wds", "webdataset", ("a.tar", "b.tar", "c.tar"), 300, 30)
+REMOTE = BenchData("s3://b/wds", "webdataset", ("s3://b/wds/a.tar",), 100)
+TF = BenchData("tf", "tfrecord", ("a.tfrecord",), 100)
+S3_PHOTOS = BenchData("s3://b/photos", "folder", ("s3://b/photos/a.jpg",), 100)
+PHOTOS = BenchData("photos", "folder", ("photos/a.jpg",), 100)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def found(
-    data: Sequence[DataSet], readers: Sequence[str] = (), access: Sequence[str] = ()
+    data: Sequence[BenchData], readers: Sequence[str] = (), access: Sequence[str] = ()
 ) -> list[str]:
     return [f"{one.reader} {one.access}" for one in cells_of(data, readers, access, [0])[0]]
 
@@ -105,7 +105,7 @@ def test_valid_pairs_are_measured_and_others_noted() -> None:
     ],
 )
 def test_impossible_ones_are_refused_by_name(
-    data: DataSet, readers: Sequence[str], access: Sequence[str], message: str
+    data: BenchData, readers: Sequence[str], access: Sequence[str], message: str
 ) -> None:
     with pytest.raises(OptionError) as refused:
         cells_of([data], readers, access, [0])
@@ -146,7 +146,7 @@ def test_ways_are_named_one_by_one_or_together() -> None:
 
 
 def test_shards_are_counted_against_readers() -> None:
-    many = DataSet("my wds", "webdataset", tuple(f"{at}.tar" for at in range(24)), 100)
+    many = BenchData("my wds", "webdataset", tuple(f"{at}.tar" for at in range(24)), 100)
     done, _ = cells_of([many, WDS, PHOTOS], [], [], [0, 2, 24, 32])
     assert [*shard_notes(done)] == [
         "my wds: 24 shards for 32 readers: 8 get nothing; "

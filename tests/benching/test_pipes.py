@@ -6,12 +6,12 @@ import os
 import threading
 from pathlib import Path
 
-from dsprep.benching.cells import Cell, DataSet
+from dsprep.benching.cells import BenchData, Cell
 from dsprep.benching.loops import reached
 
 
 def cell_of(*files: Path) -> Cell:
-    data = DataSet("data", "webdataset", [*map(str, files)], 0)
+    data = BenchData("data", "webdataset", [*map(str, files)], 0)
     return Cell(data, "webdataset", "fifo", 0)
 
 
