@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean, median, pvariance
 from typing import Any, NamedTuple
 
-from dsprep.benching.loops import Run, Step
+from dsprep.benching.loops import LoopRun, Step
 from dsprep.printable import json_values
 
 # Shares from which on, or up to which, something is clear; between them, nothing is said.
@@ -50,7 +50,7 @@ class Figures(NamedTuple):
         )
 
 
-def figures_of(run: Run, warmup: int, compute: float) -> Figures:
+def figures_of(run: LoopRun, warmup: int, compute: float) -> Figures:
     """Return the figures of a run whose training step takes ``compute`` seconds."""
     steps = measured(run.steps, warmup)
     times = [step.seconds for step in steps]

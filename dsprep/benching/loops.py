@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Run:
+class LoopRun:
     """What one process did."""
 
     steps: list[Step] = field(default_factory=list)
@@ -67,7 +67,9 @@ class Asked(NamedTuple):
     cached: bool = False
 
 
-def run_loop(cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step], object]) -> Run:
+def run_loop(
+    cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step], object]
+) -> LoopRun:
     """Run the loop of a combination with data as :func:`reached` gives it.
 
     Raises:
@@ -101,8 +103,8 @@ def start_once(reader: str) -> None:
 
 def _watch(
     command: Sequence[str], options: str, errors: int, each: Callable[[Step], object]
-) -> tuple[Run, int]:
-    run, before = Run(), _read_from_devices()
+) -> tuple[LoopRun, int]:
+    run, before = LoopRun(), _read_from_devices()
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -184,7 +186,7 @@ def _idle_time() -> float:
     return (int(ticks[4]) + int(ticks[5])) / _TICKS
 
 
-def _look_at_memory(session: int, run: Run, ended: threading.Event) -> None:
+def _look_at_memory(session: int, run: LoopRun, ended: threading.Event) -> None:
     while not ended.wait(_SAMPLE_SECONDS):
         pids = [each for each in os.listdir("/proc") if each.isdigit()]
         ours = [pid for pid in pids if (found := _stat(pid)) and found[3] == str(session)]

@@ -28,7 +28,7 @@ from dsprep.benching.figures import (
 from dsprep.benching.loops import (
     Asked,
     LoopError,
-    Run,
+    LoopRun,
     Step,
     copied_from,
     files_of,
@@ -124,7 +124,7 @@ class _Found:
     busy: list[float] = field(default_factory=list)  # cores
     idle: list[float] = field(default_factory=list)
     cache: str = "–"
-    last: Run | None = None
+    last: LoopRun | None = None
     copy_seconds: float | None = None
     error: str = ""
 
@@ -184,7 +184,7 @@ class _Measuring:
             now = cache.proof(options.cache, run.from_device, min(told, cell.data.size))
             found.cache = now if found.cache in ("–", now) else "warm in part"
 
-    def _timed(self, cell: Cell, data: Sequence[str], asked: Asked, into: list[Figures]) -> Run:
+    def _timed(self, cell: Cell, data: Sequence[str], asked: Asked, into: list[Figures]) -> LoopRun:
         def each(step: Step) -> None:
             self._progress.advance(step.images, step.size or 0)
 

@@ -18,12 +18,12 @@ from dsprep.benching.figures import (
     sentence,
     windows_of,
 )
-from dsprep.benching.loops import Run, Step
+from dsprep.benching.loops import LoopRun, Step
 
 
 def test_the_first_step_and_the_warmup_do_not_count() -> None:
     times = [5.0, 1.0, *(0.01 * number for number in range(1, 101))]
-    run = Run([Step(seconds, 4, 400) for seconds in times], cpu=2.04, memory=7)
+    run = LoopRun([Step(seconds, 4, 400) for seconds in times], cpu=2.04, memory=7)
 
     found = figures_of(run, warmup=1, compute=0.001)
 
@@ -39,7 +39,7 @@ def test_the_first_step_and_the_warmup_do_not_count() -> None:
 
 
 def test_a_run_that_is_shorter_than_the_warmup_keeps_its_last_step() -> None:
-    run = Run([Step(1.0, 4, None), Step(0.5, 2, None)])
+    run = LoopRun([Step(1.0, 4, None), Step(0.5, 2, None)])
 
     found = figures_of(run, warmup=10, compute=0)
 
@@ -49,7 +49,8 @@ def test_a_run_that_is_shorter_than_the_warmup_keeps_its_last_step() -> None:
 
 def test_rounds_become_medians() -> None:
     rounds = [
-        figures_of(Run([Step(1, 4, None), Step(seconds, 4, None)]), 0, 0) for seconds in (1, 2, 4)
+        figures_of(LoopRun([Step(1, 4, None), Step(seconds, 4, None)]), 0, 0)
+        for seconds in (1, 2, 4)
     ]
 
     assert medians(rounds).step_mean == 2
