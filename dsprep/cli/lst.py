@@ -99,7 +99,7 @@ def create(root: tuple[str, ...], output: str, **options: Any) -> int:
 @command(
     "LIST ROOT...",
     source_options,
-    of.AppendOptions,
+    of.ListAppendOptions,
     workers_option,
     without=("keep_classes", "keep_numbers"),
 )

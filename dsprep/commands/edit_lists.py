@@ -152,8 +152,8 @@ def create_list(options: of.CreateOptions) -> CreateReport:
     )
 
 
-@called_with(of.AppendOptions)
-def append_to_list(options: of.AppendOptions) -> CreateReport:
+@called_with(of.ListAppendOptions)
+def append_to_list(options: of.ListAppendOptions) -> CreateReport:
     """Add the samples of a source that a list does not have; its classes stay as they are.
 
     ``path`` is the ``.lst``. ``source`` are the images; by default, the classes are those beside

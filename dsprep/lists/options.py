@@ -63,7 +63,7 @@ class CreateOptions(_NewOptions):
     workers: int | None = None  # the command line has --workers
 
 
-class AppendOptions(_ListOptions):
+class ListAppendOptions(_ListOptions):
     """The options of ``lst append``."""
 
     source: Source | AnyPath = field(kw_only=False)
