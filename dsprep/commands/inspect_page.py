@@ -45,7 +45,7 @@ class _Tile(NamedTuple):
     found_by: str = ""  # the class whose search finds it
 
 
-class _Classes(NamedTuple):
+class _ClassTable(NamedTuple):
     """A table of classes."""
 
     head: str
@@ -151,7 +151,7 @@ def _values(report: InspectReport, seed: int) -> dict[str, Any]:
     if any("float" in kind for kind in kinds) or (
         any("text" in kind for kind in kinds) and len(labels.rows) > report.looked_at / 2
     ):
-        labels = _Classes("", ())
+        labels = _ClassTable("", ())
         notes.append("Labels are not classes: they are shown with pictures only.")
     classes = [each for each in (labels, objects) if each.rows]
     return {
@@ -250,7 +250,7 @@ def _suspects(report: InspectReport) -> Iterator[tuple[str, list[_Tile]]]:
         yield f"{why}: {_some(len(odd), _SUSPECTS)}", [*_tiles(rows)][:_SUSPECTS]
 
 
-def _classes(name: str, sides: Sequence[Mapping[str, int]]) -> _Classes:
+def _classes(name: str, sides: Sequence[Mapping[str, int]]) -> _ClassTable:
     """Return how many there are of each class on each side, the most frequent ones first."""
     totals = Counter[str]()
     for counts in sides:
@@ -269,7 +269,7 @@ def _classes(name: str, sides: Sequence[Mapping[str, int]]) -> _Classes:
             bar(n / of / longest, at) for at, (n, of) in enumerate(zip(own, of_side, strict=True))
         )
         rows.append((each, _short(each), [f"{count:,}" for count in own], drawing("".join(bars))))
-    return _Classes(f"{name}: {_some(len(order), _MOST_CLASSES)}", rows)
+    return _ClassTable(f"{name}: {_some(len(order), _MOST_CLASSES)}", rows)
 
 
 def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Iterator[dict[str, Any]]:
@@ -306,7 +306,7 @@ def _distributions(report: InspectReport, sides: Sequence[SideFigures]) -> Itera
 
 
 def _sheets(
-    report: InspectReport, classes: Sequence[_Classes], seed: int
+    report: InspectReport, classes: Sequence[_ClassTable], seed: int
 ) -> Iterator[tuple[str, list[_Tile]]]:
     """Yield pictures of samples drawn by the seed: of each side, and of each class."""
     sides = [side.name for side in report.sides[:_SIDES]]
