@@ -12,7 +12,7 @@ from typing import Any
 from dsprep import keywords as of
 from dsprep.commands.write_report import WriteReport, objects_in
 from dsprep.dataset.find import manifests_in, scratch_beside
-from dsprep.dataset.joined import DataSet, joined
+from dsprep.dataset.joined import JoinedSet, joined
 from dsprep.dataset.manifest import (
     MANIFEST,
     UNFINISHED,
@@ -94,7 +94,7 @@ def join(options: of.JoinOptions) -> WriteReport:
     return replace(_report(destination, whole, layout, beside, state), seconds=seconds)
 
 
-def _data_sets(source: str) -> Iterator[DataSet]:
+def _data_sets(source: str) -> Iterator[JoinedSet]:
     """Find the data sets in a directory: one, or those of single files."""
     with source_errors(source):
         there = [entry.name for entry in entries(source)]
@@ -105,7 +105,7 @@ def _data_sets(source: str) -> Iterator[DataSet]:
         why = UNFINISHED if is_begun else "name what dsprep pack wrote"
         raise SourceError(f"{source}: holds no {MANIFEST}; {why}")
     for path in paths:
-        yield DataSet(source if len(paths) == 1 else path, path, read_manifest(path))
+        yield JoinedSet(source if len(paths) == 1 else path, path, read_manifest(path))
 
 
 def _there(destination: Destination, file: FileReceipt) -> str:
@@ -129,7 +129,7 @@ def _moved(whole: Manifest, destination: Destination) -> Manifest:
 
 
 def _beside(
-    sets: Sequence[DataSet], whole: Manifest, layout: Format, destination: Destination
+    sets: Sequence[JoinedSet], whole: Manifest, layout: Format, destination: Destination
 ) -> dict[str, bytes]:
     """Return the files beside the shards: class names, indexes of all shards, and reports."""
     classes: dict[str, bytes] = {}

@@ -20,7 +20,7 @@ _OF_EACH = {*_CUT, "sides", "single_file", "apart", "appended"}
 
 
 @dataclass(frozen=True)
-class DataSet:
+class JoinedSet:
     """A data set to join with others."""
 
     name: str  # what users call it
@@ -32,7 +32,7 @@ class DataSet:
         return recorded_options(self.manifest, self.path).layout
 
 
-def joined(sets: Sequence[DataSet]) -> Manifest:
+def joined(sets: Sequence[JoinedSet]) -> Manifest:
     """Return the manifest of the shards of all sets, without the files beside them."""
     first, schema = sets[0], sets[0].manifest.schema
     for each in sets:
@@ -92,7 +92,7 @@ def _added(first: Manifest, placed: Sequence[tuple[Manifest, Any]]) -> Iterator[
         yield added | {"first_shard": position}
 
 
-def _require_alike(first: DataSet, other: DataSet) -> None:
+def _require_alike(first: JoinedSet, other: JoinedSet) -> None:
     """Refuse samples that were made in another way, or whose classes have other numbers."""
     one, two = first.manifest, other.manifest
     if one.format != two.format:
@@ -131,7 +131,7 @@ def _class_names(manifest: Manifest) -> Mapping[str, Sequence[str]]:
 
 
 def _joined_schema(
-    first: DataSet, other: DataSet, one: Schema | None, two: Schema | None
+    first: JoinedSet, other: JoinedSet, one: Schema | None, two: Schema | None
 ) -> Schema | None:
     """Return the schema of the samples of both; a field may be missing in either."""
     if one is two is None:  # shards of other programs
@@ -163,14 +163,14 @@ def _joined_schema(
     return replace(one, fields=tuple(fields))
 
 
-def _require_apart(sets: Sequence[DataSet]) -> None:
+def _require_apart(sets: Sequence[JoinedSet]) -> None:
     """Refuse files of one name, and samples that are in two data sets."""
     paths = Counter(each.path for each in sets)
     for path, count in paths.items():
         if count > 1:
             raise OptionError(f"{path}: its data set is given {count} times; name it once")
-    of_files: dict[str, DataSet] = {}
-    of_sources: dict[str, DataSet] = {}
+    of_files: dict[str, JoinedSet] = {}
+    of_sources: dict[str, JoinedSet] = {}
     for each in sets:
         for shard in each.manifest.shards:
             for file in (shard, *shard.sidecars):
