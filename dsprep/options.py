@@ -78,7 +78,7 @@ _NAMES = {
 """Options whose names are not those of the parameters of functions."""
 
 
-class Rule(NamedTuple):
+class OptionRule(NamedTuple):
     """When some options take effect."""
 
     commands: Sequence[str]  # the commands that it is for; none means all with the option
@@ -426,7 +426,7 @@ sync: OBJECTS needs remote
 
 
 @cache
-def rules() -> Sequence[Rule]:
+def rules() -> Sequence[OptionRule]:
     """Return when each option takes effect that does not always; ``--help`` needs none of it."""
     found, lines = [], filter(None, _RULES.splitlines())
     for line, why_not in zip(lines, lines, strict=True):
@@ -436,7 +436,7 @@ def rules() -> Sequence[Rule]:
             options = options.replace(name, names)
         condition = _CONDITIONS.get(others) or _condition(verb == "needs", others.split())
         for_commands = commands.split(", ") if commands else []
-        rule = Rule(for_commands, options.split(), why_not.strip(), *condition)
+        rule = OptionRule(for_commands, options.split(), why_not.strip(), *condition)
         found.append(rule._replace(verdict="is refused") if verb == "refuses" else rule)
     return found
 
