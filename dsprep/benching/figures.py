@@ -96,7 +96,7 @@ def medians(rounds: Sequence[Figures]) -> Figures:
     return Figures(*found)
 
 
-class Evidence(NamedTuple):
+class LimitEvidence(NamedTuple):
     """What tells the limit of a combination."""
 
     speed: float  # images in a second
@@ -107,7 +107,7 @@ class Evidence(NamedTuple):
     idle: float  # how many cores of the machine had nothing to do, on average
 
 
-def limit_of(one: Evidence, others: Sequence[Evidence] = ()) -> str:
+def limit_of(one: LimitEvidence, others: Sequence[LimitEvidence] = ()) -> str:
     """Return what limits a combination.
 
     Args:
@@ -135,11 +135,11 @@ def limit_of(one: Evidence, others: Sequence[Evidence] = ()) -> str:
     return "undecided" if others else "storage"
 
 
-def _share_busy(one: Evidence) -> float:
+def _share_busy(one: LimitEvidence) -> float:
     return one.busy / min(max(one.workers, 1), one.cores)
 
 
-def _waits(one: Evidence) -> bool:
+def _waits(one: LimitEvidence) -> bool:
     """Return whether a combination waits, and neither computes nor is kept from a core."""
     return max(_share_busy(one), one.utilization) <= _IDLE and one.idle >= _FREE
 

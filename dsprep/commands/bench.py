@@ -15,8 +15,8 @@ from statistics import median
 from dsprep.benching import cache
 from dsprep.benching.cells import READERS, Cell, cells_of, parse_access, read_data, shard_notes
 from dsprep.benching.figures import (
-    Evidence,
     Figures,
+    LimitEvidence,
     epochs_to_beat,
     figures_of,
     limit_of,
@@ -239,10 +239,10 @@ def _cores() -> int:
 
 
 def _limit_of(row: BenchRow, rows: Sequence[BenchRow]) -> str:
-    def evidence(one: BenchRow) -> Evidence:
+    def evidence(one: BenchRow) -> LimitEvidence:
         assert one.figures is not None
         speed, share = one.figures.images_per_second, one.figures.utilization
-        return Evidence(speed, one.workers, _cores(), one.busy, share, one.idle)
+        return LimitEvidence(speed, one.workers, _cores(), one.busy, share, one.idle)
 
     same = (row.data, row.reader, row.access)
     others = [

@@ -10,7 +10,7 @@ from statistics import fmean, pvariance
 import pytest
 
 from dsprep.benching.figures import (
-    Evidence,
+    LimitEvidence,
     epochs_to_beat,
     figures_of,
     limit_of,
@@ -74,7 +74,7 @@ def test_a_copy_pays_after_some_epochs(
 
 def of_model(
     rng: random.Random, costs: dict[str, float], workers: int, cores: int, batch: int
-) -> Evidence:
+) -> LimitEvidence:
     """What would be measured of a loop whose images cost these seconds of each kind."""
     processes = max(workers, 1)
     of_processes = (costs["processor"] + costs["latency"]) / processes
@@ -84,7 +84,7 @@ def of_model(
     speed = rng.uniform(0.97, 1.03) / image
     busy = min(speed * costs["processor"] * rng.uniform(0.97, 1.03), cores)
     share = min(costs["compute"] * speed, 1.0)
-    return Evidence(speed, workers, cores, busy, share, cores - busy)
+    return LimitEvidence(speed, workers, cores, busy, share, cores - busy)
 
 
 CASES = [
@@ -94,7 +94,7 @@ CASES = [
 ]
 
 
-def constructed(limit: str, seed: int) -> tuple[Evidence, Evidence]:
+def constructed(limit: str, seed: int) -> tuple[LimitEvidence, LimitEvidence]:
     """A case in which one cost is by far the largest, whatever the others are."""
     rng = random.Random(f"{limit} {seed}")
     cores = rng.choice((8, 16, 64))
@@ -126,12 +126,12 @@ def test_few_of_the_clear_cases_stay_undecided() -> None:
     assert found["undecided"] <= len(CASES) / 3
 
 
-def reversed_pair(limit: str, seed: int) -> tuple[Evidence, list[Evidence]]:
+def reversed_pair(limit: str, seed: int) -> tuple[LimitEvidence, list[LimitEvidence]]:
     one, other = constructed(limit, seed)
     return other, [one]
 
 
-def mixed() -> list[tuple[str, Evidence, Evidence]]:
+def mixed() -> list[tuple[str, LimitEvidence, LimitEvidence]]:
     """1,000 cases with random costs of all kinds, one at least 1.5 times as large as the others."""
     found = []
     for seed in count():
@@ -169,7 +169,7 @@ def test_no_mixed_case_is_taken_for_another() -> None:
 
 
 def test_a_machine_without_idle_cores_tells_nothing_of_waiting() -> None:
-    alone = Evidence(100, 2, 2, 0.3, 0, idle=1.7)
+    alone = LimitEvidence(100, 2, 2, 0.3, 0, idle=1.7)
 
     assert limit_of(alone) == "storage"
     assert limit_of(alone._replace(idle=0.1)) == "undecided"
