@@ -11,7 +11,7 @@ from dsprep.formats.stream import ShardStream
 from dsprep.images.pixels import RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Sample
 from dsprep.schema import Choice, observe, settle
-from dsprep.sources.infer import may_have_pixels, raw_field
+from dsprep.sources.look import may_have_pixels, raw_field
 from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
 from dsprep.sources.reading import read_source
 from dsprep.sources.shards.shardset import ShardSet

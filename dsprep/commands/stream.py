@@ -28,7 +28,7 @@ from dsprep.plan.job import images_of, make_layout, no_image_error, with_image_t
 from dsprep.run.shard import same_key
 from dsprep.sample import Sample
 from dsprep.schema import Reading, Schema, idle_names, observe, select, settle
-from dsprep.sources.infer import may_have_pixels, raw_field, with_pixels, with_sizes, without_sizes
+from dsprep.sources.look import may_have_pixels, raw_field, with_pixels, with_sizes, without_sizes
 from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
 from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import choice_of

@@ -37,7 +37,7 @@ from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.printable import without_secrets
 from dsprep.schema import Schema, Settled, idle_names
-from dsprep.sources.infer import with_sizes
+from dsprep.sources.look import with_sizes
 from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import Source
 from dsprep.units import format_count, format_some

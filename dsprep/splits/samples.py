@@ -15,7 +15,7 @@ from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_o
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
 from dsprep.schema import LABEL_NAMES
-from dsprep.sources.infer import classes_of_objects, with_detection_labels
+from dsprep.sources.gather import classes_of_objects, with_detection_labels
 from dsprep.sources.labels.classes import Known, classes_for
 from dsprep.sources.labels.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.labels.table import find_columns

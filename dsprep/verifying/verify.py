@@ -21,7 +21,7 @@ from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Schema
-from dsprep.sources.infer import with_sizes
+from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, make_source, source_of
 from dsprep.storage.files import is_file

@@ -94,7 +94,7 @@ WORKER = [
     *("run", "run.nodes", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
     *("sources", "places.archive", "sources.pictures.described"),
-    *("sources.infer", "sources.tables.parquet_rows", "places.zip"),
+    *("sources.gather", "sources.look", "sources.tables.parquet_rows", "places.zip"),
     *(
         "sources.pictures.pixel_reader",
         "places.prefetch",

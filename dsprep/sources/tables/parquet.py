@@ -31,8 +31,8 @@ from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.places.scan import RunAll
 from dsprep.sample import key_of
 from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
-from dsprep.sources.infer import raw_field
 from dsprep.sources.labels.classes import label_lists, number_classes, unknown_classes
+from dsprep.sources.look import raw_field
 from dsprep.sources.tables.parquet_rows import (
     IndexedRows,
     ParquetReader,
