@@ -27,8 +27,8 @@ from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import images_of, make_layout, no_image_error, with_image_type
 from dsprep.run.shard import same_key
 from dsprep.sample import Sample
-from dsprep.schema import Reading, Schema, idle_names, observe, select, settle
-from dsprep.sources.look import may_have_pixels, raw_field, with_pixels, with_sizes, without_sizes
+from dsprep.schema import Field, Observed, Reading, Schema, idle_names, observe, select
+from dsprep.sources.look import settle_samples, with_sizes
 from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
 from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import choice_of
@@ -189,14 +189,15 @@ class Converted(Iterator[bytes]):
         """Settle the schema by the first samples."""
         options, table, layout = self._options, self._table, self._pipeline.layout
         choice, given = choice_of(options), options.given
-        observed = observe(samples, table, choice)
-        own, pixels = raw_field(choice.schema), None
-        if own is not None or choice.raw_image or may_have_pixels(observed, choice):
-            pixels = raw_pixels(samples, table, choice, own)
-        if pixels is not None:
-            observed = observe(_with_images(samples, pixels), table, choice)
-            choice = replace(choice, schema=without_sizes(choice.schema, pixels))
-        settled = with_pixels(settle(observed, table, choice, self._name), pixels)
+
+        def look(pixels: RawPixels | None) -> Observed:
+            looked_at = samples if pixels is None else _with_images(samples, pixels)
+            return observe(looked_at, table, choice)
+
+        def find(own: Field | None) -> RawPixels | None:
+            return raw_pixels(samples, table, choice, own)
+
+        settled, pixels = settle_samples(look, find, table, choice, self._name)
         settled, idle = select(settled, choice)
         schema = settled.schema
         if samples and schema.image is None and not choice.no_image:

@@ -26,18 +26,10 @@ from dsprep.schema import (
     Schema,
     Settled,
     select,
-    settle,
 )
-from dsprep.sources.gather import gather_all, names_in, with_labels
-from dsprep.sources.look import (
-    FIRST,
-    find_pixels,
-    look,
-    may_have_pixels,
-    raw_field,
-    with_pixels,
-    without_sizes,
-)
+from dsprep.sources.gather import Gathered, gather_all, names_in, with_labels
+from dsprep.sources.look import FIRST, find_pixels, look, settle_samples
+from dsprep.sources.pictures.pixel_reader import RawPixels
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -52,55 +44,92 @@ _MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any n
 def with_schema(
     catalog: Catalog, choice: Choice, every: bool, run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
-    """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
+    """Settle the schema of a catalog; ``every`` asks for the labels of all samples.
+
+    In this order: samples, or else the files, tell fields by the rules of `dsprep.schema.rules`;
+    rows of the catalog tell the label; the user leaves fields out and renames others; all samples
+    tell the classes that are not known yet.
+    """
+    is_whole = catalog.reader.reads_samples
+    label = _label_of_rows(catalog, choice.schema) or _label_of_rows(catalog, catalog.schema)
+    if is_whole:
+        catalog, settled = _of_samples(catalog, choice, label, run_all)
+    else:
+        catalog, settled = _of_files(catalog, choice, label)
+    settled, idle = select(settled, choice)
+    catalog = catalog.with_settled(settled)
+    findings: list[Finding] = []
+    if is_whole:
+        catalog, findings = _with_classes(catalog, choice, every, run_all)
+    return catalog, [*findings, *(Finding("note", "", note) for note in (*settled.notes, *idle))]
+
+
+def _of_samples(
+    catalog: Catalog, choice: Choice, own: Field | None, run_all: RunAll
+) -> tuple[Catalog, Settled]:
+    """Settle the schema of whole samples; ``own`` is the label that rows of the catalog tell."""
+    if own is not None and choice.label not in (None, LABEL, own.name):
+        raise OptionError(
+            f"--label-field {choice.label}: the label is {own.name!r}, from "
+            f"{own.told or 'the rows'}; leave it out"
+        )
+    catalog, settled = _looked_at(catalog, choice, own, run_all)
+    if choice.unlabeled and catalog.label_column is not None:
+        rows = catalog.table.drop(catalog.label_column)
+        catalog = replace(catalog, table=rows, classes=None)
+    label, is_open = settled.schema.label_field, settled.schema.objects is None
+    if label is not None:
+        classes = None if choice.label_type == "float" else catalog.classes or label.names or None
+        catalog = replace(catalog, classes=classes)
+    elif catalog.label_column and (is_open or "label" in catalog.overridden):
+        catalog = replace(catalog, overridden=catalog.overridden | {"label"})
+        catalog, settled = _with_label_of_rows(catalog, settled, choice, own, "a list")
+    has_ids = catalog.reader.table.has_class_ids
+    return catalog, _with_classes_of_objects(settled, catalog.classes, has_ids)
+
+
+def _of_files(catalog: Catalog, choice: Choice, own: Field | None) -> tuple[Catalog, Settled]:
+    """Settle the schema of files that each are an image; ``own`` is the label that rows tell."""
+    image = Field("image", "image", told="the files", why=BY_FILES)
+    settled = Settled(Schema((image,), image.name))
+    if catalog.label_column:
+        told = "a list" if catalog.label_column == "label" else "the names of classes"
+        catalog, settled = _with_label_of_rows(catalog, settled, choice, own, told)
+    return catalog, _with_classes_of_objects(settled, catalog.classes)
+
+
+def _with_label_of_rows(
+    catalog: Catalog, settled: Settled, choice: Choice, own: Field | None, told: str
+) -> tuple[Catalog, Settled]:
+    """Return a schema whose label is that of the rows, of the type that the user wants."""
     from dsprep.sources.labels.match import with_label
 
-    is_whole, overridden = catalog.reader.reads_samples, catalog.overridden
-    own = _label_of_rows(catalog, choice.schema) or _label_of_rows(catalog, catalog.schema)
-    if is_whole:
-        if own is not None and choice.label not in (None, LABEL, own.name):
-            raise OptionError(
-                f"--label-field {choice.label}: the label is {own.name!r}, from "
-                f"{own.told or 'the rows'}; leave it out"
-            )
-        catalog, settled = _looked_at(catalog, choice, own, run_all)
-        if choice.unlabeled and catalog.label_column is not None:
-            rows = catalog.table.drop(catalog.label_column)
-            catalog = replace(catalog, table=rows, classes=None)
-    else:
-        settled = Settled(
-            Schema((Field("image", "image", told="the files", why=BY_FILES),), "image")
-        )
-    label, classes = settled.schema.label_field, catalog.classes
-    if label is not None:
-        classes = None if choice.label_type == "float" else classes or label.names or None
-    elif (name := catalog.label_column) and (not settled.schema.objects or "label" in overridden):
-        column = catalog.table[name]
-        by = "a list" if is_whole or column.name == "label" else "the names of classes"
-        by = own.told if own and own.told else by
-        settled = with_label(settled, column, classes, by, own)
-        label = settled.schema.label_field
-        if is_whole:
-            overridden |= {"label"}
-        if label and classes and choice.label_type == "text":
-            text = replace(label, type="text", names=())
-            settled = settled._replace(schema=settled.schema.with_field(text))
-        elif choice.label_type == "float":
-            classes = None
-        if choice.label_type is None and tells_objects(column):
-            settled = settled._replace(schema=_with_objects(settled.schema, by, column))
-    if (objects := settled.schema.objects) is not None and classes and not objects.names:
-        named = replace(objects, names=classes)
-        if is_whole and catalog.reader.table.has_class_ids:  # a gap is an id without a class
-            ids = tuple(id for id, name in enumerate(classes) if name)
-            named = replace(objects, names=tuple(filter(None, classes)), ids=ids)
-        settled = settled._replace(schema=settled.schema.with_field(named))
-    settled, idle = select(settled, choice)
-    findings: list[Finding] = []
-    catalog = replace(catalog, classes=classes, overridden=overridden).with_settled(settled)
-    if is_whole:
-        catalog, findings = _with_classes(catalog, settled, choice, every, run_all)
-    return catalog, [*findings, *(Finding("note", "", note) for note in (*settled.notes, *idle))]
+    column, classes = catalog.table[catalog.label_column or ""], catalog.classes
+    told = own.told if own and own.told else told
+    settled = with_label(settled, column, classes, told, own)
+    label = settled.schema.label_field
+    if label and classes and choice.label_type == "text":
+        text = replace(label, type="text", names=())
+        settled = settled._replace(schema=settled.schema.with_field(text))
+    elif choice.label_type == "float":
+        catalog = replace(catalog, classes=None)
+    if choice.label_type is None and tells_objects(column):
+        settled = settled._replace(schema=_with_objects(settled.schema, told, column))
+    return catalog, settled
+
+
+def _with_classes_of_objects(
+    settled: Settled, classes: tuple[str, ...] | None, has_ids: bool = False
+) -> Settled:
+    """Return a schema whose objects have the names of the classes, unless they have names."""
+    objects = settled.schema.objects
+    if objects is None or objects.names or not classes:
+        return settled
+    named = replace(objects, names=classes)
+    if has_ids:  # a gap is an id without a class
+        ids = tuple(id for id, name in enumerate(classes) if name)
+        named = replace(objects, names=tuple(filter(None, classes)), ids=ids)
+    return settled._replace(schema=settled.schema.with_field(named))
 
 
 def tells_objects(labels: pl.Series) -> bool:
@@ -131,31 +160,30 @@ def _looked_at(
     catalog: Catalog, choice: Choice, by_rows: Field | None, run_all: RunAll
 ) -> tuple[Catalog, Settled]:
     """Settle the schema of whole samples, without a label that rows of the catalog tell."""
-    observed = Observed()
-    declared = catalog.schema
+    declared, table = catalog.schema, catalog.reader.table
     if by_rows is not None:
         given, declared = (_without(schema, by_rows) for schema in (choice.schema, declared))
         choice = replace(choice, schema=given, label=None, unlabeled=True)
-    own = raw_field(choice.schema or declared)
-    if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
-        observed = look(catalog, choice, run_all)
-    pixels = None
-    is_open = catalog.reader.pixels is None  # a table may have columns of pixels
-    if is_open and (own is not None or choice.raw_image or may_have_pixels(observed, choice)):
-        task = (catalog.reader, catalog.slice(0, FIRST).rows(), choice, own)
-        pixels = next(iter(run_all(find_pixels, [task])))
-    if pixels is not None:
-        catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
-        observed = look(catalog, choice, run_all) if observed.samples else observed
-        choice = replace(choice, schema=without_sizes(choice.schema, pixels))
-        declared = without_sizes(declared, pixels)
-    table = catalog.reader.table
     unread = frozenset[str]()
     if declared is not None and declared.format:
         unread = table.placeholders(declared)
-    for name in unread:
-        observed.places.pop((name,), None)
-    settled = with_pixels(settle(observed, table, choice, catalog.root, declared), pixels)
+    is_open = not catalog.schema_known or choice.schema or choice.look_all or choice.paths
+
+    def look_with(pixels: RawPixels | None) -> Observed:
+        observed = look(_with_pixels(catalog, pixels), choice, run_all) if is_open else Observed()
+        for name in unread:
+            observed.places.pop((name,), None)
+        return observed
+
+    def find(own: Field | None) -> RawPixels | None:
+        if catalog.reader.pixels is not None:  # a table may have columns of pixels
+            return None
+        task = (catalog.reader, catalog.slice(0, FIRST).rows(), choice, own)
+        found: RawPixels | None = next(iter(run_all(find_pixels, [task])))
+        return found
+
+    settled, pixels = settle_samples(look_with, find, table, choice, catalog.root, declared)
+    catalog = _with_pixels(catalog, pixels)
     settled = settled._replace(ignored=settled.ignored | unread)
     label = settled.schema.label_field
     if label is not None and label.kind.is_list and not label.width and len(catalog):
@@ -165,6 +193,13 @@ def _looked_at(
         changed = settled.schema.with_field(replace(label, width=width))
         settled = settled._replace(schema=changed)
     return catalog, settled
+
+
+def _with_pixels(catalog: Catalog, pixels: RawPixels | None) -> Catalog:
+    """Return the catalog with a reader that makes images of bare pixels, if there are any."""
+    if pixels is None:
+        return catalog
+    return replace(catalog, reader=replace(catalog.reader, pixels=pixels))
 
 
 def _label_of_rows(catalog: Catalog, schema: Schema | None) -> Field | None:
@@ -182,43 +217,64 @@ def _without(schema: Schema | None, label: Field) -> Schema | None:
 
 
 def _with_classes(
-    catalog: Catalog, settled: Settled, choice: Choice, every: bool, run_all: RunAll
+    catalog: Catalog, choice: Choice, every: bool, run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Return the catalog with the classes of its label, and with all labels if they are wanted."""
-    name = settled.schema.label or ""
-    label = settled.schema.label_field
+    schema = catalog.settled.schema
+    label, name = schema.label_field, schema.label or ""
+    is_class = label is not None and (
+        label.type in ("class", "list<int>") or _is_name_of_class(label, choice)
+    )
+    if label is not None and is_class:
+        catalog = _with_named_classes(catalog, label, run_all)
+        label, is_known = catalog.settled.schema.label_field, catalog.label_column is not None
+    else:
+        is_known = label is None and catalog.keys_known
+    if not every or is_known:
+        return catalog, []
+    gathered = gather_all(catalog, name, run_all)
+    if is_class:
+        catalog = _with_names_beside(catalog, gathered)
+    return with_labels(catalog, label, gathered)
+
+
+def _is_name_of_class(label: Field, choice: Choice) -> bool:
+    """Return whether the text of a label is the name of a class, which the user may deny."""
     # A schema that is given means what it says: names of classes would be a class.
     is_text = choice.label_type == "text" or (choice.schema and choice.label_type is None)
-    is_named = label is not None and label.type == "text" and not is_text
-    if label is None or not (is_named or label.type in ("class", "list<int>")):
-        if not every or (label is None and catalog.keys_known):
-            return catalog, []
-        return with_labels(catalog, label, gather_all(catalog, name, run_all))
+    return label.type == "text" and not is_text
+
+
+def _with_named_classes(catalog: Catalog, label: Field, run_all: RunAll) -> Catalog:
+    """Return the catalog whose label is a class, numbered by name if samples have names."""
+    is_named = label.type == "text"
     if is_named and catalog.label_column is None:
         from dsprep.sources.labels.classes import number_classes
 
-        gathered = gather_all(catalog, name, run_all)
+        gathered = gather_all(catalog, label.name, run_all)
         names = {str(own) for _, own, _, _ in gathered if own is not None}
         # Numbers in texts are class numbers: sorted as names, they would be others.
         if not (names and all(map(_NUMBER.fullmatch, names))):
             classes = catalog.classes or number_classes(names, catalog.root)
             catalog = replace(catalog, classes=classes or None)
-    if is_named:
-        label = replace(label, type="class")
+    numbered = replace(label, type="class") if is_named else label
     if catalog.classes:
-        label = replace(label, names=catalog.classes)
-    settled = settled._replace(schema=settled.schema.with_field(label))
-    catalog = catalog.with_settled(settled)
-    if not every or catalog.label_column is not None:
-        return catalog, []
-    gathered = gather_all(catalog, name, run_all)
+        numbered = replace(numbered, names=catalog.classes)
+    return _with_schema(catalog, catalog.settled.schema.with_field(numbered))
+
+
+def _with_names_beside(catalog: Catalog, gathered: list[Gathered]) -> Catalog:
+    """Return the catalog with the names of classes that samples have beside their numbers."""
     known = names_in(gathered, catalog.root)
     are_classes = all(0 <= number < _MOST_CLASSES for number in known)
-    if known and are_classes and not catalog.classes:
-        named = tuple(known.get(number, "") for number in range(max(known) + 1))
-        settled = settled._replace(schema=settled.schema.with_names(named))
-        catalog = replace(catalog, classes=named).with_settled(settled)
-    return with_labels(catalog, label, gathered)
+    if not known or not are_classes or catalog.classes:
+        return catalog
+    named = tuple(known.get(number, "") for number in range(max(known) + 1))
+    return _with_schema(replace(catalog, classes=named), catalog.settled.schema.with_names(named))
+
+
+def _with_schema(catalog: Catalog, schema: Schema) -> Catalog:
+    return catalog.with_settled(catalog.settled._replace(schema=schema))
 
 
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:

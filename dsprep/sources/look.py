@@ -7,13 +7,24 @@ that polars is imported only where it is used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.places.scan import RunAll
 from dsprep.rows import Pixels, Reader, Rows
 from dsprep.sample import Sample
-from dsprep.schema import IMAGE_NAMES, Choice, Field, Observed, Schema, Settled, Table, observe
+from dsprep.schema import (
+    IMAGE_NAMES,
+    Choice,
+    Field,
+    Observed,
+    Schema,
+    Settled,
+    Table,
+    observe,
+    settle,
+)
 from dsprep.sources.pictures.pixel_reader import BY_FORMAT, RawPixels, raw_pixels
 
 if TYPE_CHECKING:
@@ -56,6 +67,36 @@ def look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
     for part in run_all(look_at, [(catalog.reader, part.rows(), choice) for part in parts]):
         found.add(part)
     return found
+
+
+def settle_samples(
+    look_with: Callable[[RawPixels | None], Observed],
+    find: Callable[[Field | None], RawPixels | None],
+    table: Table,
+    choice: Choice,
+    source: str,
+    declared: Schema | None = None,
+) -> tuple[Settled, RawPixels | None]:
+    """Look at samples, find bare pixels among them, and settle their schema.
+
+    Args:
+        look_with: Looks at samples, whose bare pixels are made images if it is told where they are.
+        find: Finds bare pixels; it may be given the field that holds them.
+        table: What the format says of raw names.
+        choice: What the user says.
+        source: The source, for messages.
+        declared: What the source says of itself.
+    """
+    observed, own = look_with(None), raw_field(choice.schema or declared)
+    pixels = None
+    if own is not None or choice.raw_image or may_have_pixels(observed, choice):
+        pixels = find(own)
+    if pixels is not None:
+        observed = look_with(pixels)
+        choice = replace(choice, schema=without_sizes(choice.schema, pixels))
+        declared = without_sizes(declared, pixels)
+    settled = settle(observed, table, choice, source, declared)
+    return with_pixels(settled, pixels), pixels
 
 
 def look_at(task: tuple[Reader, Rows, Choice]) -> Observed:
