@@ -195,7 +195,7 @@ class IndexTask(NamedTuple):
 
 
 @dataclass
-class IndexedShard:
+class ShardWithIndex:
     """What was found in a shard, and its index."""
 
     samples: int = 0  # how many it holds
@@ -210,9 +210,9 @@ class IndexedShard:
     problem: Problem | None = None  # what is wrong with it
 
 
-def make_index(task: IndexTask, report: Report) -> IndexedShard:
+def make_index(task: IndexTask, report: Report) -> ShardWithIndex:
     """Read a shard, and make its index if it is whole."""
-    found, path = IndexedShard(), Path(task.path)
+    found, path = ShardWithIndex(), Path(task.path)
     try:
         with ShardStream(task.path, headers=not task.whole) as stream:
             found.compressed = stream.compressed
@@ -234,7 +234,7 @@ def make_index(task: IndexTask, report: Report) -> IndexedShard:
 
 
 def _draft(
-    task: IndexTask, stream: ShardStream, found: IndexedShard, report: Report
+    task: IndexTask, stream: ShardStream, found: ShardWithIndex, report: Report
 ) -> tuple[bytes | None, Difference | None]:
     """Read a shard to its end, and return what its index should hold."""
     kind, lines = task.layout.shard_index, []

@@ -22,8 +22,8 @@ from dsprep.storage.local import ScratchLock, read_whole, sync_path
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.verifying.indexes import (
-    IndexedShard,
     IndexTask,
+    ShardWithIndex,
     index_name,
     make_index,
     read_wids,
@@ -145,7 +145,7 @@ def _in_place(index: IndexFile, shards: Shards) -> IndexFile:
     return index._replace(receipt=replace(index.receipt, name=name))
 
 
-def _named(found: IndexedShard, shards: Shards) -> IndexedShard:
+def _named(found: ShardWithIndex, shards: Shards) -> ShardWithIndex:
     return replace(found, index=found.index and _in_place(found.index, shards))
 
 
@@ -208,7 +208,7 @@ def _locked_scratch(shards: Shards) -> Iterator[Path]:
         yield scratch
 
 
-def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> Iterator[Problem]:
+def _mismatches(manifest: Manifest | None, made: Mapping[str, ShardWithIndex]) -> Iterator[Problem]:
     for receipt in manifest.shards if manifest else ():
         shard = made.get(receipt.name)
         if shard is None:
@@ -223,7 +223,7 @@ def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> 
 
 def _settle_manifest(
     shards: Shards,
-    made: Mapping[str, IndexedShard],
+    made: Mapping[str, ShardWithIndex],
     settled: Sequence[IndexFile],
     state: str,
     scratch: Path | None,
@@ -269,7 +269,7 @@ def data_set_name(shards: Shards) -> str:
     )
 
 
-def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
+def _new_manifest(shards: Shards, made: Mapping[str, ShardWithIndex]) -> Manifest:
     layout, directory = shards.made.layout, shards.directory
     receipts = []
     for name, shard in made.items():
@@ -304,7 +304,7 @@ def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
 
 
 def _with_indexes(
-    manifest: Manifest, made: Mapping[str, IndexedShard], indexes: Sequence[FileReceipt]
+    manifest: Manifest, made: Mapping[str, ShardWithIndex], indexes: Sequence[FileReceipt]
 ) -> Manifest:
     new = {receipt.name: receipt for receipt in indexes}
 
@@ -322,7 +322,9 @@ def _with_indexes(
     return replace(manifest, shards=shards, files=updated(manifest.files, of_set))
 
 
-def _remarks(made: Mapping[str, IndexedShard], kinds: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _remarks(
+    made: Mapping[str, ShardWithIndex], kinds: frozenset[str]
+) -> Iterator[tuple[str, str]]:
     """Yield remarks; those on a shard, with its name, say why it has no index."""
     long = sum(shard.long_names for shard in made.values())
     if long and "wids" in kinds:
