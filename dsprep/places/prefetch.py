@@ -25,7 +25,7 @@ _MOST_AHEAD = 64 << 20  # their bytes in all, which take memory if they come fro
 _MOST_OPEN = 256  # a process may have 1024 open files by default, and data sets have more shards
 
 
-class Run(NamedTuple):
+class AdjacentRows(NamedTuple):
     """Rows whose bytes follow one another in one file."""
 
     first: int  # the position of the first row
@@ -35,18 +35,18 @@ class Run(NamedTuple):
     stop: int  # where the last one's end
 
 
-def runs(rows: Rows, most: int = sys.maxsize) -> Iterator[Run]:
+def runs(rows: Rows, most: int = sys.maxsize) -> Iterator[AdjacentRows]:
     """Cut rows into runs whose bytes can be read front to back; one of so many bytes ends."""
     first, file, start, stop = 0, -1, 0, 0
     spans = zip(rows.files, rows.offsets, rows.stored or rows.sizes, strict=True)
     for position, span in enumerate(spans):
         if span[0] != file or span[1] != stop or stop - start >= most:
             if position:
-                yield Run(first, position, file, start, stop)
+                yield AdjacentRows(first, position, file, start, stop)
             first, file, start = position, span[0], span[1]
         stop = span[1] + span[2]
     if rows.files:
-        yield Run(first, len(rows.files), file, start, stop)
+        yield AdjacentRows(first, len(rows.files), file, start, stop)
 
 
 class OpenFiles:
@@ -80,11 +80,11 @@ class OpenFiles:
                 )
         return file
 
-    def ahead(self, all_runs: Iterator[Run]) -> Iterator[Run]:
+    def ahead(self, all_runs: Iterator[AdjacentRows]) -> Iterator[AdjacentRows]:
         """Return the runs, requesting some before they are read."""
         # Bytes that lie scattered over a disk, or on S3, then arrive while others are worked on.
 
-        def ask(run: Run) -> int:
+        def ask(run: AdjacentRows) -> int:
             self[run.file].ahead(run.start, run.stop - run.start)
             return run.stop - run.start
 

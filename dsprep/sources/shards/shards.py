@@ -19,7 +19,7 @@ from dsprep.findings import Finding
 from dsprep.formats import shard_stem
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ByteRun, ShardStream, why_no_shard
-from dsprep.places.prefetch import OpenFiles, Run, runs, unpack
+from dsprep.places.prefetch import AdjacentRows, OpenFiles, runs, unpack
 from dsprep.places.scan import RunAll
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
@@ -83,7 +83,9 @@ class ShardReader(Reader):
                 for run in own:
                     yield from self._read_run(files.same(number), run, rows)
 
-    def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
+    def _read_run(
+        self, file: OpenFile, run: AdjacentRows, rows: Rows
+    ) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
         path = self.files[run.file]
         number = run.first
@@ -154,7 +156,9 @@ class ShardReader(Reader):
         return replace(self, files=tuple(files), unpacked=(), states=tuple(states))
 
 
-def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
+def _blocks(
+    run: AdjacentRows, rows: Rows, file: OpenFile, path: str
+) -> Iterator[tuple[bytes, int]]:
     """Read a run in blocks, which hold several samples where these are small."""
     start, samples = run.start, 0
     for number in range(run.first, run.last):
@@ -172,7 +176,7 @@ def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[b
 
 
 def _intact(
-    run: Run, rows: Rows, file: OpenFile, path: str, layout: Format
+    run: AdjacentRows, rows: Rows, file: OpenFile, path: str, layout: Format
 ) -> Iterator[tuple[bytes | BadSample, int]]:
     """Read a run sample by sample, and reject those whose checksums are wrong."""
     stream = ShardStream(path, ByteRun(file, run.start, run.stop), start=run.start)

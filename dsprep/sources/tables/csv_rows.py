@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.folder import Folder
-from dsprep.places.prefetch import OpenFiles, Run, read_at, runs
+from dsprep.places.prefetch import AdjacentRows, OpenFiles, read_at, runs
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, Value, key_of
 from dsprep.storage.files import OpenFile, open_file
@@ -365,7 +365,7 @@ def _by_row(columns: Mapping[str, _Column], count: int) -> Iterator[dict[str, Va
     return ({name: value for name, value in each if value is not None} for each in pairs)
 
 
-def _cut(data: bytes, rows: Rows, run: Run) -> Iterator[str]:
+def _cut(data: bytes, rows: Rows, run: AdjacentRows) -> Iterator[str]:
     """Return the records of a run of rows."""
     for row in range(run.first, run.last):
         at = rows.offsets[row] - run.start
