@@ -71,7 +71,7 @@ class Block(NamedTuple):
 
 
 @dataclass
-class Cells:
+class ColumnCells:
     """What the cells of a column are, as far as a worker has seen."""
 
     kind: str = ""  # `int`, `wide` if some need more than 53 bits, `float64`, `bool`, `text`
@@ -80,7 +80,7 @@ class Cells:
     words: list[tuple[int, str]] = field(default_factory=list)  # the first that are none, by line
 
     @classmethod
-    def of(cls, cells: Sequence[str], lines: Sequence[int]) -> Cells:
+    def of(cls, cells: Sequence[str], lines: Sequence[int]) -> ColumnCells:
         """Look at the cells of a column."""
         kind = kind_of(cells)
         if kind in NUMBERS:
@@ -97,7 +97,7 @@ class Cells:
         )
         return cls("text", count, numbers, list(islice(words, _SHOWN)))
 
-    def add(self, other: Cells, lines: int) -> None:
+    def add(self, other: ColumnCells, lines: int) -> None:
         """Add the cells of the next block, before which there are some lines."""
         self.kind = joined(self.kind, other.kind)
         self.given += other.given
@@ -116,7 +116,7 @@ class IndexedBlock:
     # where each record lies, and its bytes
     offsets: array[int] = field(default_factory=lambda: array("q"))
     sizes: array[int] = field(default_factory=lambda: array("q"))
-    cells: list[Cells] = field(default_factory=list)  # by column
+    cells: list[ColumnCells] = field(default_factory=list)  # by column
     # the different labels, and the number of that of each record; None if there are too many
     labels: list[str] | None = None
     label_of: array[int] = field(default_factory=lambda: array("i"))
@@ -143,7 +143,7 @@ def index_block(block: Block) -> IndexedBlock:
         lines: list[int] = []  # the first line of each row
         while found.stop < block.stop:
             found.stop = _index(file, block, found, rows, lines)
-    found.cells = [Cells.of(column, lines) for column in zip(*rows, strict=True)]
+    found.cells = [ColumnCells.of(column, lines) for column in zip(*rows, strict=True)]
     if block.label >= 0:
         labels = [row[block.label].strip() for row in rows]
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}

@@ -41,7 +41,7 @@ from dsprep.sources.tables.csv_rows import (
     MOST_WRONG,
     NUMBERS,
     Block,
-    Cells,
+    ColumnCells,
     CsvReader,
     IndexedBlock,
     index_block,
@@ -98,7 +98,7 @@ def read_csv(source: Source, paths: Sequence[str], run_all: RunAll) -> Found:
     rows = [sum(len(block.offsets) for block in each) for each in blocks]
     if not sum(rows):
         raise SourceError(f"{root}: has no rows that can be read below its first line")
-    cells = [Cells() for _ in head.names]
+    cells = [ColumnCells() for _ in head.names]
     for _, columns, _ in indexed:
         for own, more in zip(cells, columns, strict=True):
             own.add(more, 0)
@@ -156,7 +156,7 @@ def _read_header(path: str, may_list: bool) -> _Header:
     advice = "; if they are the numbers of one vector, give an array instead (.npy, .npz)"
     refuse_wide(path, len(cells), advice)
     numbered = _are_numbered(cells)
-    is_told = numbered or not any(Cells.of([cell], [0]).kind in NUMBERS for cell in cells)
+    is_told = numbered or not any(ColumnCells.of([cell], [0]).kind in NUMBERS for cell in cells)
     above = above if is_told else 0
     names = [(is_told and name) or f"column_{at}" for at, name in enumerate(cells)]
     name, count = Counter(names).most_common(1)[0]
@@ -188,7 +188,7 @@ def _label_in(names: Sequence[str], choice: Choice) -> str | None:
 
 def _indexed(
     head: _Header, label: int, run_all: RunAll
-) -> tuple[list[IndexedBlock], list[Cells], list[tuple[str, str]]]:
+) -> tuple[list[IndexedBlock], list[ColumnCells], list[tuple[str, str]]]:
     """Index a file; return its blocks, its cells by column, and the lines that are no rows."""
     ends = [*range(head.start, head.facts.size, _BLOCK), head.facts.size]
     tasks = [
@@ -196,7 +196,7 @@ def _indexed(
         for at, span in enumerate(pairwise(ends))
     ]
     blocks: list[IndexedBlock] = []
-    cells = [Cells() for _ in head.names]
+    cells = [ColumnCells() for _ in head.names]
     wrong: list[tuple[str, str]] = []
     end, line = head.start, head.line
     for task, block in zip(tasks, run_all(index_block, tasks), strict=True):
@@ -216,7 +216,7 @@ def _indexed(
 
 
 def _notes(
-    head: _Header, cells: Sequence[Cells], kinds: Sequence[str], count: int
+    head: _Header, cells: Sequence[ColumnCells], kinds: Sequence[str], count: int
 ) -> Iterator[str]:
     if not head.is_told:
         names = format_some(head.names)
