@@ -32,7 +32,7 @@ from dsprep.formats.stream import Readable, ShardStream
 from dsprep.keywords import CHANNEL
 from dsprep.run.part import Part
 from dsprep.schema import Schema
-from dsprep.sources.annotated.annotated import Names, plain_name
+from dsprep.sources.annotated.annotated import ImageFinder, plain_name
 from dsprep.storage.files import exists, is_dir, open_file
 from dsprep.storage.location import is_s3
 from dsprep.text import read_text
@@ -244,7 +244,7 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
         raise SourceError(f"{path}: does not exist")
     beside = os.path.splitext(path)[0]
     root = beside if is_dir(beside) else os.path.dirname(path) or "."
-    names: Names | None = None
+    names: ImageFinder | None = None
     units: list[Unit] = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
@@ -263,7 +263,7 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
                         raise ValueError
                     unit.append(value)
                 else:
-                    names = names or Names(file for file, _ in facts_of(root)[0].files)
+                    names = names or ImageFinder(file for file, _ in facts_of(root)[0].files)
                     (found,) = names.find(plain_name(value))
                     unit.append(os.path.join(root, found))
         except KeyError as error:

@@ -354,7 +354,7 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         elif taken.setdefault(name, number) != number:
             twice.append((number, name))
     exact = frozenset(taken)
-    names = Names(paths if loose else ())
+    names = ImageFinder(paths if loose else ())
     for number, name in loose:
         found = names.find(name)
         path = found[0] if found else ""
@@ -380,7 +380,7 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
     return [taken.get(path, _NONE) for path in paths], missing
 
 
-class Names:
+class ImageFinder:
     """Finds images by what annotations call them."""
 
     def __init__(self, paths: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dsprep.annotations.masks import IGNORED
 from dsprep.errors import SourceError
 from dsprep.formats.augmented import AugmentedLine, colors_of, parse_augmented
-from dsprep.sources.annotated.annotated import Names, Scan, plain_name
+from dsprep.sources.annotated.annotated import ImageFinder, Scan, plain_name
 from dsprep.sources.annotated.boxes import TableBoxes, scan_of
 from dsprep.sources.annotated.masks import Masks, files_below, parse_color
 from dsprep.units import format_count, format_some, quoted_names
@@ -135,7 +135,7 @@ def _masks(
         colors.setdefault((IGNORED, IGNORED, IGNORED), IGNORED)
     root = str(source.masks or source.root)
     known_files = files_below(root, run_all)
-    names, found, missing = Names(known_files), list[str](), list[str]()
+    names, found, missing = ImageFinder(known_files), list[str](), list[str]()
     for number, line in lines:
         ref = line.get(attribute)
         if not isinstance(ref, str | None):

@@ -19,7 +19,7 @@ from dsprep.annotations.yolo import (
 )
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated.annotated import Names, Scan, Texts, look_at, some_lines
+from dsprep.sources.annotated.annotated import ImageFinder, Scan, Texts, look_at, some_lines
 from dsprep.storage.files import full_path
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count
@@ -264,7 +264,7 @@ def _entry(
 
 def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequence[str]:
     """Return the images that a list names, a path a line."""
-    known, names = frozenset(images), Names(images)
+    known, names = frozenset(images), ImageFinder(images)
     found = []
     for line in filter(None, map(str.strip, text.splitlines())):
         full = posixpath.normpath(posixpath.join(directory, line))
