@@ -53,7 +53,7 @@ from dsprep.sources.pictures.pixel_reader import (
     PixelReader,
     RawPixels,
 )
-from dsprep.sources.pictures.readers import ArchivedParts, FileReader, Part, PartReader
+from dsprep.sources.pictures.readers import ArchivedParts, FileReader, PartFiles, PartReader
 from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.tables import csv_rows
 from dsprep.sources.tables.arrays import Array, ArrayReader
@@ -93,7 +93,7 @@ CLASSES: Mapping[str, type] = {
     # readers of sources, and what these hold
     "file-reader": FileReader,
     "part-reader": PartReader,
-    "part": Part,
+    "part": PartFiles,
     "archive-reader": ArchiveReader,
     "zip-reader": ZipReader,
     "compressed-tar-reader": CompressedTarReader,

@@ -25,7 +25,7 @@ from dsprep.places.scan import RunAll, scan_below
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
 from dsprep.sources.labels.classes import Known, classes_of_directories
-from dsprep.sources.pictures.readers import ArchivedParts, Part, PartReader, stem_of
+from dsprep.sources.pictures.readers import ArchivedParts, PartFiles, PartReader, stem_of
 from dsprep.sources.pictures.tree import sides_of
 from dsprep.storage.files import is_dir
 from dsprep.units import extension_in, format_some
@@ -143,7 +143,9 @@ def _read_stems(
     reader: Reader
     if files.archive is None:
         endings = used.select("field", "suffix").iter_rows()
-        reader = PartReader(root, tuple(Part(field, "", f".{suffix}") for field, suffix in endings))
+        reader = PartReader(
+            root, tuple(PartFiles(field, "", f".{suffix}") for field, suffix in endings)
+        )
     else:
         names = used["field"].unique(maintain_order=True).to_list()
         kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
@@ -269,7 +271,7 @@ _GLOB = re.compile(r"([^*?\[\]]*)([*]{1,2}(?:/[*]{1,2})*)([^*?\[\]]*)")
 
 class _Pattern(NamedTuple):
     option: str  # the option, for messages
-    part: Part
+    part: PartFiles
     stems: str  # a regular expression
     literal: int  # bytes of a path besides the stem
 
@@ -311,7 +313,7 @@ def _parse_pair(name: str, glob: str) -> _Pattern:
     meanings = {"D": "([^/]+/)*", "A": ".+", "N": "[^/]+", "/": "/"}
     stems = "(?s)^" + "".join(meanings[mark] for mark in inner) + "$"
     literal = len((before + after).encode())
-    return _Pattern(option, Part(field, before, after, is_image), stems, literal)
+    return _Pattern(option, PartFiles(field, before, after, is_image), stems, literal)
 
 
 def _read_pairs(

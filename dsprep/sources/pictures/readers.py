@@ -63,7 +63,7 @@ class SampleReader(Reader):
             yield self.typed(found)
 
 
-class Part(NamedTuple):
+class PartFiles(NamedTuple):
     """Where the files of a part lie, around the stem that all parts of a sample share."""
 
     field: str  # the field that it becomes; for the image, the one that its extension promises
@@ -77,7 +77,7 @@ class PartReader(SampleReader):
     """Reads samples that are several files."""
 
     table: ClassVar = _PARTS
-    parts: tuple[Part, ...]  # of several for one field, the first that exists is taken
+    parts: tuple[PartFiles, ...]  # of several for one field, the first that exists is taken
     # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
     # None if they have some, and stems end at the first dot of the names
     extension: str | None = None
