@@ -32,7 +32,7 @@ _CALLS_PER_LEVEL = 64
 _MOST_DIRECTORIES = 1_000_000  # links between directories can make up any number
 
 
-class Directory(NamedTuple):
+class DirectoryToScan(NamedTuple):
     """A directory to scan."""
 
     path: str  # path below the root; empty for the root itself
@@ -46,7 +46,7 @@ class Scanned(NamedTuple):
     paths: str  # the images' paths below the root, joined by NUL, in no particular order
     sizes: array[int]  # the size of each, in bytes
     mtimes: array[int]  # when each was last changed, in ns since 1970
-    directories: list[Directory]  # the directories in them
+    directories: list[DirectoryToScan]  # the directories in them
     findings: list[Finding]  # everything else
 
 
@@ -65,7 +65,7 @@ def scan_below(
             prefix = prefix_of(key)
             yield from _scan_objects(prefix, store.list(prefix), extensions, only)
         return
-    level = [Directory("")]
+    level = [DirectoryToScan("")]
     seen = 0
     while level:
         seen += len(level)
@@ -83,7 +83,7 @@ def scan_below(
             level += [found for found in scanned.directories if only is None or found.path in only]
 
 
-def scan_directories(task: tuple[str, Sequence[Directory], frozenset[str] | None]) -> Scanned:
+def scan_directories(task: tuple[str, Sequence[DirectoryToScan], frozenset[str] | None]) -> Scanned:
     """List some directories below a root, on a disk, in a worker."""
     root, directories, extensions = task
     scanned, paths = Scanned("", array("q"), array("q"), [], []), list[str]()
@@ -103,7 +103,7 @@ def scan_directories(task: tuple[str, Sequence[Directory], frozenset[str] | None
 
 
 def _scan_one(
-    directory: Directory,
+    directory: DirectoryToScan,
     descriptor: int,
     extensions: frozenset[str] | None,
     paths: list[str],
@@ -135,7 +135,7 @@ def _scan_one(
             continue
         mode = status.st_mode
         if S_ISDIR(mode):
-            directories.append(Directory(path, above))
+            directories.append(DirectoryToScan(path, above))
         elif not (is_image and S_ISREG(mode)):
             detail = "not a regular file" if is_image else ""
             findings.append(Finding("not-an-image", printable(path), detail))
@@ -206,7 +206,7 @@ def _judge(
             verdict = "hidden"
             found.findings.append(Finding("hidden", directory + "/"))
         else:
-            found.directories.append(Directory(directory))
+            found.directories.append(DirectoryToScan(directory))
             if only is not None and directory not in only:
                 verdict = "passed by"
     verdicts[directory] = verdict

@@ -13,7 +13,7 @@ import pytest
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.places import scan as scan_module
-from dsprep.places.scan import Directory, Scanned, scan_below, scan_directories
+from dsprep.places.scan import Scanned, DirectoryToScan, scan_below, scan_directories
 
 EXTENSIONS = frozenset({"jpg", "png"})
 
@@ -48,7 +48,7 @@ def test_sizes_and_times(tmp_path: Path) -> None:
     fill(tmp_path, "a/empty.jpg", "a/full.jpg")
     (tmp_path / "a/empty.jpg").write_bytes(b"")
     os.utime(tmp_path / "a/full.jpg", ns=(1, 1_700_000_000_123_456_789))
-    found = scan_directories((str(tmp_path), [Directory("a")], EXTENSIONS))
+    found = scan_directories((str(tmp_path), [DirectoryToScan("a")], EXTENSIONS))
     facts = dict(
         zip(found.paths.split("\0"), zip(found.sizes, found.mtimes, strict=True), strict=True)
     )
