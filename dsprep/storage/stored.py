@@ -93,7 +93,7 @@ class Stored:
         """Return whether bytes are those of the object, as far as S3 reports."""
         return bool(self.confirmed_by(crc32c(data), lambda: md5(data)))
 
-    def is_made_of(self, parts: Iterable[Part]) -> bool:
+    def is_made_of(self, parts: Iterable[UploadPart]) -> bool:
         """Return whether the ETag is that of these parts; with KMS, it is another one."""
         try:
             digests = [bytes.fromhex(part.etag) for part in parts]
@@ -112,7 +112,7 @@ class Facts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class UploadPart:
     """A part of an upload, as the store has it."""
 
     number: int  # from 1

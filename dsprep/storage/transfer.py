@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dsprep.errors import OptionError
 from dsprep.storage.pool import Pace
-from dsprep.storage.stored import Events, Part, Stored, ignore
+from dsprep.storage.stored import Events, Stored, UploadPart, ignore
 from dsprep.units import format_size
 
 MIB = 1 << 20
@@ -58,7 +58,7 @@ def cut(size: int, part_size: int) -> list[Range]:
     return [Range(n, at, min(part_size, size - at)) for n, at in enumerate(starts, 1)]
 
 
-def fits(plan: Sequence[Range], parts: Iterable[Part]) -> bool:
+def fits(plan: Sequence[Range], parts: Iterable[UploadPart]) -> bool:
     """Return whether the parts of an upload can be some of the planned ones."""
     return all(
         1 <= part.number <= len(plan) and part.size == plan[part.number - 1].size for part in parts

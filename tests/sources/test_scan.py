@@ -13,7 +13,7 @@ import pytest
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.places import scan as scan_module
-from dsprep.places.scan import Scanned, DirectoryToScan, scan_below, scan_directories
+from dsprep.places.scan import DirectoryToScan, Scanned, scan_below, scan_directories
 
 EXTENSIONS = frozenset({"jpg", "png"})
 

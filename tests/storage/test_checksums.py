@@ -8,7 +8,7 @@ import google_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.storage.stored import Part, Stored, combine_all, crc32c
+from dsprep.storage.stored import Stored, UploadPart, combine_all, crc32c
 
 CHECK = 0xE3069283
 """Of "123456789" (catalog of parametrised CRC algorithms, CRC-32/ISCSI)."""
@@ -52,8 +52,8 @@ def test_every_kind_of_buffer(data: bytes) -> None:
 
 def test_the_etag_of_parts() -> None:
     digests = [hashlib.md5(part).digest() for part in (b"one", b"two")]
-    parts = [Part(number, 3, digest.hex()) for number, digest in enumerate(digests, 1)]
+    parts = [UploadPart(number, 3, digest.hex()) for number, digest in enumerate(digests, 1)]
     etag = hashlib.md5(b"".join(digests)).hexdigest() + "-2"
     assert Stored("k", 6, 0.0, etag).is_made_of(parts)
     assert not Stored("k", 6, 0.0, etag).is_made_of(parts[::-1])
-    assert not Stored("k", 6, 0.0, etag).is_made_of([Part(1, 6, "no hex")])
+    assert not Stored("k", 6, 0.0, etag).is_made_of([UploadPart(1, 6, "no hex")])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
-from dsprep.storage.stored import Part
+from dsprep.storage.stored import UploadPart
 from dsprep.storage.transfer import (
     GIB,
     LARGEST_OBJECT,
@@ -87,8 +87,11 @@ def test_a_copy_is_one_request_up_to_5_gib() -> None:
     assert len(plan_copy(5 * GIB + 1)) == 11
 
 
-@pytest.mark.parametrize("part", [Part(0, 7, ""), Part(3, 8, ""), Part(4, 8, ""), Part(-1, 8, "")])
-def test_a_part_that_is_none(part: Part) -> None:
+@pytest.mark.parametrize(
+    "part",
+    [UploadPart(0, 7, ""), UploadPart(3, 8, ""), UploadPart(4, 8, ""), UploadPart(-1, 8, "")],
+)
+def test_a_part_that_is_none(part: UploadPart) -> None:
     plan = cut(23, 8)
-    assert fits(plan, [Part(1, 8, ""), Part(3, 7, "")])
+    assert fits(plan, [UploadPart(1, 8, ""), UploadPart(3, 7, "")])
     assert not fits(plan, [part])

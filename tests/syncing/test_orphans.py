@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dsprep.storage.stored import Part, Upload
+from dsprep.storage.stored import Upload, UploadPart
 from dsprep.syncing import sync as syncing
 from dsprep.syncing.sync import clean_uploads
 
@@ -38,8 +38,8 @@ class Store:
     def list_uploads(self, prefix: str) -> list[Upload]:
         return [upload for key, upload in self.uploads.items() if key.startswith(prefix)]
 
-    def parts(self, upload: Upload) -> list[Part] | None:
-        return None if upload.key in self.ended else [Part(1, 5, "etag")]
+    def parts(self, upload: Upload) -> list[UploadPart] | None:
+        return None if upload.key in self.ended else [UploadPart(1, 5, "etag")]
 
     def retried(self, attempt: Callable[[int], Upload]) -> Upload:
         return attempt(1)

@@ -30,7 +30,7 @@ from dsprep.storage.s3.client import SMALL, Body, Connection, Data, seconds
 from dsprep.storage.s3.config import Retries, S3Config
 from dsprep.storage.s3.errors import DamagedError, Request
 from dsprep.storage.store import READ_AT_ONCE, StoredBytes
-from dsprep.storage.stored import Events, Level, Pages, Part, Progress, Stored, Upload, ignore
+from dsprep.storage.stored import Events, Level, Pages, Progress, Stored, Upload, UploadPart, ignore
 from dsprep.storage.stored import crc32c as crc32c_of
 from dsprep.storage.stored import md5 as md5_of
 
@@ -357,14 +357,14 @@ class Bucket(ObjectStore):
 
     def send_part(
         self, upload: Upload, number: int, data: Data, crc32c: int, progress: Progress = ignore
-    ) -> Part:
+    ) -> UploadPart:
         args = {**_names(upload), "PartNumber": number}
         stored = self._send("UploadPart", args, data, crc32c, upload.checksums, progress)
-        return Part(number, stored.size, stored.etag, stored.crc32c)
+        return UploadPart(number, stored.size, stored.etag, stored.crc32c)
 
     def copy_part(
         self, upload: Upload, number: int, source: str, stored: Stored, start: int, size: int
-    ) -> Part:
+    ) -> UploadPart:
         """Let the server copy a range of an object to a part of an upload."""
         return self.call(
             "UploadPartCopy",
@@ -376,7 +376,9 @@ class Bucket(ObjectStore):
             **_copy_source(source, stored),
         )
 
-    def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
+    def complete(
+        self, upload: Upload, parts: Sequence[UploadPart], size: int, crc32c: int | None
+    ) -> str:
         """Make the parts one object, with this crc32c if it is known; return its ETag."""
         entries: list[dict[str, Any]] = [
             {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
@@ -429,10 +431,10 @@ class Bucket(ObjectStore):
         for page in self.pages("ListMultipartUploads", prefix, parse, *marks, Prefix=prefix):
             yield from page
 
-    def parts(self, upload: Upload) -> Sequence[Part] | None:
+    def parts(self, upload: Upload) -> Sequence[UploadPart] | None:
         """Return all parts of an upload; None if it has just ended."""
 
-        def parse(page: _Answer) -> Sequence[Part]:
+        def parse(page: _Answer) -> Sequence[UploadPart]:
             entries = page.get("Parts", [])
             return [_part(entry, int(entry["PartNumber"]), int(entry["Size"])) for entry in entries]
 
@@ -572,8 +574,8 @@ class _Connections:
             self._made.close()
 
 
-def _part(answer: _Answer, number: int, size: int) -> Part:
-    return Part(number, size, _etag(answer), _crc32c(answer))
+def _part(answer: _Answer, number: int, size: int) -> UploadPart:
+    return UploadPart(number, size, _etag(answer), _crc32c(answer))
 
 
 def _names(upload: Upload) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from dsprep.storage.pool import Pace, own_buffer
 from dsprep.storage.s3.bucket import Bucket
 from dsprep.storage.stored import (
     CRC32C,
-    Part,
     Stored,
     Upload,
+    UploadPart,
     combine_all,
     crc32c,
     md5,
@@ -142,7 +142,7 @@ class _Upload:
         self.store.abort(upload)
         return self.create()
 
-    def find(self) -> tuple[Upload, Mapping[int, tuple[Part, int]]] | None:
+    def find(self) -> tuple[Upload, Mapping[int, tuple[UploadPart, int]]] | None:
         """Find the unfinished upload with most parts, whose parts have the planned sizes."""
         # Return the parts that are there and right, by number, and the crc32c of each.
         if not self.resume:
@@ -169,7 +169,7 @@ class _Upload:
         pairs = zip(there, self.pace.each(self.same, there), strict=True)
         return upload, {part.number: (part, v) for part, v in pairs if v is not None}
 
-    def same(self, part: Part) -> int | None:
+    def same(self, part: UploadPart) -> int | None:
         """Return the crc32c of a part if the server has the bytes that the file has there."""
         place = self.plan[part.number - 1]
         data = own_buffer(place.size)
@@ -178,7 +178,9 @@ class _Upload:
             return value if part.crc32c == value else None
         return value if part.etag == md5(data).hex() else None
 
-    def finish(self, upload: Upload, found: Mapping[int, tuple[Part, int]] | None) -> Transferred:
+    def finish(
+        self, upload: Upload, found: Mapping[int, tuple[UploadPart, int]] | None
+    ) -> Transferred:
         """Send the rest of an upload, complete it and compare the object with the file."""
         size, there = self.size, found or {}
         missing = [part for part in self.plan if part.number not in there]
@@ -196,7 +198,7 @@ class _Upload:
         self.events("end", name=self.name, bytes=size, proof=proof)
         return Transferred(stored, value, len(pairs), len(there), moved, proof)
 
-    def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
+    def send(self, upload: Upload, part: Range) -> tuple[UploadPart, int]:
         self.pace.check()
         data = own_buffer(part.size)
         value = self.read_into(data, part.start)
@@ -204,7 +206,9 @@ class _Upload:
         self.events("part", name=self.name, number=part.number)
         return stored, value
 
-    def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
+    def complete(
+        self, upload: Upload, parts: Sequence[UploadPart], value: int
+    ) -> tuple[Stored, str]:
         """Make the parts one object; return it, and what proves that it is the file."""
         if self.replaces is not None:
             before = self.store.stat(self.key)
@@ -310,7 +314,7 @@ def _copy_in_parts(
     said = stored.metadata if metadata is None else metadata
     upload = target.create_upload(key, said, stored.headers, tags)
 
-    def move(part: Range) -> Part:
+    def move(part: Range) -> UploadPart:
         options.pace.check()
         return target.copy_part(upload, part.number, source.bucket, stored, part.start, part.size)
 
