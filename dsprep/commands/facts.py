@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from dsprep.dataset.find import manifest_beside
+from dsprep.dataset.find import DataSet, Place, data_set_at, data_set_beside, data_set_inside
 from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import FORMATS
@@ -91,12 +91,19 @@ def facts_of(place: str, attributes: Sequence[str] = ()) -> list[DataFacts]:
         return [_of_list(place)]
     if is_augmented(place, attributes):
         return [_of_lines(place)]
-    for path in (place, os.path.join(place, MANIFEST), manifest_beside(place)):
-        if path.endswith(MANIFEST) and is_file(path):
-            return _of_manifest(place, os.path.dirname(path), read_manifest(path))
+    if (found := _data_set(place)) is not None:
+        return _of_data_set(place, found)
     if (shards := find_shards(place)) is not None:
         return [_of_shards(place, shards)]
     return [_of_files(place)]
+
+
+def _data_set(place: str) -> DataSet | None:
+    """Return the data set of a manifest, a directory or a file; None without a manifest."""
+    if place.endswith(MANIFEST) and is_file(place):
+        return data_set_at(place)
+    here = Place(place)
+    return data_set_inside(here) or data_set_beside(here)
 
 
 def side_of(place: str, name: str | None, attributes: Sequence[str] = ()) -> list[DataFacts]:
@@ -113,7 +120,8 @@ def side_of(place: str, name: str | None, attributes: Sequence[str] = ()) -> lis
     return found
 
 
-def _of_manifest(place: str, directory: str, manifest: Manifest) -> list[DataFacts]:
+def _of_data_set(place: str, data_set: DataSet) -> list[DataFacts]:
+    manifest, directory = data_set.manifest, os.path.dirname(data_set.path)
     if manifest.directory:
         directory = os.path.join(directory, manifest.directory)
         place = directory if place.endswith(MANIFEST) else place

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from dsprep import keywords as of
 from dsprep.commands.write_report import WriteReport, objects_in
-from dsprep.dataset.find import manifests_in, scratch_beside
-from dsprep.dataset.joined import JoinedSet, joined
+from dsprep.dataset.find import (
+    DataSet,
+    Place,
+    data_sets,
+    scratch_beside,
+    unfinished,
+    without_absent,
+)
+from dsprep.dataset.joined import joined
 from dsprep.dataset.manifest import (
     MANIFEST,
     UNFINISHED,
     FileReceipt,
     Manifest,
     parse_rejects,
-    read_manifest,
     single_of,
 )
 from dsprep.declared import called_with, words_of
@@ -40,8 +46,7 @@ from dsprep.run.state import (
 )
 from dsprep.run.target import Written, target_of
 from dsprep.sources.shards.shardset import ShardSet
-from dsprep.storage.files import entries, facts, is_dir, read_bytes, results
-from dsprep.storage.local import is_scratch
+from dsprep.storage.files import facts, is_dir, read_bytes, results
 from dsprep.storage.location import is_s3
 from dsprep.storage.stored import crc32c
 from dsprep.units import format_count, format_some
@@ -66,7 +71,7 @@ def join(options: of.JoinOptions) -> WriteReport:
         found, key=lambda each: [os.path.basename(shard.name) for shard in each.manifest.shards]
     )
     whole = joined(sets)
-    layout = replace(sets[0].layout, schema=whole.schema)
+    layout = replace(sets[0].recorded.layout, schema=whole.schema)
     destination, _ = parse_destination(dest, whole.format, options.apart)
     if destination.single:
         raise OptionError(f"{dest}: is the name of a file; join writes to a directory")
@@ -94,18 +99,17 @@ def join(options: of.JoinOptions) -> WriteReport:
     return replace(_report(destination, whole, layout, beside, state), seconds=seconds)
 
 
-def _data_sets(source: str) -> Iterator[JoinedSet]:
+def _data_sets(source: str) -> list[DataSet]:
     """Find the data sets in a directory: one, or those of single files."""
+    place = Place(source)
     with source_errors(source):
-        there = [entry.name for entry in entries(source)]
-        paths = manifests_in(source)
-    if not paths:
+        found = without_absent(place, data_sets(place))
+    if not found:
         notes = scratch_beside(source)
-        is_begun = any(map(is_scratch, there)) or (notes != "" and is_dir(notes))
+        is_begun = unfinished(place.names.every) or (notes != "" and is_dir(notes))
         why = UNFINISHED if is_begun else "name what dsprep pack wrote"
         raise SourceError(f"{source}: holds no {MANIFEST}; {why}")
-    for path in paths:
-        yield JoinedSet(source if len(paths) == 1 else path, path, read_manifest(path))
+    return found
 
 
 def _there(destination: Destination, file: FileReceipt) -> str:
@@ -129,7 +133,7 @@ def _moved(whole: Manifest, destination: Destination) -> Manifest:
 
 
 def _beside(
-    sets: Sequence[JoinedSet], whole: Manifest, layout: Format, destination: Destination
+    sets: Sequence[DataSet], whole: Manifest, layout: Format, destination: Destination
 ) -> dict[str, bytes]:
     """Return the files beside the shards: class names, indexes of all shards, and reports."""
     classes: dict[str, bytes] = {}

@@ -9,19 +9,29 @@ does not do. Names and manifests alone decide the rest, in pure functions.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, scratch_of, single_of
+from dsprep.dataset.manifest import (
+    MANIFEST,
+    FileReceipt,
+    Manifest,
+    Recorded,
+    parse_manifest,
+    read_manifest,
+    recorded_options,
+    scratch_of,
+    single_of,
+)
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, format_of_file
 from dsprep.opening import opened
-from dsprep.storage.files import entries, exists, is_file
+from dsprep.storage.files import entries, is_file, is_taken
 from dsprep.storage.local import is_scratch
-from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.store import scheme_of, store_of
 
 ReadManifest: TypeAlias = Callable[[str], Manifest]
 """Reads the manifest at a path; raises SourceError if it is not one of this version."""
@@ -61,10 +71,10 @@ class Place:
 class DataSet:
     """A data set that has a manifest."""
 
+    name: str  # what users call it: its directory, or its manifest
     place: Place  # where its manifest lies; the names of its files start there
     file: str  # the name of its manifest
-    manifest: Manifest | None  # None if it cannot be read
-    error: SourceError | None = None  # why it cannot be read
+    answer: Manifest | SourceError  # what reading it gave
 
     @property
     def path(self) -> str:
@@ -77,32 +87,63 @@ class DataSet:
         return single_of(self.file)
 
     @property
-    def is_of_other_version(self) -> bool:
-        """Whether its manifest is of another version, which may be taken for absent."""
-        return isinstance(self.error, OtherVersion)
+    def manifest(self) -> Manifest:
+        """Its manifest; raises SourceError if it cannot be read."""
+        if isinstance(self.answer, SourceError):
+            raise self.answer
+        return self.answer
 
     @property
-    def required(self) -> Manifest:
-        """Its manifest; raises SourceError if it cannot be read."""
-        if self.manifest is None:
-            raise self.error or SourceError(f"{self.path}: cannot be read")
-        return self.manifest
+    def error(self) -> SourceError | None:
+        """Why its manifest cannot be read; None if it can."""
+        return self.answer if isinstance(self.answer, SourceError) else None
+
+    @property
+    def is_of_other_version(self) -> bool:
+        """Whether its manifest is of another version, which may be taken for absent."""
+        return isinstance(self.answer, OtherVersion)
+
+    @property
+    def recorded(self) -> Recorded:
+        """How it was made; raises SourceError if the manifest does not say it."""
+        return recorded_options(self.manifest, self.path)
 
 
 # What names and manifests tell
 
 
+def is_manifest(path: str) -> bool:
+    """Return whether a file has the name of a manifest."""
+    name = path.rpartition("/")[2]
+    return name == MANIFEST or name.endswith(f".{MANIFEST}")
+
+
 def manifest_names(names: Collection[str]) -> list[str]:
     """Return which of the names in a directory are the manifests of the data sets there."""
     # The manifest of the directory counts; without one, those of single files count.
-    single = [name for name in names if name.endswith(f".{MANIFEST}") and name[0] != "."]
+    single = [name for name in names if is_manifest(name) and name[0] != "."]
     return [MANIFEST] if MANIFEST in names else sorted(single)
 
 
-def is_beside(manifest: Manifest, directory: str | None) -> bool:
-    """Return whether a manifest beside a directory is that of what the directory holds."""
+def files_named(
+    paths: Iterable[str], read: Callable[[str], bytes]
+) -> dict[str, dict[str, FileReceipt]]:
+    """Return the files that each manifest among some files names, all by path."""
+    # Files that only have the name of a manifest are skipped.
+    found = {}
+    for path in filter(is_manifest, paths):
+        data, beside = read(path), "".join(path.rpartition("/")[:2])
+        with suppress(SourceError):
+            files = parse_manifest(data, path).every_file()
+            found[path] = {beside + file.name: file for file in files}
+    return found
+
+
+def is_of(manifest: Manifest, own_name: str | None) -> bool:
+    """Return whether a manifest that is named after a file or a directory is the one of that."""
     is_tree = manifest.format in FORMATS and FORMATS[manifest.format].is_tree
-    return is_tree or manifest.directory == directory
+    is_file = any(shard.name == own_name for shard in manifest.shards)
+    return is_tree or is_file or manifest.directory == own_name
 
 
 def unfinished(directories: Iterable[str], own: Collection[str] = ()) -> list[str]:
@@ -142,7 +183,10 @@ def data_sets(place: Place, read: ReadManifest = read_manifest) -> list[DataSet]
         found.append(beside)
         if not beside.is_of_other_version:
             return found
-    return found + [data_set_in(place, name, read) for name in names]
+    for name in names:
+        each = data_set_in(place, name, read)
+        found.append(replace(each, name=place.path) if len(names) == 1 else each)
+    return found
 
 
 def without_absent(place: Place, found: Iterable[DataSet]) -> list[DataSet]:
@@ -150,14 +194,23 @@ def without_absent(place: Place, found: Iterable[DataSet]) -> list[DataSet]:
     return [each for each in found if each.place is place or not each.is_of_other_version]
 
 
+def data_set_inside(place: Place, read: ReadManifest = read_manifest) -> DataSet | None:
+    """Return the data set whose manifest lies in a directory and has a plain name."""
+    if not is_taken(place.join(MANIFEST)):
+        return None
+    return replace(data_set_in(place, MANIFEST, read), name=place.path)
+
+
 def data_set_beside(place: Place, read: ReadManifest = read_manifest) -> DataSet | None:
-    """Return the data set whose manifest lies beside a directory; None if there is none."""
-    path = manifest_beside(place.path)
+    """Return the data set whose manifest lies beside a directory, or a file, and is named after it.
+
+    It is None if no such manifest is there, or if it is about other files.
+    """
+    path = manifest_beside(place.path or ".")
     if not path or not is_file(path):
         return None
-    found = data_set_at(path, read)
-    is_own = found.manifest is None or is_beside(found.manifest, found.own_name)
-    return found if is_own else None
+    found = replace(data_set_at(path, read), name=place.path)
+    return found if found.error is not None or is_of(found.manifest, found.own_name) else None
 
 
 def data_set_at(path: str, read: ReadManifest = read_manifest) -> DataSet:
@@ -168,10 +221,11 @@ def data_set_at(path: str, read: ReadManifest = read_manifest) -> DataSet:
 
 def data_set_in(place: Place, name: str, read: ReadManifest = read_manifest) -> DataSet:
     """Return the data set of the manifest of this name in a directory."""
+    path = place.join(name)
     try:
-        return DataSet(place, name, read(place.join(name)))
+        return DataSet(path, place, name, read(path))
     except SourceError as error:
-        return DataSet(place, name, None, error)
+        return DataSet(path, place, name, error)
 
 
 def data_set_of(
@@ -183,22 +237,23 @@ def data_set_of(
     """Return the data set that all of some files of a directory are of; None if there is none."""
     # Its manifest is the first one's own, if that may be a single file, or that of the directory,
     # in it or beside it.
-    above = os.path.dirname(files[0])
-    own = [f"{files[0]}.{MANIFEST}"] if single else []
-    beside = manifest_beside(above or ".")
-    for path in (*own, os.path.join(above, MANIFEST), beside):
-        if not path or not exists(path):
-            continue
-        found = data_set_at(path)
-        manifest = found.manifest
-        if manifest is None:
+    place = Place(os.path.dirname(files[0]))
+    base_names = {os.path.basename(path) for path in files}
+
+    def candidates() -> Iterator[DataSet]:
+        own = f"{files[0]}.{MANIFEST}"
+        if single and is_taken(own):
+            yield data_set_at(own)
+        for look in (data_set_inside, data_set_beside):
+            if (found := look(place)) is not None:
+                yield found
+
+    for found in candidates():
+        if found.error is not None:
             on_error(found)
             continue
-        if manifest.directory != (found.own_name if path == beside else None):
-            continue
-        named = {os.path.basename(shard.name) for shard in manifest.shards}
-        is_same = format_name in (None, manifest.format)
-        if is_same and named.issuperset(map(os.path.basename, files)):
+        named = {os.path.basename(shard.name) for shard in found.manifest.shards}
+        if format_name in (None, found.manifest.format) and named.issuperset(base_names):
             return found
     return None
 
@@ -209,8 +264,8 @@ def manifest_beside(directory: str) -> str:
     It is empty if nothing can lie beside the directory.
     """
     plain = directory.rstrip("/")
-    if is_s3(directory):
-        return f"{plain}.{MANIFEST}" if parse_url(plain + "/").key else ""
+    if scheme_of(directory):
+        return f"{plain}.{MANIFEST}" if store_of(f"{plain}/")[1] else ""
     if os.path.basename(plain) in ("", ".", "..") or os.path.islink(opened(plain)):
         plain = os.path.realpath(opened(directory))
     return f"{plain}.{MANIFEST}" if os.path.basename(plain) else ""
@@ -222,53 +277,3 @@ def scratch_beside(directory: str) -> str:
         return ""
     above, name = os.path.split(manifest.removesuffix(f".{MANIFEST}"))
     return os.path.join(above, scratch_of(name))
-
-
-def read_beside(directory: str) -> tuple[str, Manifest] | None:
-    """Return the manifest beside a directory, and its path; None if it has no such manifest."""
-    path = manifest_beside(directory)
-    if not path or not is_file(path):
-        return None
-    manifest = read_manifest(path)
-    is_own = manifest.directory == single_of(os.path.basename(path))
-    is_tree = manifest.format in FORMATS and FORMATS[manifest.format].is_tree
-    return (path, manifest) if is_own or is_tree else None
-
-
-def manifests_in(directory: str) -> list[str]:
-    """Return the paths of the manifests of the data sets in a directory."""
-    names = manifest_names([entry.name for entry in entries(directory)])
-    if names != [MANIFEST]:
-        with suppress(OtherVersion):
-            if (beside := read_beside(directory)) is not None:
-                return [beside[0]]
-    return [os.path.join(directory, name) for name in names]
-
-
-def manifest_of(
-    files: Sequence[str],
-    single: bool = True,
-    format_name: str | None = None,
-    on_error: Callable[[str, SourceError], None] = lambda path, error: None,
-) -> tuple[str, Manifest] | None:
-    """Return the manifest that names all of some files of a directory, and its path."""
-    # It is the first one's own, if that may be a single file, or that of the directory, in it or
-    # beside it.
-    own, above = [f"{files[0]}.{MANIFEST}"] if single else [], os.path.dirname(files[0])
-    beside = manifest_beside(above or ".")
-    for path in (*own, os.path.join(above, MANIFEST), beside):
-        if not path or not exists(path):
-            continue
-        try:
-            manifest = read_manifest(path)
-        except SourceError as error:
-            on_error(path, error)
-            continue
-        directory = single_of(os.path.basename(path)) if path == beside else None
-        if manifest.directory != directory:
-            continue
-        named = {os.path.basename(shard.name) for shard in manifest.shards}
-        is_same = format_name in (None, manifest.format)
-        if is_same and named.issuperset(map(os.path.basename, files)):
-            return path, manifest
-    return None

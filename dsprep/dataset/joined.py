@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any
 
-from dsprep.dataset.manifest import Manifest, common_name, recorded_options
+from dsprep.dataset.find import DataSet
+from dsprep.dataset.manifest import Manifest, common_name
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats.base import Format
 from dsprep.schema import Schema
 
 # Options that do not say what a sample is: how the source was selected and cut into shards.
@@ -19,24 +19,11 @@ _CUT = ("size", "seed", "selection")
 _OF_EACH = {*_CUT, "sides", "single_file", "apart", "appended"}
 
 
-@dataclass(frozen=True)
-class JoinedSet:
-    """A data set to join with others."""
-
-    name: str  # what users call it
-    path: str  # its manifest
-    manifest: Manifest
-
-    @property
-    def layout(self) -> Format:
-        return recorded_options(self.manifest, self.path).layout
-
-
-def joined(sets: Sequence[JoinedSet]) -> Manifest:
+def joined(sets: Sequence[DataSet]) -> Manifest:
     """Return the manifest of the shards of all sets, without the files beside them."""
     first, schema = sets[0], sets[0].manifest.schema
     for each in sets:
-        if each.layout.is_tree:
+        if each.recorded.layout.is_tree:
             raise OptionError(f"{each.name}: is a folder of files; join takes data sets of shards")
     for other in sets[1:]:
         _require_alike(first, other)
@@ -92,7 +79,7 @@ def _added(first: Manifest, placed: Sequence[tuple[Manifest, Any]]) -> Iterator[
         yield added | {"first_shard": position}
 
 
-def _require_alike(first: JoinedSet, other: JoinedSet) -> None:
+def _require_alike(first: DataSet, other: DataSet) -> None:
     """Refuse samples that were made in another way, or whose classes have other numbers."""
     one, two = first.manifest, other.manifest
     if one.format != two.format:
@@ -131,7 +118,7 @@ def _class_names(manifest: Manifest) -> Mapping[str, Sequence[str]]:
 
 
 def _joined_schema(
-    first: JoinedSet, other: JoinedSet, one: Schema | None, two: Schema | None
+    first: DataSet, other: DataSet, one: Schema | None, two: Schema | None
 ) -> Schema | None:
     """Return the schema of the samples of both; a field may be missing in either."""
     if one is two is None:  # shards of other programs
@@ -163,14 +150,14 @@ def _joined_schema(
     return replace(one, fields=tuple(fields))
 
 
-def _require_apart(sets: Sequence[JoinedSet]) -> None:
+def _require_apart(sets: Sequence[DataSet]) -> None:
     """Refuse files of one name, and samples that are in two data sets."""
     paths = Counter(each.path for each in sets)
     for path, count in paths.items():
         if count > 1:
             raise OptionError(f"{path}: its data set is given {count} times; name it once")
-    of_files: dict[str, JoinedSet] = {}
-    of_sources: dict[str, JoinedSet] = {}
+    of_files: dict[str, DataSet] = {}
+    of_sources: dict[str, DataSet] = {}
     for each in sets:
         for shard in each.manifest.shards:
             for file in (shard, *shard.sidecars):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsprep.dataset.find import read_beside
+from dsprep.dataset.find import Place, data_set_beside
 from dsprep.dataset.manifest import MANIFEST, scratch_of
-from dsprep.errors import OptionError, OtherVersion
+from dsprep.errors import OptionError
 from dsprep.formats import FORMATS, TABLES, format_of_file
 from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
@@ -210,8 +209,8 @@ def place_of(path: str) -> Destination:
         return Destination(GivenPath(path))
     found = apart_from(path)
     is_apart = found.scratch.is_dir()
-    with suppress(OtherVersion):
-        is_apart = is_apart or bool((there := read_beside(path)) and there[1].directory)
+    if not is_apart and (beside := data_set_beside(Place(path))) is not None:
+        is_apart = not beside.is_of_other_version and bool(beside.manifest.directory)
     is_own = os.path.exists(opened(os.path.join(path, MANIFEST)))
     return found if is_apart and not is_own else Destination(GivenPath(path))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dsprep.dataset.copies import augment_table
-from dsprep.dataset.find import read_beside
+from dsprep.dataset.find import Place, data_set_beside
 from dsprep.dataset.manifest import (
     FileReceipt,
     Manifest,
@@ -329,10 +329,12 @@ def _require_alone(target: Target, names: Collection[str], known: Manifest | Non
 
 def _require_nothing_beside(destination: Destination) -> None:
     """Refuse a directory of a data set that has its companions beside it."""
-    if destination.single is None and (there := read_beside(destination.url(""))) is not None:
+    if destination.single is None and (found := data_set_beside(Place(destination.url("")))):
+        if found.error is not None:
+            raise found.error
         raise DestinationError(
-            f"{there[0]}: is the manifest of {destination}, which holds shards alone; give --apart "
-            "as well, or choose another destination"
+            f"{found.path}: is the manifest of {destination}, which holds shards alone; give "
+            "--apart as well, or choose another destination"
         )
 
 

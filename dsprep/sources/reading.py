@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dsprep.dataset.find import manifest_beside, manifest_of, scratch_beside
+from dsprep.dataset.find import Place, data_set_of, manifest_beside, scratch_beside, unfinished
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
@@ -37,7 +37,6 @@ from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
 from dsprep.sources.source import ARRAYS, Source
 from dsprep.storage.files import canonical, entries, exists, is_dir, is_file, open_file
-from dsprep.storage.local import SCRATCH
 from dsprep.storage.objects import asked_once
 
 if TYPE_CHECKING:
@@ -298,8 +297,8 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
     _require_finished(source, files)
     sides = tuple[str, ...]()
     if is_dir(root) and not source.others:
-        recorded = manifest_of(files, single=False)
-        known = recorded[1].sides_of(files) if recorded else files_of_sides(root)
+        recorded = data_set_of(files, single=False)
+        known = recorded.manifest.sides_of(files) if recorded else files_of_sides(root)
         sides = sides_of_files(files, known)
         if not (sides or recorded):
             require_one_split(root, files)
@@ -350,8 +349,8 @@ def _require_finished(source: Source, files: Sequence[str]) -> None:
     for root in (source.root, *source.others):
         if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
             continue
-        hidden = [entry for entry in entries(root) if entry.name.startswith(".")]
-        places = [each.path for each in hidden if each.name.endswith(SCRATCH) and each.is_dir()]
+        inside = Place(root)
+        places = [inside.join(name) for name in unfinished(inside.names.directories)]
         beside = "" if is_file(manifest_beside(root)) else scratch_beside(root)
         if beside and is_dir(beside):
             places.append(beside)

@@ -36,6 +36,11 @@ def is_file(path: str) -> bool:
     return store.is_file(key)
 
 
+def is_taken(path: str) -> bool:
+    """Return whether a file is there or, where a look costs little, anything of this name."""
+    return is_file(path) if takes_requests(path) else exists(path)
+
+
 def is_dir(path: str) -> bool:
     """Return whether a directory is there; a bucket is one."""
     store, key = store_of(path)

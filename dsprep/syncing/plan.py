@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import NamedTuple
 
-from dsprep.dataset.manifest import MANIFEST as MANIFEST_NAME
+from dsprep.dataset.find import is_manifest
 from dsprep.errors import DestinationError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.stored import Stored
@@ -30,12 +30,6 @@ def rank_of(path: str) -> int:
         return MANIFEST
     is_index = name.endswith((*_INDEX_SUFFIXES, *(f".{end}" for end in _INDEX_NAMES)))
     return INDEXES if is_index or name in _INDEX_NAMES else SHARDS
-
-
-def is_manifest(path: str) -> bool:
-    """Whether this is the name of a data set's manifest."""
-    name = path.rpartition("/")[2]
-    return name == MANIFEST_NAME or name.endswith("." + MANIFEST_NAME)
 
 
 class Filters:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from glob import escape
 from shlex import quote
 
-from dsprep.dataset.manifest import UNFINISHED, FileReceipt, parse_manifest
+from dsprep.dataset.find import files_named, is_manifest
+from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import (
     DestinationError,
     DsprepError,
@@ -27,7 +28,7 @@ from dsprep.storage.stored import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.checksums import Sums, look
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
-from dsprep.syncing.plan import Filters, Pair, is_manifest, lies_in, plan_sync, why_not
+from dsprep.syncing.plan import Filters, Pair, lies_in, plan_sync, why_not
 from dsprep.syncing.report import Failure, Requests, Send, SyncReport
 from dsprep.syncing.sides import ROOT, Directory, Prefix, Side, require_idle
 from dsprep.units import format_count, format_size, format_some
@@ -99,7 +100,7 @@ class Sync:
         self._documents = {
             path: self._source.read(path) for path in self._ours.files if is_manifest(path)
         }
-        self._manifests = manifests_in(self._documents, self._documents.__getitem__)
+        self._manifests = files_named(self._documents, self._documents.__getitem__)
         self._checksums = {
             path: file.crc32c for files in self._manifests.values() for path, file in files.items()
         }
@@ -133,7 +134,7 @@ class Sync:
         plan = self._plan
         if not (plan.replaced or plan.deletions):
             return
-        there = manifests_in(self._theirs.files, self._destination.read)
+        there = files_named(self._theirs.files, self._destination.read)
         replaced = {pair.path for pair in plan.replaced}
         plan.withdrawn = [path for path, files in there.items() if replaced & files.keys()]
         left = {skipped.path for skipped in self._ours.left}
@@ -297,7 +298,7 @@ class Sync:
     def _remove_wrong(self, path: str) -> None:
         """Remove a manifest that names other files than this run has put there."""
         try:
-            named = manifests_in([path], self._destination.read).get(path, {})
+            named = files_named([path], self._destination.read).get(path, {})
         except StoreError as error:
             if error.kind == "missing":
                 return
@@ -432,17 +433,3 @@ def _require(
             f"{expected:08x} is right; check it with dsprep verify",
             "damaged",
         )
-
-
-def manifests_in(
-    paths: Iterable[str], read: Callable[[str], bytes]
-) -> dict[str, dict[str, FileReceipt]]:
-    """Return the files that each manifest among some files names, all by path."""
-    # Files that only have the name of a manifest are skipped.
-    found = {}
-    for path in filter(is_manifest, paths):
-        data, beside = read(path), "".join(path.rpartition("/")[:2])
-        with suppress(SourceError):
-            files = parse_manifest(data, path).every_file()
-            found[path] = {beside + file.name: file for file in files}
-    return found

@@ -18,14 +18,7 @@ from dsprep.dataset.find import (
     unnamed,
     without_absent,
 )
-from dsprep.dataset.manifest import (
-    MANIFEST,
-    UNFINISHED,
-    FileReceipt,
-    Manifest,
-    Recorded,
-    recorded_options,
-)
+from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileReceipt, Manifest, Recorded
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_source, suffixes
 from dsprep.places.names import by_directory, expand, located, require_there
@@ -109,7 +102,7 @@ def _some_of(files: Sequence[str]) -> Shards:
     names = [os.path.basename(path) for path in files]
     with suppress(SourceError):  # another program may have written a file of that name
         if found := data_set_of(files, single=False):
-            whole, manifest = of_data_set(found), found.required
+            whole, manifest = of_data_set(found), found.manifest
             names = [whole.destination.shard(name) for name in names]
             wanted = set(names)
             shards = [shard for shard in manifest.shards if shard.name in wanted]
@@ -122,7 +115,7 @@ def _some_of(files: Sequence[str]) -> Shards:
 
 def of_data_set(found: DataSet) -> Shards:
     """Return the shards of a data set, as its manifest has them."""
-    manifest, remote = found.required, location_of(found.place.path)
+    manifest, remote = found.manifest, location_of(found.place.path)
     own = None if manifest.directory else found.own_name
     if remote is None:
         where = Destination(Path(found.place.path), own, apart=manifest.directory)
@@ -131,7 +124,7 @@ def of_data_set(found: DataSet) -> Shards:
     names = [shard.name for shard in manifest.shards]
     count, file = format_count(manifest.rejected, "sample"), where.companion("rejects.jsonl").name
     notes = (f"{count} of the source not in the shards: {file} says why",) * (manifest.rejected > 0)
-    return Shards(recorded_options(manifest, found.path), names, manifest, where, notes)
+    return Shards(found.recorded, names, manifest, where, notes)
 
 
 def _shards_of(found: DataSet) -> Shards:

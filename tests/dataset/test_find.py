@@ -15,7 +15,7 @@ from dsprep.dataset.find import (
     data_set_beside,
     data_set_of,
     data_sets,
-    is_beside,
+    is_of,
     manifest_beside,
     manifest_names,
     scratch_beside,
@@ -97,10 +97,10 @@ def test_the_manifest_of_a_directory_counts_more_than_those_of_single_files() ->
 
 
 def test_a_manifest_beside_a_directory_is_of_shards_alone_or_of_a_tree() -> None:
-    assert is_beside(manifest("apart/t-0.tar"), "apart")
-    assert is_beside(manifest(layout="folder"), "tree")
-    assert not is_beside(manifest("t-0.tar"), "apart")
-    assert not is_beside(manifest(layout="of a later version"), "tree")
+    assert is_of(manifest("apart/t-0.tar"), "apart")
+    assert is_of(manifest(layout="folder"), "tree")
+    assert not is_of(manifest("t-0.tar"), "apart")
+    assert not is_of(manifest(layout="of a later version"), "tree")
 
 
 def test_files_that_no_manifest_names() -> None:
@@ -169,7 +169,8 @@ def test_data_sets_of_a_directory(root: str, directory: str, manifests: list[str
         for each in found:
             is_inside = each.path.startswith(f"{root}/{directory}/")
             assert (each.place is place) == is_inside
-            assert data_set_at(each.path).manifest == each.manifest
+            again = data_set_at(each.path)
+            assert str(again.answer) == str(each.answer)
 
 
 def test_what_is_found_tells_the_names_of_companions(root: str) -> None:
@@ -178,7 +179,7 @@ def test_what_is_found_tells_the_names_of_companions(root: str) -> None:
     (one, other) = data_sets(Place(f"{root}/singles"))
     names = [each.own_name for each in (whole, apart, one, other)]
     assert names == [None, "apart", "a.rec", "b.tar"]
-    assert apart.required.directory == "apart"
+    assert apart.manifest.directory == "apart"
     assert apart.place.names.directories >= {"apart", "tree", "singles"}
 
 
@@ -186,13 +187,13 @@ def test_a_manifest_that_cannot_be_read_is_found_and_says_why(root: str) -> None
     (damaged,) = data_sets(Place(f"{root}/damaged"))
     assert not damaged.is_of_other_version
     with pytest.raises(SourceError, match="damaged/manifest.json: is not a manifest"):
-        _ = damaged.required
+        _ = damaged.manifest
     place = Place(f"{root}/old")
     old, single = data_sets(place)
     assert old.is_of_other_version
     assert without_absent(place, [old, single]) == [single]
     with pytest.raises(OtherVersion, match="version 1"):
-        _ = old.required
+        _ = old.manifest
 
 
 def test_a_directory_with_the_name_of_a_manifest_is_not_passed_over(tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ def test_the_data_set_of_some_files(root: str, files: list[str], path: str | Non
     found = data_set_of([f"{root}/{name}" for name in files], single=len(files) == 1)
     assert (found and found.path) == (path and f"{root}/{path}")
     if found is not None:
-        layout = found.required.format
+        layout = found.manifest.format
         for name, there in ((layout, found.path), ("parquet", None)):
             same = data_set_of([f"{root}/{each}" for each in files], len(files) == 1, name)
             assert (same and same.path) == there

@@ -79,7 +79,7 @@ WORKER = [
         "schema.*",
         "units",
     ),
-    *("dataset", "dataset.manifest"),
+    *("dataset", "dataset.find", "dataset.manifest"),
     *("workers", "workers.cluster", "workers.executor", "workers.worker"),
     *(
         "annotations",

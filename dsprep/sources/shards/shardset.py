@@ -11,9 +11,17 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from dsprep.dataset.find import manifest_beside, manifest_of, read_beside
-from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
-from dsprep.errors import DamagedShard, OtherVersion, SourceError
+from dsprep.dataset.find import (
+    DataSet,
+    Place,
+    data_set_at,
+    data_set_beside,
+    data_set_inside,
+    data_set_of,
+    manifest_beside,
+)
+from dsprep.dataset.manifest import MANIFEST
+from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
@@ -110,7 +118,7 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
     if is_dir(source):
         return _of_directory(source, format_name)
     if source.endswith("manifest.json"):
-        return _of_manifest(source, read_manifest(source))
+        return _of_data_set(data_set_at(source))
     return _of_files(source, [source], format_name, alone=True)
 
 
@@ -132,16 +140,16 @@ def _of_files(
     assert layout is not None
     notes: list[str] = []
 
-    def on_error(path: str, error: SourceError) -> None:
-        if isinstance(error, OtherVersion):
-            notes.append(f"{error}; it is taken for absent")
-        elif path.removesuffix(f".{MANIFEST}") in files:
-            raise error  # another program may have written a file of the other names
+    def on_error(found: DataSet) -> None:
+        if found.is_of_other_version:
+            notes.append(f"{found.error}; it is taken for absent")
+        elif found.error and found.path.removesuffix(f".{MANIFEST}") in files:
+            raise found.error  # another program may have written a file of the other names
 
     sets = []
     for own in by_directory(files):
-        if recorded := manifest_of(own, alone, layout.name, on_error):
-            found = _recorded(*recorded, own, alone)
+        if recorded := data_set_of(own, alone, layout.name, on_error):
+            found = _recorded(recorded, own, alone)
         else:
             found = _of_others(own, layout(), alone)
         sets.append(replace(found, known=found.known or format_name is not None))
@@ -153,23 +161,23 @@ def _are_tables(files: Sequence[str]) -> bool:
     """Return whether a manifest says that files, which it names, are shards."""
     formats = {format_of_file(os.path.basename(path)) for path in files}
     return all(each is not None and each.name in TABLES for each in formats) and all(
-        manifest_of(own, len(files) == 1, each.name)
+        data_set_of(own, len(files) == 1, each.name)
         for own in by_directory(files)
         for each in formats
         if each
     )
 
 
-def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
-    made = recorded_options(manifest, path)
+def _recorded(data_set: DataSet, files: Sequence[str], alone: bool = False) -> ShardSet:
+    manifest, made = data_set.manifest, data_set.recorded
     counts = {os.path.basename(shard.name): shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}
     if not made.known:  # shards of others that have an index
         found = _of_others(files, made.layout, alone)
-        return replace(found, name=path, known=True, samples=samples)
+        return replace(found, name=data_set.path, known=True, samples=samples)
     layout = replace(made.layout, schema=None)
     return ShardSet(
-        *(path, tuple(files), layout, manifest.classes, True, samples),
+        *(data_set.path, tuple(files), layout, manifest.classes, True, samples),
         schema=manifest.schema,
         enforced=manifest.enforced,
     )
@@ -204,10 +212,10 @@ def _of_others(files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
 
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
-    path = os.path.join(directory, "manifest.json")
-    if exists(path):
-        with suppress(OtherVersion):
-            return _of_manifest(path, read_manifest(path))
+    place = Place(directory)
+    inside = data_set_inside(place)
+    if inside is not None and not inside.is_of_other_version:
+        return _of_data_set(inside)
     paths, known = list[str](), dict[str, str]()
     for entry in entries(directory):
         if entry.name.startswith("."):
@@ -225,9 +233,10 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
         if layout and layout.concatenative and format_name in (None, layout.name):
             files.append(path)
     if any(format_of_file(os.path.basename(path)) for path in paths):
-        with suppress(OtherVersion):
-            if (beside := read_beside(directory)) and beside[1].directory:
-                return _of_manifest(*beside)
+        beside = data_set_beside(place)
+        is_known = beside is not None and not beside.is_of_other_version
+        if beside is not None and is_known and beside.manifest.directory:
+            return _of_data_set(beside)
     if not files:
         return None
     sides = sides_of_files(files, known)
@@ -243,8 +252,9 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     return replace(found, notes=(*found.notes, note))
 
 
-def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
-    """Return the shards of a manifest; None if they are Parquet or files."""
+def _of_data_set(found: DataSet) -> ShardSet | None:
+    """Return the shards that a manifest names; None if they are Parquet or files."""
+    path, manifest = found.path, found.manifest
     if manifest.format in FORMATS and not FORMATS[manifest.format].concatenative:
         return None  # a folder, or Parquet, which is a source of its own
     directory = os.path.dirname(path)
@@ -253,7 +263,7 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
     sides = sides_of_files(files, manifest.sides_of(files))
     if not sides and manifest.options.get("indexed"):
         require_one_split(path, files)
-    return replace(_recorded(path, manifest, files), sides=sides)
+    return replace(_recorded(found, files), sides=sides)
 
 
 def require_no_index(shards: ShardSet) -> None:

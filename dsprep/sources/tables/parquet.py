@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
-from dsprep.dataset.find import manifest_of
+from dsprep.dataset.find import data_set_of
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow import (
@@ -62,8 +62,8 @@ def read_parquet(
     # Rows without an image are no samples, unless samples need none.
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
-    recorded = manifest_of(paths)
-    known = recorded[1].schema if recorded else None
+    recorded = data_set_of(paths)
+    known = recorded.manifest.schema if recorded else None
     raw = raw_field(choice.schema or known)
     raw = raw if raw and raw.places else None
     images = _images(paths, shared) | {name for (name, *_) in (raw.places if raw else ())}
