@@ -225,3 +225,18 @@ def test_other_metadata_is_another_source(tmp_path: Path) -> None:
     listing.write_text(text.replace('"label": 2', '"label": 3'))
     assert listing.read_text() != text
     assert read(tmp_path / "made")[0].digest() != before.digest()
+
+
+def test_a_folder_that_dsprep_wrote_is_known_from_inside_and_by_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"file_name": name, "caption": f"of {name}"} for name in ("a.jpg", "x/b.jpg")]
+    text = "\n".join(json.dumps(line) for line in lines)
+    fill(tmp_path / "mine", "metadata.jsonl", text)
+    made = tmp_path / "made"
+    dsprep.convert(str(tmp_path / "mine"), str(made), to="folder", workers=1)
+    (tmp_path / "link").symlink_to(made)
+    monkeypatch.chdir(made)
+    named = [read_source(make_source(root)) for root in (str(made), str(tmp_path / "link"), ".")]
+    known = {catalog.described for catalog, _ in named}
+    assert (len(known), [findings for _, findings in named]) == (1, [[]] * 3)

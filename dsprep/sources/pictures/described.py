@@ -23,7 +23,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.dataset.manifest import read_manifest, recorded_options
+from dsprep.dataset.find import Place, data_set_beside, manifest_beside
+from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format, TreeFormat
@@ -36,9 +37,9 @@ from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.pictures.readers import SampleReader, facts_at, read_files
 from dsprep.sources.tables.csv_rows import CONVERT, joined, kind_of
-from dsprep.storage.files import entries, exists, is_dir, is_file, open_file, read_bytes
+from dsprep.storage.files import entries, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.location import is_s3
 from dsprep.storage.stored import Facts
 
 if TYPE_CHECKING:
@@ -323,14 +324,12 @@ def _kind(cells: Sequence[str]) -> str:
 
 def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
     """Make the catalog of a folder that dsprep wrote; None if it is another one, or edited."""
-    if is_s3(root) and not parse_url(root).key:
-        return None  # nothing is beside a bucket
-    manifest_path, listing = (f"{root.rstrip('/')}.{end}" for end in ("manifest.json", LISTING))
-    if not exists(manifest_path) or not is_file(listing):
+    beside = manifest_beside(root)
+    listing = beside.removesuffix(MANIFEST) + LISTING
+    if not beside or not is_file(listing) or (found := data_set_beside(Place(root))) is None:
         return None
     try:
-        manifest = read_manifest(manifest_path)
-        layout = recorded_options(manifest, manifest_path).layout
+        manifest, layout = found.manifest, found.recorded.layout
         data = read_bytes(listing, LARGEST_TABLE)
     except (SourceError, OSError):
         return None
