@@ -17,7 +17,6 @@ from types import TracebackType
 from unittest import mock
 
 from dsprep.cli.main import main
-from dsprep.run import target
 from dsprep.storage.s3 import store as s3_store
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
@@ -91,7 +90,6 @@ class Here:
             for store in s3_store._stores.values():
                 store.close()
             s3_store._stores.clear()
-            target._connect.cache_clear()
             self._aws = aws
         with mock.patch("dsprep.workers.pool.Pool", self._pool):
             yield

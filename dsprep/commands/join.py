@@ -44,7 +44,8 @@ from dsprep.run.state import (
     remove_leftovers,
     require_same,
 )
-from dsprep.run.target import Written, target_of
+from dsprep.run.target import target_of
+from dsprep.run.written import Written
 from dsprep.sources.shards.shardset import ShardSet
 from dsprep.storage.files import facts, is_dir, read_bytes, results
 from dsprep.storage.location import is_s3

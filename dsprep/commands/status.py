@@ -15,9 +15,11 @@ from dsprep.formats import format_of_file
 from dsprep.plan.destination import parse_destination
 from dsprep.plan.saved import plan_facts
 from dsprep.printable import json_values
+from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part
 from dsprep.run.state import damages, finished_manifest
-from dsprep.run.target import PLAN, Target, target_of
+from dsprep.run.target import target_of
+from dsprep.storage.store import store_of
 from dsprep.verifying.report import Problem
 
 
@@ -96,8 +98,7 @@ def _targets(path: str) -> Iterator[Target]:
     """Yield the targets that a path may name: a shard, a directory of shards, or a folder."""
     destination, _ = parse_destination(path, None if format_of_file(path) else "webdataset")
     yield target_of(destination)
-    is_bucket = destination.remote is not None and not destination.remote.key
-    if destination.single or is_bucket:
+    if destination.single or (destination.remote and not store_of(destination.remote)[1]):
         return
     # The notes of a folder, and its manifest, are where those of shards alone are.
     if destination.remote is None:

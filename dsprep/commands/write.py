@@ -39,6 +39,7 @@ from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.plan.weigh import try_some
 from dsprep.progress import Progress
 from dsprep.run.nodes import require_nodes
+from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
 from dsprep.run.state import (
@@ -53,8 +54,9 @@ from dsprep.run.state import (
     require_same,
     require_whole,
 )
-from dsprep.run.target import PLAN, Target, Written, target_of
+from dsprep.run.target import target_of
 from dsprep.run.trial import seconds_to_write
+from dsprep.run.written import Written
 from dsprep.sources.reading import shards_of
 from dsprep.sources.shards.shardset import ShardSet, require_no_index
 from dsprep.sources.source import Source, choice_of

@@ -16,7 +16,7 @@ from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
 from dsprep.storage.files import canonical, require_disk
 from dsprep.storage.local import stage_for
-from dsprep.storage.location import Location, is_s3, parse_url
+from dsprep.storage.store import scheme_of, store_of
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
 
@@ -34,14 +34,16 @@ class Destination:
     ``train.tar`` can stand beside it. So do those of a directory that holds shards alone: it is
     ``apart`` from them, and the names of its shards begin with its own.
 
-    On S3, the directory is a stage on this machine: files are written there, uploaded, and removed.
+    Where a store has no rename, the directory is a stage on this machine: files are written there,
+    sent, and removed.
     """
 
     directory: Path  # where all files are written, the manifest among them
     # the name of the one shard, or of the folder; None for numbered shards
     single: str | None = None
-    # what is before the names of the files on S3; None if they stay in the directory
-    remote: Location | None = None
+    # what is before the names of the files in a store that they are sent to; None if they stay in
+    # the directory
+    remote: str | None = None
     apart: str | None = None  # the directory in it that holds shards alone; None if there is none
 
     @property
@@ -100,7 +102,7 @@ class Destination:
         return tuple(below + name for name in own)
 
     def url(self, name: str) -> str:
-        """Return the path of a file, or its address on S3."""
+        """Return the path of a file, or its address in a store."""
         return str(self.directory / name) if self.remote is None else f"{self.remote}{name}"
 
     def __str__(self) -> str:
@@ -124,7 +126,7 @@ def require_name(name: str) -> str:
 
 def require_local(path: str) -> None:
     """Refuse an address, rather than take it for a directory called ``https:``."""
-    if re.match(_ADDRESS, path, re.IGNORECASE):
+    if not scheme_of(path) and re.match(_ADDRESS, path, re.IGNORECASE):
         raise OptionError(
             f"{path}: is an address, and dsprep works on files and s3://; copy what is there, or "
             "pipe one shard through dsprep convert - -"
@@ -134,8 +136,7 @@ def require_local(path: str) -> None:
 def require_apart(path: str, source: str) -> None:
     """Refuse to write shards among the images that they are made of."""
     for each in (path, source):
-        if not is_s3(each):
-            require_local(each)
+        require_local(each)
     if canonical(path) == canonical(source):
         raise OptionError(f"{path}: is the source as well; choose another directory for the shards")
 
@@ -165,8 +166,9 @@ def parse_destination(
     is_tree = format_name is not None and format_name in FORMATS and FORMATS[format_name].is_tree
     if is_tree:
         require_disk(path)
-    if not is_s3(path):
-        require_local(path)
+    require_local(path)
+    store, key = store_of(path)
+    if store.has_rename:
         is_file = not (is_tree or path.endswith("/") or os.path.isdir(opened(path)))
         found = _format_of(path, format_name) if is_file else None
         where = GivenPath(path)
@@ -177,19 +179,17 @@ def parse_destination(
         if apart and not is_single:
             destination = apart_from(path)
     else:
-        bucket, key = parse_url(path)
         found = None if key.endswith("/") else _format_of(key, format_name)
         above, slash, name = key.removesuffix("/").rpartition("/")
         if found is None and apart:
-            place = Location(bucket, above + slash)
+            place = store.url(above + slash)
             stage = stage_for(f"{place}{_require_own_name(name, path)}")
             destination = Destination(stage, remote=place, apart=name)
         elif found is None:
-            remote = Location(bucket, key if not key or key.endswith("/") else key + "/")
-            destination = Destination(stage_for(str(remote)), remote=remote)
+            place = store.url(key if not key or key.endswith("/") else key + "/")
+            destination = Destination(stage_for(place), remote=place)
         else:
-            stage = stage_for(str(Location(bucket, key)))
-            destination = Destination(stage, name, Location(bucket, above + slash))
+            destination = Destination(stage_for(store.url(key)), name, store.url(above + slash))
     if found is None and format_name is None:
         raise OptionError(f"{path}: its name has no format; give --to FORMAT")
     return destination, found or str(format_name)

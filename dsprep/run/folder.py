@@ -30,7 +30,8 @@ from dsprep.plan.plan import Plan
 from dsprep.storage.local import destination_errors, publish, sync_path
 
 if TYPE_CHECKING:
-    from dsprep.run.target import Target, Written
+    from dsprep.run.notes import Target
+    from dsprep.run.written import Written
 
 
 def folder_of(destination: Destination) -> Path:

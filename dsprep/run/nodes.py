@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
 from dsprep.images.transform import Transform
-from dsprep.run.target import Target
+from dsprep.run.notes import Target
 from dsprep.storage.files import facts
 from dsprep.storage.local import destination_errors
 from dsprep.storage.location import is_s3

@@ -17,7 +17,7 @@ from dsprep.rows import Reader
 from dsprep.run.part import Part
 from dsprep.run.shard import ShardTask, write_shard
 from dsprep.run.state import RunState
-from dsprep.run.target import Written
+from dsprep.run.written import Written
 from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
 from dsprep.workers.executor import Executor, WorkerLost

@@ -25,7 +25,8 @@ from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
-from dsprep.run.target import Target, Written, two_names
+from dsprep.run.notes import Target
+from dsprep.run.written import Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path

@@ -46,17 +46,10 @@ from dsprep.run.folder import (
     sizes_in_folder,
     whole_units,
 )
-from dsprep.run.target import (
-    LEASES,
-    PLAN,
-    RECEIPTS,
-    REPLACED,
-    RUN,
-    Hold,
-    Target,
-    Written,
-    target_of,
-)
+from dsprep.run.hold import Hold
+from dsprep.run.notes import LEASES, PLAN, RECEIPTS, REPLACED, RUN, Target
+from dsprep.run.target import InPlace, target_of
+from dsprep.run.written import Written
 from dsprep.storage.files import canonical, read_bytes
 from dsprep.storage.local import destination_errors
 from dsprep.storage.stored import crc32c
@@ -83,7 +76,7 @@ class RunState:
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
         pieces = Destination(target.work / "pieces")
-        self.pieces = Target(pieces, _run=target._run, durable=False)
+        self.pieces = InPlace(pieces, _run=target._run, durable=False)
         try:
             self.resumed, self.other = self._compare(target)
             if self.resumed and target.part is None:  # a part reads those of its own shards

@@ -1,24 +1,20 @@
-"""Where a data set goes, a directory or a prefix on S3, and the notes of an unfinished run there.
+"""Where a data set goes, and the two ways to write there: in place, or from a stage.
 
-The notes lie in a hidden directory beside the files, on S3 under a prefix of that name.
-``run.json`` tells which command is running and which files it may write, ``receipts/`` has a file
-for each shard that has its final name, and ``replaced.json`` is the manifest of a data set that
-makes way for another. On S3, ``lease.json`` says that the run is alive.
+In place, files are written in a hidden directory beside the data set, and renamed. Where a store
+has no rename, they are written on a stage, a directory on this machine, sent, and removed there.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from dsprep.dataset.manifest import FileReceipt
@@ -30,10 +26,10 @@ from dsprep.errors import (
     StoreError,
     source_errors,
 )
-from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.destination import Destination
+from dsprep.run.hold import Hold
+from dsprep.run.notes import HOLDER, LEASES, NOWHERE, RECEIPTS, RUN, Target
 from dsprep.run.part import Part
-from dsprep.storage.files import entries, read_bytes, results
 from dsprep.storage.local import (
     Lock,
     ScratchLock,
@@ -43,165 +39,29 @@ from dsprep.storage.local import (
     open_regular,
     publish,
     read_whole,
-    remove_all_but,
     stage_for,
     sync_path,
     try_directory,
     write_whole,
 )
-from dsprep.storage.location import LONGEST_KEY, is_s3
 from dsprep.storage.objects import as_source
-from dsprep.storage.store import Store, publish_manifest
+from dsprep.storage.store import Store, publish_manifest, store_of
 from dsprep.units import format_size
-from dsprep.workers.worker import machine_name, yield_core
+from dsprep.workers.worker import machine_name
 
 if TYPE_CHECKING:
-    from dsprep.storage.lease import Lease
     from dsprep.storage.pool import Pace
-    from dsprep.storage.s3.store import S3Store
     from dsprep.storage.stored import Stored
 
 T = TypeVar("T")
 
-# The id, the label and the name of a sample, as an index beside a shard has them.
-Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
-
-RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
-PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
-_NOWHERE: Mapping[str, str] = {}
-# What reading a note raises that is cut short, or that dsprep did not write.
-_DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
-
-
-@dataclass
-class Written:
-    """What a shard, or a piece of one, holds: its receipt."""
-
-    samples: int = 0
-    files: Sequence[FileReceipt] = ()  # the files beside it, and last its own
-    rejects: list[Reject] = field(default_factory=list)  # its samples that were not packed
-    effects: Counter[str] = field(default_factory=Counter)  # those of its samples
-    # the names of classes, by their numbers as text, that samples themselves tell
-    class_names: dict[str, str] = field(default_factory=dict)
-    unlabeled: int = 0  # how many samples lack the label that others have
-    objects: int = 0  # how many its samples have, if these are typed
-    with_objects: int = 0  # how many samples have any
-    rejected: list[int] = field(default_factory=list)  # the positions of the rejects in its rows
-    # of a piece, for the index of its shard: the bytes of each sample, and the samples if what is
-    # listed of them was not known before
-    sizes: list[int] = field(default_factory=list)
-    listed: list[Listed] = field(default_factory=list)
-
-    @classmethod
-    def merged(cls, parts: Sequence[Written], source: str) -> Written:
-        """Add up what parts hold, without their files; ``source`` is for messages."""
-        whole = cls()
-        for part in parts:
-            start = whole.samples + len(whole.rejected)
-            whole.rejected += [start + position for position in part.rejected]
-            whole.samples += part.samples
-            whole.rejects += part.rejects
-            whole.sizes += part.sizes
-            whole.listed += part.listed
-            whole.effects.update(part.effects)
-            whole.unlabeled += part.unlabeled
-            whole.objects += part.objects
-            whole.with_objects += part.with_objects
-            for number, name in part.class_names.items():
-                if (known := whole.class_names.setdefault(number, name)) != name:
-                    raise two_names(source, number, known, name)
-        return whole
-
-    def to_json(self) -> dict[str, Any]:
-        rejects = [(each.path, each.reason, type(each) is MisfitReject) for each in self.rejects]
-        values = {name: getattr(self, name) for name in _PLAIN}
-        return values | {"files": [file.to_json() for file in self.files], "rejects": rejects}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Written:
-        """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
-        written = cls(**{name: kind(values[name]) for name, kind in _PLAIN.items()})
-        written.files = list(map(FileReceipt.from_json, values["files"]))
-        written.rejects = [
-            (MisfitReject if misfit else Reject)(path, reason)
-            for path, reason, misfit in values["rejects"]
-        ]
-        written.listed = [
-            (id, tuple(label) if isinstance(label, list) else label, name)
-            for id, label, name in written.listed
-        ]
-        return written
-
-
-# What a receipt has as it is. These names are also on the disk.
-_PLAIN: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("samples", "unlabeled", "objects", "with_objects"), int),
-    "class_names": dict,
-    "effects": Counter,
-    **dict.fromkeys(("rejected", "sizes", "listed"), list),
-}
-
 
 @dataclass(frozen=True)
-class Target:
-    """A directory that a data set goes to, as plain data for workers; see also `PrefixTarget`.
-
-    Methods raise `DestinationError` if the target refuses.
-    """
-
-    destination: Destination
-    part: Part | None = None  # the part of a run that writes; None if the run has no parts
-    # not its process, the number of which another machine may have as well
-    _run: str = field(default_factory=lambda: uuid4().hex)
-    # whether files that have their names survive a power cut; if not, their checksum is compared
-    durable: bool = True
-    # for workers on other machines: the name of the holder of the lease, if there is one
-    spread: str | None = None
-
-    @property
-    def temporary(self) -> Path:
-        """The directory for the temporary files of this run, which no later run needs."""
-        return self.work / f"partial-{self._run}"
-
-    @property
-    def work(self) -> Path:
-        """The directory for what no other part of the run uses."""
-        scratch = self.destination.scratch
-        return scratch if self.part is None else scratch / self.part.name
-
-    @property
-    def tree(self) -> Path:
-        """The directory with the files of a folder, until it gets its name."""
-        return self.destination.directory / "tree"
-
-    @property
-    def manifest(self) -> str:
-        return self.destination.manifest.name
-
-    @property
-    def remedy(self) -> str:
-        """What to do about a file that is there; a part does not take --overwrite."""
-        return "remove it" if self.part else "give --overwrite to replace it"
-
-    @property
-    def remedy_of_damage(self) -> str:
-        """What to do about a data set that lacks some of its files."""
-        if self.part is None:
-            return "give --overwrite to make it again"
-        return "remove the whole data set, and give the commands of all parts again"
-
-    @property
-    def notes(self) -> str:
-        """What the names of notes begin with."""
-        return f"{self.destination.scratch.name}/"
-
-    def for_machines(self) -> Target:
-        """Return this target for workers on other machines, where `trying` makes it ready."""
-        return replace(self, spread="")
+class InPlace(Target):
+    """A directory whose files get their names by a rename, and whose runs keep locks."""
 
     @contextmanager
     def trying(self) -> Iterator[Target]:
-        """Give a try at a shard temporary files of its own, if there may be several at once."""
         if self.spread is None:
             yield self
             return
@@ -214,74 +74,16 @@ class Target:
             shutil.rmtree(own.temporary, ignore_errors=True)
 
     def require_seen(self) -> None:
-        """Refuse a machine that does not see what the driver of this run has made there."""
         if not self.temporary.is_dir():
             raise DestinationError(
                 f"{self.destination}: {machine_name()} does not see this directory as the machine "
                 "that runs dsprep does: let all nodes mount it under this name, or write to s3://"
             )
 
-    def partial(self, name: str) -> Path:
-        return self.temporary / os.path.basename(name)
-
-    def path(self, name: str) -> Path:
-        return self.destination.directory / name
-
-    def leave(self, name: str, written: Written, urls: Mapping[str, str] = _NOWHERE) -> None:
-        """Publish a shard after its sidecars, then leave its receipt.
-
-        ``urls`` is where files of another data set lie, by name, which are not temporary files.
-        """
-        yield_core()
-        etags = self.publish(written.files, urls)
-        receipt = {"shard": name, "written": written.to_json(), "etags": etags}
-        self.write(self._receipt(name), json.dumps(receipt).encode())
-
-    def _receipt(self, shard: str) -> str:
-        return f"{self.notes}{RECEIPTS}/{os.path.basename(shard)}.json"
-
-    def without_receipts(self, shards: Iterable[str]) -> list[str]:
-        """Return those of these shards that have no receipt, good or not; none is read."""
-        there = set(self._below(f"{self.notes}{RECEIPTS}/"))
-        return [shard for shard in shards if self._receipt(shard) not in there]
-
-    def receipts(self, shards: Iterable[str] | None = None) -> Iterator[tuple[str, Written]]:
-        """Return the receipts, or those of some shards, whose files are as these tell."""
-        found: list[tuple[str, Written, dict[str, str]]] = []
-        names = set(self._below(f"{self.notes}{RECEIPTS}/"))
-        if shards is not None:
-            names &= set(map(self._receipt, shards))
-        reads = ((0, partial(self.find, name)) for name in sorted(names))
-        for data in filter(None, results(self.destination.url(""), reads)):
-            with suppress(*_DAMAGED):
-                receipt = json.loads(data)
-                written = Written.from_json(receipt["written"])
-                if written.files:
-                    found.append((str(receipt["shard"]), written, dict(receipt["etags"])))
-        there = self.stamps([file.name for _, written, _ in found for file in written.files])
-        for shard, written, etags in found:
-            stamps = {each.name: (each.bytes, etags.get(each.name, "")) for each in written.files}
-            if stamps.items() <= there.items():
-                yield shard, written
-
-    def noted_run(self) -> dict[str, Any] | None:
-        """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
-        with suppress(*_DAMAGED):
-            found = json.loads(self.find(self.notes + RUN) or b"null")
-            return found if isinstance(found, dict) else None
-        return None
-
-    def delete_notes(self, *names: str) -> None:
-        """Delete notes, or all of a kind."""
-        for name in names:
-            self.delete([self.notes + name, *self._below(f"{self.notes}{name}/")])
-
     def has_notes(self) -> bool:
-        """Whether a run is writing there, or has left something."""
         return self.destination.scratch.is_dir()
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
-        """Return the size and the ETag, if there are such, of those of these files that exist."""
         found = {}
         with destination_errors(self.destination.directory):
             for name in names:
@@ -290,9 +92,8 @@ class Target:
         return found
 
     def publish(
-        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
+        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = NOWHERE
     ) -> dict[str, str]:
-        """Give temporary files, or those that lie elsewhere, their final names; returns ETags."""
         if self.destination.apart:
             with destination_errors(place := self.destination.place):
                 place.mkdir(exist_ok=True)
@@ -316,35 +117,20 @@ class Target:
         sync_path(directory)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete those of these files that exist."""
         for path in map(self.destination.directory.joinpath, names):
             with destination_errors(path), suppress(IsADirectoryError):
                 path.unlink(missing_ok=True)
 
     def inside(self) -> list[str]:
-        """Return the names of what lies in a directory for shards alone."""
         try:
             return sorted(map(self.destination.shard, os.listdir(self.destination.place)))
         except FileNotFoundError:
             return []
 
     def remove_place(self) -> None:
-        """Remove a directory for shards alone that has none."""
-        if self.destination.apart and self.destination.remote is None:
+        if self.destination.apart:
             with suppress(OSError):
                 self.destination.place.rmdir()
-
-    def find(self, name: str) -> bytes | None:
-        """Read a small file; None if there is none."""
-        return _look(self.destination.url(name), read_bytes)
-
-    def _below(self, prefix: str) -> list[str]:
-        """Return the names of the files below a prefix, which ends in a slash."""
-
-        def files(url: str) -> list[str]:
-            return sorted(prefix + each.name for each in entries(url) if each.is_file())
-
-        return _look(self.destination.url(prefix), files) or []
 
     def write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
@@ -360,7 +146,6 @@ class Target:
                 write_whole(path, data, path.parent)
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
-        """Keep other runs out; ``names`` are the files that this one may write."""
         if self.part is None:
             return Hold(self.work, self.destination.directory)
         whole = ScratchLock(self.destination.scratch, self.destination.directory, shared=True)
@@ -372,7 +157,6 @@ class Target:
 
     @contextmanager
     def alone(self, task: str, tell: Callable[[str], None]) -> Iterator[None]:
-        """Do a task while no other part does it; one that does is waited for."""
         scratch = self.destination.scratch
         with destination_errors(scratch):
             made = [path for path in (scratch, *scratch.parents) if not path.exists()]
@@ -396,7 +180,6 @@ class Target:
             lock.release()
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
-        """Refuse shards of these sizes if there is no room, when ``freed`` bytes have made way."""
         free, needed = free_bytes(self.destination.directory) + freed, sum(sizes)
         if needed > free:
             raise DestinationError(
@@ -405,14 +188,18 @@ class Target:
             )
 
     def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort unfinished uploads of these files, which killed runs have left."""
+        pass  # there are none on a disk
+
+    def for_machines(self) -> Target:
+        return replace(self, spread="")
 
 
-class PrefixTarget(Target):
-    """A prefix on S3.
+@dataclass(frozen=True)
+class Staged(Target):
+    """A prefix of keys in a store, whose runs keep leases.
 
-    A worker writes a shard to the stage, a directory on this machine, uploads it, and removes it
-    there. Only this machine can go on with pieces of shards, which stay in the stage.
+    A worker writes a shard to the stage, sends it, and removes it there. Only this machine can go
+    on with pieces of shards, which stay in the stage.
     """
 
     @property
@@ -426,13 +213,11 @@ class PrefixTarget(Target):
         return self.notes + own
 
     @property
-    def _store(self) -> S3Store:
-        assert self.destination.remote is not None
-        return _connect(self.destination.remote.bucket)
+    def _store(self) -> Store:
+        return store_of(self.destination.url(""))[0].in_role(DestinationStoreError)
 
     def _key(self, name: str = "") -> str:
-        assert self.destination.remote is not None
-        return self.destination.remote.key + name
+        return store_of(self.destination.url(""))[1] + name
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         keys = {self._key(name): name for name in names}
@@ -457,7 +242,7 @@ class PrefixTarget(Target):
                 yield from level.files
 
     def publish(
-        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = _NOWHERE
+        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = NOWHERE
     ) -> dict[str, str]:
         from dsprep.storage.transfer import TransferOptions
 
@@ -473,7 +258,7 @@ class PrefixTarget(Target):
             if is_own:
                 way = way._replace(replaces=seen.etag if seen else "")
             try:
-                if url is not None and is_s3(url):
+                if url is not None and not _has_path(url):
                     sent = store.copy_file(*_found(url, file), key, way)
                 else:
                     sent = store.send_file(Path(url or path), key, way, file.crc32c)
@@ -492,11 +277,11 @@ class PrefixTarget(Target):
         from dsprep.storage.lease import find_lease, lost_lease
 
         lease = find_lease(self._store, self._key(self._lease))
-        if lease is None or lease[0].encode() != read_whole(self.destination.scratch / _HOLDER):
+        if lease is None or lease[0].encode() != read_whole(self.destination.scratch / HOLDER):
             raise lost_lease(str(self.destination))
 
     def for_machines(self) -> Target:
-        holder = read_whole(self.destination.scratch / _HOLDER)
+        holder = read_whole(self.destination.scratch / HOLDER)
         return replace(self, spread=holder.decode("ascii", "replace"))
 
     @contextmanager
@@ -510,7 +295,7 @@ class PrefixTarget(Target):
             own = replace(self, destination=replace(self.destination, directory=directory))
             with destination_errors(directory):
                 own.temporary.mkdir(parents=True)
-                (own.work / _HOLDER).write_text(self.spread)
+                (own.work / HOLDER).write_text(self.spread)
             yield own
 
     def require_seen(self) -> None:
@@ -518,7 +303,10 @@ class PrefixTarget(Target):
         self._store.stat(self._key(self.notes + RUN))
 
     def has_notes(self) -> bool:
-        return super().has_notes() or any(self._store.list(self._key(self.notes)))
+        return self.destination.scratch.is_dir() or any(self._store.list(self._key(self.notes)))
+
+    def remove_place(self) -> None:
+        pass  # there are no directories
 
     def publish_manifest(self, data: bytes) -> None:
         """Store the manifest on the condition that there is none."""
@@ -536,20 +324,20 @@ class PrefixTarget(Target):
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
         from dsprep.storage.lease import Lease, end_parts
-        from dsprep.storage.s3.upload import require_rights
 
-        if any(len(self._key(name).encode()) > LONGEST_KEY for name in names):
+        longest = self._store.longest_key
+        if any(len(self._key(name).encode()) > longest for name in names):
             raise OptionError(
                 f"{self.destination}: the name is too long: keys on S3 have at most "
-                f"{LONGEST_KEY:,} bytes"
+                f"{longest:,} bytes"
             )
         make_stage(self.destination.directory)
         place = str(self.destination) if self.part is None else f"{self.destination}: {self.part}"
         lease = Lease(self._store, self._key(self._lease), place)
         hold = Hold(self.destination.scratch, place, lease)
         try:
-            require_rights(self._store, self._key(), deleting=True)
-            lease.take(self.destination.scratch / _HOLDER, tell)
+            self._store.require_rights(self._key(), deleting=True)
+            lease.take(self.destination.scratch / HOLDER, tell)
             if self.part is None and names:  # without any, what is left is removed
                 end_parts(self._store, self._key(f"{self.notes}{LEASES}/"), place, tell)
         except BaseException:
@@ -591,70 +379,12 @@ class PrefixTarget(Target):
         keys = {self._key(name) for name in names}
         with suppress(StoreError):
             prefix = self.destination.stem or self.destination.own_name
-            for upload in self._store.list_uploads(self._key(prefix)):
-                if upload.key in keys:
-                    self._store.abort(upload)
-
-
-class Hold:
-    """The right to write to a target, which one run at a time has: a lock and, on S3, a lease."""
-
-    def __init__(
-        self,
-        work: Path,
-        guarded: Path | str,
-        lease: Lease | None = None,
-        whole: ScratchLock | None = None,
-    ) -> None:
-        """Take the lock; of a part of a run, ``whole`` is the lock that all parts share."""
-        with destination_errors(work.parent):
-            above = (work.parent, *work.parent.parents)
-            self._made = [path for path in above if not path.exists()]
-        self._lock, self._lease, self._work = ScratchLock(work, guarded), lease, work
-        self._whole = whole
-
-    def check(self) -> None:
-        if self._lease is not None:
-            self._lease.check()
-
-    def remove(self) -> None:
-        """Remove the hidden directory, and a stage as a whole, then let other runs in."""
-        if self._lease is not None:
-            self._lease.give_back()
-            with suppress(OSError):
-                remove_all_but(self._work.parent, self._work.name)
-        self._lock.remove()
-        if self._whole is not None:
-            self._whole.remove()
-        if self._lease is not None:
-            with suppress(OSError):
-                self._work.parent.rmdir()
-
-    def release(self, keep: bool) -> None:
-        """Let other runs in; keep what a later run needs, or remove it all."""
-        if self._whole is not None:
-            self._lock.remove()
-            self._whole.leave()
-        elif not keep:
-            self.remove()
-            with suppress(OSError):  # another program has put something there
-                for path in self._made:
-                    path.rmdir()
-        if self._lease is not None:
-            self._lease.give_back()
-        self._lock.release()
-
-
-def two_names(where: str, number: object, one: str, other: str) -> SourceError:
-    """Return the error for a class that has two names."""
-    return SourceError(
-        f"{where}: the class {number} is called {one!r} and {other!r}: correct the samples"
-    )
+            self._store.abort_uploads(self._key(prefix), keys)
 
 
 def _bring(url: str, file: FileReceipt, partial: Path) -> None:
     """Give a file that lies elsewhere a second name; copy it if its disk is another one."""
-    if is_s3(url):
+    if not _has_path(url):
         from dsprep.storage.transfer import TransferOptions
 
         store, stored = _found(url, file)
@@ -673,6 +403,12 @@ def _bring(url: str, file: FileReceipt, partial: Path) -> None:
             shutil.copyfileobj(source, copy, 1 << 20)
         if FileReceipt.of(partial) != FileReceipt(partial.name, file.bytes, file.crc32c):
             raise _not_the_file(url) from None
+
+
+def _has_path(url: str) -> bool:
+    """Return whether the system opens a file, rather than its store alone."""
+    store, key = store_of(url)
+    return store.path(key) is not None
 
 
 def _found(url: str, file: FileReceipt) -> tuple[Store, Stored]:
@@ -695,11 +431,11 @@ def _not_the_file(url: str) -> SourceError:
 def target_of(destination: Destination, part: Part | None = None) -> Target:
     """Return where a data set goes, or a part of it; nothing is looked at yet."""
     if destination.remote is None:
-        return Target(destination, part)
+        return InPlace(destination, part)
     if part is not None:
         stage = stage_for(f"{destination} {part.name}")
         destination = replace(destination, directory=stage)
-    return PrefixTarget(destination, part)
+    return Staged(destination, part)
 
 
 @cache
@@ -707,25 +443,3 @@ def _pace() -> Pace:
     from dsprep.storage.pool import Pace  # a run on a disk needs none
 
     return Pace()
-
-
-@cache
-def _connect(bucket: str) -> S3Store:
-    from dsprep.storage.s3.store import store_of  # a run on a disk needs no S3
-
-    try:
-        return store_of(bucket).in_role(DestinationStoreError)
-    except StoreError as error:
-        raise DestinationError(str(error)) from None
-
-
-def _look(url: str, read: Callable[[str], T]) -> T | None:
-    """Read what a run keeps at its target; None if it is not there."""
-    try:
-        return read(url)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except SourceError as error:
-        raise DestinationError(str(error)) from None
-    except OSError as error:
-        raise DestinationError(f"{url}: cannot be read ({error.strerror})") from None

@@ -24,7 +24,7 @@ from dsprep.formats import FORMATS, format_of_source, suffixes
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
 from dsprep.storage.local import is_scratch
-from dsprep.storage.location import Location, location_of
+from dsprep.storage.store import store_of
 from dsprep.units import format_count
 
 _TOTALS = ("samples", "bytes")
@@ -115,12 +115,14 @@ def _some_of(files: Sequence[str]) -> Shards:
 
 def of_data_set(found: DataSet) -> Shards:
     """Return the shards of a data set, as its manifest has them."""
-    manifest, remote = found.manifest, location_of(found.place.path)
+    manifest, path = found.manifest, found.place.path
+    store, key = store_of(path)
     own = None if manifest.directory else found.own_name
-    if remote is None:
-        where = Destination(Path(found.place.path), own, apart=manifest.directory)
+    if store.path(key) is not None:
+        where = Destination(Path(path), own, apart=manifest.directory)
     else:
-        where = Destination(Path(), own, Location(remote.bucket, remote.prefix), manifest.directory)
+        prefix = key if not key or key.endswith("/") else f"{key}/"
+        where = Destination(Path(), own, store.url(prefix), manifest.directory)
     names = [shard.name for shard in manifest.shards]
     count, file = format_count(manifest.rejected, "sample"), where.companion("rejects.jsonl").name
     notes = (f"{count} of the source not in the shards: {file} says why",) * (manifest.rejected > 0)

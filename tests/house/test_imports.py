@@ -91,7 +91,7 @@ WORKER = [
     *("sources.annotated.coco", "sources.annotated.voc", "sources.annotated.yolo"),
     *("formats", "formats.*", "images", "images.*", "storage", "storage.*"),
     "pipeline",
-    *("run", "run.nodes", "run.shard", "run.target"),
+    *("run", "run.nodes", "run.notes", "run.hold", "run.written", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
     *("sources", "places.archive", "sources.pictures.described"),
     *("sources.gather", "sources.look", "sources.tables.parquet_rows", "places.zip"),

@@ -20,7 +20,7 @@ from dsprep.formats.folder import Folder
 from dsprep.formats.listing import read_listing
 from dsprep.plan.destination import Destination
 from dsprep.run.folder import finish_folder, whole_units
-from dsprep.run.target import Target
+from dsprep.run.target import InPlace
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
 from tests.run.folders import begin, write_folder, write_units
@@ -228,7 +228,7 @@ def test_a_disk_that_loses_bytes_has_no_folder(
 
 
 def test_what_a_kill_before_the_first_receipt_left_is_removed(tmp_path: Path) -> None:
-    pieces = Target(Destination(tmp_path / "pieces"), durable=False)
+    pieces = InPlace(Destination(tmp_path / "pieces"), durable=False)
     (pieces.tree / "cat").mkdir(parents=True)
     (pieces.tree / "cat" / "0.jpg").write_bytes(b"begun")
     assert whole_units(pieces, Destination(tmp_path, "out")) == {}

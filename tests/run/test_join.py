@@ -450,7 +450,7 @@ def test_a_join_that_is_killed_goes_on(
 KILLED = """
 import os, signal
 import dsprep
-from dsprep.run.target import PrefixTarget as Target
+from dsprep.run.target import Staged as Target
 calls, call = [], Target.{name}
 def counted(*args):
     call(*args)

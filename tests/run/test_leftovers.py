@@ -18,7 +18,8 @@ from dsprep.errors import RunStopped
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.state import RunState
-from dsprep.run.target import Target, Written, target_of
+from dsprep.run.target import InPlace, target_of
+from dsprep.run.written import Written
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.images import jpeg
@@ -99,7 +100,7 @@ def test_an_unfinished_append_goes_on_whatever_comes_between(
     following: str, shards: Path, run_here: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Target, "publish_manifest", _stop)
+        patch.setattr(InPlace, "publish_manifest", _stop)
         assert run_here(*_append(shards)).code == 6
 
     assert run_here(*COMMANDS[following](shards)).code in (3, 5)

@@ -239,10 +239,10 @@ class TestMachinesThatDie:
         name = "_require_lease" if when == "before its upload" else "publish"
         machines.broken["one"] = (  # it stops when it knows that it holds the lease
             "import os, signal, dsprep.run.target as t\n"
-            f"before = t.PrefixTarget.{name}\n"
+            f"before = t.Staged.{name}\n"
             "def after(*given):\n    done = before(*given)\n"
             "    os.kill(os.getpid(), signal.SIGSTOP)\n    return done\n"
-            f"t.PrefixTarget.{name} = after\n"
+            f"t.Staged.{name} = after\n"
         )
         url = f"{ceph.url}/wds/"
         done = pack(run_here, twelve, url, "--engine", "ray")

@@ -27,7 +27,7 @@ from dsprep.images.transform import Transform
 from dsprep.progress import Progress
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
-from dsprep.run.target import Written
+from dsprep.run.written import Written
 from dsprep.storage.lease import Lease
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
@@ -144,9 +144,9 @@ class TestOneDataSet:
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from dsprep.commands import write as writing
-        from dsprep.run import target
+        from dsprep.run import notes
 
-        counts, make, read = Counter[str](), writing.make_plan, target.read_bytes
+        counts, make, read = Counter[str](), writing.make_plan, notes.read_bytes
 
         def counted(*args: object) -> object:
             counts["plan"] += 1
@@ -157,7 +157,7 @@ class TestOneDataSet:
             return read(path)
 
         monkeypatch.setattr(writing, "make_plan", counted)
-        monkeypatch.setattr(target, "read_bytes", noted)
+        monkeypatch.setattr(notes, "read_bytes", noted)
         for number in range(3):
             write(run_here, twelve, tmp_path / "wds", "--part", f"{number}/3")
             assert counts["receipts"] == (4 if number == 2 else 0)  # of five shards, one its own

@@ -1,0 +1,238 @@
+"""What a run keeps where a data set goes: receipts of its shards, and notes of what runs.
+
+The notes lie in a hidden directory beside the files, on S3 under a prefix of that name.
+``run.json`` tells which command is running and which files it may write, ``receipts/`` has a file
+for each shard that has its final name, and ``replaced.json`` is the manifest of a data set that
+makes way for another. On S3, ``lease.json`` says that the run is alive. How these and the data set
+get there is in `dsprep.run.target`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from dsprep.dataset.manifest import FileReceipt
+from dsprep.errors import DestinationError, SourceError
+from dsprep.plan.destination import Destination
+from dsprep.run.hold import Hold
+from dsprep.run.part import Part
+from dsprep.run.written import Written
+from dsprep.storage.files import entries, read_bytes, results
+from dsprep.workers.worker import yield_core
+
+if TYPE_CHECKING:
+    pass
+
+T = TypeVar("T")
+
+RUN, RECEIPTS, REPLACED, HOLDER = "run.json", "receipts", "replaced.json", "holder"
+PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
+NOWHERE: Mapping[str, str] = {}
+# What reading a note raises that is cut short, or that dsprep did not write.
+_DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
+
+
+@dataclass(frozen=True)
+class Target(ABC):
+    """Where a data set goes, and what a run keeps there, as plain data for workers.
+
+    Methods raise `DestinationError` if the target refuses.
+    """
+
+    destination: Destination
+    part: Part | None = None  # the part of a run that writes; None if the run has no parts
+    # not its process, the number of which another machine may have as well
+    _run: str = field(default_factory=lambda: uuid4().hex)
+    # whether files that have their names survive a power cut; if not, their checksum is compared
+    durable: bool = True
+    # for workers on other machines: the name of the holder of the lease, if there is one
+    spread: str | None = None
+
+    @property
+    def temporary(self) -> Path:
+        """The directory for the temporary files of this run, which no later run needs."""
+        return self.work / f"partial-{self._run}"
+
+    @property
+    def work(self) -> Path:
+        """The directory for what no other part of the run uses."""
+        scratch = self.destination.scratch
+        return scratch if self.part is None else scratch / self.part.name
+
+    @property
+    def tree(self) -> Path:
+        """The directory with the files of a folder, until it gets its name."""
+        return self.destination.directory / "tree"
+
+    @property
+    def manifest(self) -> str:
+        return self.destination.manifest.name
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a file that is there; a part does not take --overwrite."""
+        return "remove it" if self.part else "give --overwrite to replace it"
+
+    @property
+    def remedy_of_damage(self) -> str:
+        """What to do about a data set that lacks some of its files."""
+        if self.part is None:
+            return "give --overwrite to make it again"
+        return "remove the whole data set, and give the commands of all parts again"
+
+    @property
+    def notes(self) -> str:
+        """What the names of notes begin with."""
+        return f"{self.destination.scratch.name}/"
+
+    def partial(self, name: str) -> Path:
+        return self.temporary / os.path.basename(name)
+
+    def path(self, name: str) -> Path:
+        return self.destination.directory / name
+
+    def leave(self, name: str, written: Written, urls: Mapping[str, str] = NOWHERE) -> None:
+        """Publish a shard after its sidecars, then leave its receipt.
+
+        ``urls`` is where files of another data set lie, by name, which are not temporary files.
+        """
+        yield_core()
+        etags = self.publish(written.files, urls)
+        receipt = {"shard": name, "written": written.to_json(), "etags": etags}
+        self.write(self._receipt(name), json.dumps(receipt).encode())
+
+    def _receipt(self, shard: str) -> str:
+        return f"{self.notes}{RECEIPTS}/{os.path.basename(shard)}.json"
+
+    def without_receipts(self, shards: Iterable[str]) -> list[str]:
+        """Return those of these shards that have no receipt, good or not; none is read."""
+        there = set(self._below(f"{self.notes}{RECEIPTS}/"))
+        return [shard for shard in shards if self._receipt(shard) not in there]
+
+    def receipts(self, shards: Iterable[str] | None = None) -> Iterator[tuple[str, Written]]:
+        """Return the receipts, or those of some shards, whose files are as these tell."""
+        found: list[tuple[str, Written, dict[str, str]]] = []
+        names = set(self._below(f"{self.notes}{RECEIPTS}/"))
+        if shards is not None:
+            names &= set(map(self._receipt, shards))
+        reads = ((0, partial(self.find, name)) for name in sorted(names))
+        for data in filter(None, results(self.destination.url(""), reads)):
+            with suppress(*_DAMAGED):
+                receipt = json.loads(data)
+                written = Written.from_json(receipt["written"])
+                if written.files:
+                    found.append((str(receipt["shard"]), written, dict(receipt["etags"])))
+        there = self.stamps([file.name for _, written, _ in found for file in written.files])
+        for shard, written, etags in found:
+            stamps = {each.name: (each.bytes, etags.get(each.name, "")) for each in written.files}
+            if stamps.items() <= there.items():
+                yield shard, written
+
+    def noted_run(self) -> dict[str, Any] | None:
+        """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
+        with suppress(*_DAMAGED):
+            found = json.loads(self.find(self.notes + RUN) or b"null")
+            return found if isinstance(found, dict) else None
+        return None
+
+    def delete_notes(self, *names: str) -> None:
+        """Delete notes, or all of a kind."""
+        for name in names:
+            self.delete([self.notes + name, *self._below(f"{self.notes}{name}/")])
+
+    def find(self, name: str) -> bytes | None:
+        """Read a small file; None if there is none."""
+        return _look(self.destination.url(name), read_bytes)
+
+    def _below(self, prefix: str) -> list[str]:
+        """Return the names of the files below a prefix, which ends in a slash."""
+
+        def files(url: str) -> list[str]:
+            return sorted(prefix + each.name for each in entries(url) if each.is_file())
+
+        return _look(self.destination.url(prefix), files) or []
+
+    # What differs between the ways of writing
+
+    @abstractmethod
+    def for_machines(self) -> Target:
+        """Return this target for workers on other machines, where `trying` makes it ready."""
+
+    @abstractmethod
+    def trying(self) -> AbstractContextManager[Target]:
+        """Give a try at a shard temporary files of its own, if there may be several at once."""
+
+    @abstractmethod
+    def require_seen(self) -> None:
+        """Refuse a machine that does not see what the driver of this run has made there."""
+
+    @abstractmethod
+    def has_notes(self) -> bool:
+        """Whether a run is writing there, or has left something."""
+
+    @abstractmethod
+    def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
+        """Return the size and the ETag, if there are such, of those of these files that exist."""
+
+    @abstractmethod
+    def inside(self) -> list[str]:
+        """Return the names of what lies in a directory for shards alone."""
+
+    @abstractmethod
+    def publish(
+        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = NOWHERE
+    ) -> dict[str, str]:
+        """Give temporary files, or those that lie elsewhere, their final names; returns ETags."""
+
+    @abstractmethod
+    def publish_manifest(self, data: bytes) -> None:
+        """Publish the manifest, when the names of all files in it are there."""
+
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None:
+        """Write a note."""
+
+    @abstractmethod
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete those of these files that exist."""
+
+    @abstractmethod
+    def remove_place(self) -> None:
+        """Remove a directory for shards alone that has none."""
+
+    @abstractmethod
+    def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
+        """Keep other runs out; ``names`` are the files that this one may write."""
+
+    @abstractmethod
+    def alone(self, task: str, tell: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Do a task while no other part does it; one that does is waited for."""
+
+    @abstractmethod
+    def require_room(self, sizes: Sequence[int], freed: int) -> None:
+        """Refuse shards of these sizes if there is no room, when ``freed`` bytes have made way."""
+
+    @abstractmethod
+    def abort_uploads(self, names: Iterable[str]) -> None:
+        """Abort unfinished uploads of these files, which killed runs have left."""
+
+
+def _look(url: str, read: Callable[[str], T]) -> T | None:
+    """Read what a run keeps at its target; None if it is not there."""
+    try:
+        return read(url)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except SourceError as error:
+        raise DestinationError(str(error)) from None
+    except OSError as error:
+        raise DestinationError(f"{url}: cannot be read ({error.strerror})") from None
