@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -36,6 +37,15 @@ N = TypeVar("N", bound=ast.AST)
 KINDS = {
     "source": (r"parquet_rows|ParquetRows|read_parquet|\bparquet\.read", "parquet"),
     "annotation": (r"label[_-]studio|LabelStudio", "label_studio"),
+}
+
+# What one module does for all others, and the text that does it.
+ONE_PLACE = {
+    "number class names": (
+        r"name in (reversed\(list\()?enumerate\((classes|names|label\.names)\)\)?\}"
+        r"|replace_strict\(\s*(classes|order),|(classes|given)\.index\(name\)"
+        r"|in enumerate\(ids\)\}|numbers\.setdefault\(name, number\)$"
+    )
 }
 
 TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
@@ -189,6 +199,15 @@ def touched(pattern: str, own: str) -> Places:
     return found
 
 
+def modules_with(pattern: str) -> Places:
+    """List the modules whose text has a match."""
+    return [
+        module
+        for module, path in MODULES.items()
+        if re.search(pattern, path.read_text("utf-8"), re.MULTILINE)
+    ]
+
+
 def without_test() -> Places:
     """List the modules that have no test file of the same name."""
     tests = {path.stem.removeprefix("test_") for path in TESTS.rglob("test_*.py")}
@@ -270,6 +289,10 @@ FIGURES: dict[str, Callable[[], Places]] = {
     "isinstance of a reader": reader_types,
     "questions `reads_samples` and `is_tree`": reader_questions,
     "class names that several classes share": twice,
+    **{
+        f"modules that {what}": partial(modules_with, pattern)
+        for what, pattern in ONE_PLACE.items()
+    },
     "functions with more than ten decisions": long_functions,
     "modules without a test file of the same name": without_test,
     "lines in dsprep/": lines,

@@ -30,6 +30,7 @@ from dsprep.lists.rows import (
     plain_path,
 )
 from dsprep.lists.store import ListWritten
+from dsprep.numbering import Known, number_classes, numbers_of
 from dsprep.printable import json_values
 from dsprep.units import format_count
 
@@ -322,9 +323,9 @@ def _numbered(
     if not named:
         numbers = sorted(found, key=int)
         return {old: str(at) if renumber else str(int(old)) for at, old in enumerate(numbers)}, None
-    names = sorted(found)
-    classes = tuple(names) if order is None else order
-    for name in names:
-        if name not in classes:
-            raise SourceError(f"{source}: the class {name!r} is none of the {len(classes)} given")
-    return {name: str(number) for number, name in enumerate(classes)}, classes
+    classes = number_classes(found, Known(order), source, _not_given)
+    return {name: str(number) for name, number in numbers_of(classes).items()}, classes
+
+
+def _not_given(place: str, names: Sequence[str], classes: Sequence[str]) -> SourceError:
+    return SourceError(f"{place}: the class {names[0]!r} is none of the {len(classes)} given")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dsprep.annotations import mxnet
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
+from dsprep.numbering import Known, number_classes
 from dsprep.places.scan import RunAll
 from dsprep.schema import (
     BY_FILES,
@@ -249,13 +250,12 @@ def _with_named_classes(catalog: Catalog, label: Field, run_all: RunAll) -> Cata
     """Return the catalog whose label is a class, numbered by name if samples have names."""
     is_named = label.type == "text"
     if is_named and catalog.label_column is None:
-        from dsprep.sources.labels.classes import number_classes
-
         gathered = gather_all(catalog, label.name, run_all)
         names = {str(own) for _, own, _, _ in gathered if own is not None}
         # Numbers in texts are class numbers: sorted as names, they would be others.
         if not (names and all(map(_NUMBER.fullmatch, names))):
-            classes = catalog.classes or number_classes(names, catalog.root)
+            given, root = Known(catalog.classes), catalog.root
+            classes = number_classes(names, given, root, unknown=None)
             catalog = replace(catalog, classes=classes or None)
     numbered = replace(label, type="class") if is_named else label
     if catalog.classes:

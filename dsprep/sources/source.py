@@ -11,6 +11,7 @@ from dsprep.declared import called_with, field, options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
+from dsprep.numbering import Known
 from dsprep.opening import opened
 from dsprep.options import given_options, require_effect
 from dsprep.places.names import expand
@@ -56,6 +57,10 @@ class Source(SourceOptions, ClassOptions):
         from dsprep.lists.store import read_classes
 
         return read_classes(self.classes) if self.classes else None
+
+    def known_classes(self) -> Known:
+        """Return what is known of the classes before labels are read."""
+        return Known(self.class_names(), None, self.class_order)
 
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""

@@ -13,10 +13,10 @@ from dsprep.findings import SKIP_KINDS
 from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
+from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.schema import LABEL_NAMES
 from dsprep.sources.gather import classes_of_objects, with_detection_labels
-from dsprep.sources.labels.classes import Known, classes_for
 from dsprep.sources.labels.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.labels.table import find_columns
 from dsprep.sources.reading import read_source
@@ -336,6 +336,5 @@ def class_labels(
         if largest > len(classes):
             raise SourceError(f"{source}: {largest} is none of the {len(classes)} classes")
         return (numbers - 1).cast(pl.String).alias("label"), classes
-    classes = classes_for(values.unique(), Known(classes), source)
-    numbers = values.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
-    return numbers.cast(pl.String).alias("label"), classes
+    classes = number_classes(values.unique(), Known(classes), source)
+    return numbered(values, classes).cast(pl.String).alias("label"), classes

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
+from dsprep.numbering import Known, number_classes
 from dsprep.places.scan import RunAll
-from dsprep.sources.labels.classes import number_classes
 from dsprep.sources.pictures.readers import FileReader
 from dsprep.storage.files import facts
 from dsprep.text import read_text
@@ -32,7 +32,7 @@ def read_paths(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]
         if len(row) != 2 or row[0].startswith("/") or ".." in row[0].split("/"):
             raise SourceError(f"{source.root}, line {number}: is not a path, a tab and a class")
     paths, names = zip(*rows, strict=True)
-    classes = number_classes(set(names), source.root)
+    classes = number_classes(set(names), Known(), source.root)
     found = [facts(os.path.join(directory, path)) for path in paths]
     table = pl.DataFrame(
         {

@@ -8,7 +8,6 @@ import pytest
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding, count_skipped, notes_of
-from dsprep.sources.labels.classes import natural_order
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 
@@ -26,20 +25,6 @@ def notes(root: Path, **options: object) -> list[str]:
 
 
 # Their order
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("0", "1", "2", "10", "11"),
-        ("a", "a1", "a02", "a2", "a10", "a10b", "b"),
-        ("v1/9", "v1/10", "v2/1", "v10/1"),
-        ("9", "٣", "猫2", "猫10"),
-        ("7" * 5000, "8" * 5000),
-    ],
-)
-def test_natural_order_reads_numbers_as_numbers(names: tuple[str, ...]) -> None:
-    assert natural_order(reversed(names)) == names
 
 
 def test_class_order(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import format_classes, read_classes
-from dsprep.sources.labels.classes import number_classes
+from dsprep.numbering import Known, number_classes
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 
@@ -148,7 +148,7 @@ def test_classes_survive_their_file(
     tmp_path_factory: pytest.TempPathFactory, names: set[str]
 ) -> None:
     path = tmp_path_factory.mktemp("classes") / "classes.txt"
-    classes = number_classes(names, "here")
+    classes = number_classes(names, Known(), "here")
     path.write_text(format_classes(classes), "utf-8", newline="")
     assert read_classes(str(path)) == classes == tuple(sorted(names, key=str.encode))
 

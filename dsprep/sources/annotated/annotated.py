@@ -23,6 +23,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
+from dsprep.numbering import require_lines
 from dsprep.options import require_effect
 from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
@@ -216,7 +217,6 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
 
     from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
     from dsprep.places.files import FILES
-    from dsprep.sources.labels.classes import require_lines
     from dsprep.sources.pictures.readers import FileReader
 
     table = files.table.sort("path")

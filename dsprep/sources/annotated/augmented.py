@@ -19,6 +19,7 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import TEXT, AugmentedLine, parse_augmented
 from dsprep.lists.rows import OUTSIDE, leads_outside, plain_paths
+from dsprep.numbering import Known, numbers_of, require_lines
 from dsprep.opening import opened
 from dsprep.places.files import list_files
 from dsprep.places.prefetch import OpenFiles, read_at, runs
@@ -26,7 +27,7 @@ from dsprep.places.scan import RunAll, scan_below
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
-from dsprep.sources.labels.classes import Known, labels_from_numbers, number_classes
+from dsprep.sources.labels.classes import labels_from_numbers
 from dsprep.sources.labels.match import choose
 from dsprep.sources.tables.csv_rows import Columns
 from dsprep.sources.tables.tabular import rows_of
@@ -167,7 +168,7 @@ def _classes(
 ) -> tuple[str, ...] | None:
     """Return the names of the classes, about which all lines have to agree."""
     names: dict[int, str] = dict(enumerate(classes or ()))
-    numbers = {name: number for number, name in names.items()}
+    numbers = numbers_of(classes or ())
     for line in lines:
         for number, name in line.names.items():
             known = names.setdefault(number, name)
@@ -185,7 +186,7 @@ def _classes(
     if not names:
         return None
     if classes is None:
-        number_classes(numbers, source)  # each of them fits on a line
+        require_lines(sorted(numbers), source)
     for number in sorted(set(range(len(names))).difference(names)):
         raise SourceError(
             f"{source}: tells no name of class {number}, but of class {max(names)}: give all "

@@ -19,6 +19,7 @@ from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, MOST_CLASSES, SHARES, Extent, Object, Objects
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
+from dsprep.numbering import Known, number_classes, number_ids, numbered
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows, some_lines
 from dsprep.sources.annotated.masks import WRONG, TableMasks
 from dsprep.units import format_count, format_some, quoted, quoted_names
@@ -192,7 +193,6 @@ class _Classes(NamedTuple):
         import polars as pl
 
         from dsprep.lists.store import read_classes
-        from dsprep.sources.labels.classes import number_classes
 
         empty = pl.Series([False] * cells.height, dtype=pl.Boolean)
         target = next((name for name in cells.columns if name.lower() == "target"), None)
@@ -220,16 +220,15 @@ class _Classes(NamedTuple):
         ids: tuple[int, ...] = ()
         if given is None and all(text.isascii() and text.isdecimal() for text in used):
             ids = tuple(sorted(map(int, used)))
-            order = [str(number) for number in ids]
+            order = tuple(map(str, ids))
         elif given is None and id is not None and id != label:
             pairs = cells.select(label, id).filter(texts.is_not_null()).unique().rows()
             by_id = {int(number): name for name, number in pairs if number.isdecimal()}
             if len(by_id) != len(pairs):
                 raise SourceError(f"{path}: {id!r} does not number the names in {label!r}")
-            ids = tuple(sorted(by_id))
-            order = [by_id[number] for number in ids]
+            order, ids, _ = number_ids(by_id, None, path)
         else:
-            order = list(given or number_classes(used, path))
+            order = number_classes(used, Known(given), path, unknown=None)
         known = texts.is_in(order)
         wrong = pl.select(
             pl.when(nameless)
@@ -237,9 +236,7 @@ class _Classes(NamedTuple):
             .when(~known)
             .then(pl.format("has the class '{}', which is not in --classes", texts))
         )
-        numbers = texts.replace_strict(
-            order, range(len(order)), default=None, return_dtype=pl.Int64
-        )
+        numbers = numbered(texts, order)
         return cls(tuple(told.get(name, name) for name in order), ids, numbers, wrong.to_series())
 
 

@@ -22,6 +22,7 @@ from dsprep.annotations.coco import parse, parse_boxes
 from dsprep.annotations.objects import Extent, Objects, Spelled, is_id
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.numbering import number_ids
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
 from dsprep.sources.annotated.json_file import JsonText, Update
@@ -338,7 +339,7 @@ def scan_coco(
                 ) from None
     where = format_some(list(paths))
     read.drop_repeated()
-    numbers, names, ids = _classes(read.categories, classes, where)
+    names, ids, numbers = _classes(read.categories, classes, where)
     table = pl.DataFrame(read.spans, schema=dict.fromkeys(_SPANS, pl.Int64))
     images = pl.DataFrame(
         [(*key, number) for key, number in read.images.items()],
@@ -384,21 +385,15 @@ def scan_coco(
 
 def _classes(
     categories: Mapping[Any, str], classes: tuple[str, ...] | None, where: str
-) -> tuple[Mapping[Any, int], tuple[str, ...], tuple[int, ...]]:
-    """Return class numbers by category ids, class names, and ids by class numbers."""
-    if classes is not None:
-        if unknown := sorted({*categories.values()}.difference(classes)):
-            raise SourceError(f"{where}: no class of --classes: {quoted_names(unknown, 3)}")
-        return {id: classes.index(name) for id, name in categories.items()}, classes, ()
-    if twice := sorted(name for name, count in Counter(categories.values()).items() if count > 1):
+) -> tuple[tuple[str, ...], tuple[int, ...], Mapping[Any, int]]:
+    """Return class names and category ids by class number, and class numbers by category id."""
+    twice = sorted(name for name, count in Counter(categories.values()).items() if count > 1)
+    if twice and classes is None:
         raise SourceError(
             f"{where}: several categories have one name: {quoted_names(twice, 3)}: give each its "
             "own, or make them one class with --classes FILE, which names each class once"
         )
-    has_numbers = all(type(id) is int for id in categories)
-    ids = sorted(categories) if has_numbers else sorted(categories, key=str)
-    numbers = {id: number for number, id in enumerate(ids)}
-    return numbers, tuple(categories[id] for id in ids), tuple(ids) if has_numbers else ()
+    return number_ids(categories, classes, where)
 
 
 def _require_known(table: pl.DataFrame, read: _Read, where: str) -> None:

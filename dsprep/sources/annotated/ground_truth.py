@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dsprep.annotations.masks import IGNORED
 from dsprep.errors import SourceError
 from dsprep.formats.augmented import AugmentedLine, colors_of, parse_augmented
+from dsprep.numbering import number_ids, require_lines
 from dsprep.sources.annotated.annotated import ImageFinder, Scan, plain_name
 from dsprep.sources.annotated.boxes import TableBoxes, scan_of
 from dsprep.sources.annotated.masks import Masks, files_below, parse_color
@@ -68,8 +69,6 @@ def _classes(
     lines: Iterable[AugmentedLine], given: tuple[str, ...] | None, path: str
 ) -> tuple[tuple[str, ...], tuple[int, ...], Mapping[int, int]]:
     """Return the names and ids of classes by number, and their numbers by id."""
-    from dsprep.sources.labels.classes import number_classes
-
     named: dict[int, str] = {}
     used = set[int]()
     for line in lines:
@@ -87,15 +86,11 @@ def _classes(
             f"{path}: {format_count(len(nameless), 'class')} without a name in any class-map: "
             f"{format_some(list(map(str, nameless)))}"
         )
-    ids = tuple(sorted(named))
-    names = tuple(named[id] for id in ids)
-    if len(number_classes(set(names), path)) < len(names):
+    require_lines(sorted(named.values()), path)
+    if len({*named.values()}) < len(named):
+        names = [named[id] for id in sorted(named)]
         raise SourceError(f"{path}: several classes have one name: {quoted_names(names, _SHOWN)}")
-    if given is None:
-        return names, ids, {id: number for number, id in enumerate(ids)}
-    if unknown := sorted({*names}.difference(given)):
-        raise SourceError(f"{path}: no class of --classes: {quoted_names(unknown, _SHOWN)}")
-    return given, (), {id: given.index(name) for id, name in named.items()}
+    return number_ids(named, given, path)
 
 
 # Masks

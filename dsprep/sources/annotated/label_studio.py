@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dsprep.annotations.label_studio import REFUSED, chosen, drawn, parse
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.places.prefetch import Pieces
 from dsprep.sample import image_kind_of
 from dsprep.sources.annotated.annotated import Scan, some_lines
@@ -24,8 +25,6 @@ _SHOWN = 3
 
 def scan_label_studio(source: Source, path: str) -> Scan:
     """Find the tasks of an export, and the classes."""
-    from dsprep.sources.labels.classes import number_classes
-
     sha, copy = hashlib.sha256(), Pieces(path)
     names, counts, places = list[str](), list[int](), list[tuple[int, int]]()
     used, left_out = set[str](), Counter[str]()
@@ -56,11 +55,7 @@ def scan_label_studio(source: Source, path: str) -> Scan:
     if not names:
         why = "no task is annotated" if skipped else "the list is empty"
         raise SourceError(f"{path}: {why}")
-    classes = source.class_names()
-    if classes is None:
-        classes = number_classes(used, path, source.class_order)
-    elif unknown := sorted(used.difference(classes)):
-        raise SourceError(f"{path}: no class of --classes: {quoted_names(unknown, _SHOWN)}")
+    classes = number_classes(used, source.known_classes(), path, not_given)
     notes = [f"{format_count(count, what)}, not read" for what, count in sorted(left_out.items())]
     if several:
         notes.append(
@@ -70,8 +65,7 @@ def scan_label_studio(source: Source, path: str) -> Scan:
     if skipped:
         said = f"{format_count(len(skipped), 'task')} skipped or not annotated"
         notes.append(f"{said}, so that their images are left out: {format_some(skipped)}")
-    numbers = {name: number for number, name in enumerate(classes)}
-    spans = Spans(copy.path, copy.state, numbers, parse)
+    spans = Spans(copy.path, copy.state, numbers_of(classes), parse)
     copy.belong_to(spans)
     return Scan(
         spans,

@@ -11,8 +11,9 @@ from dsprep.annotations.objects import Objects
 from dsprep.annotations.voc import VocImage, counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.sources.annotated.annotated import Scan, Texts, look_at
-from dsprep.units import format_count, format_some, quoted_names
+from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
@@ -43,18 +44,12 @@ class VocTexts(Texts):
 
 def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
     """Find the XML files of images below a directory, the classes and the sides."""
-    from dsprep.sources.labels.classes import number_classes
-
     places = files.listed(below, "xml", run_all)
     if not places:
         raise SourceError(f"{below}: there is no XML file")
     annotations = VocTexts(below, {}, 0)
     looked = look_at(annotations, places, run_all)
-    names = source.class_names()
-    if names is None:
-        names = number_classes(looked.classes, below, source.class_order)
-    elif unknown := sorted({*looked.classes}.difference(names)):
-        raise SourceError(f"{below}: no class of --classes: {quoted_names(unknown, 3)}")
+    names = number_classes(looked.classes, source.known_classes(), below, not_given)
     origin = int(not looked.facts.get(_FROM_0)) if source.voc_origin is None else source.voc_origin
     notes: list[Finding] = []
     if source.voc_origin is None:
@@ -72,7 +67,7 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
     texts = {path: files.text(source.root, posixpath.join(source.root, path)) for path in lists}
     sides = _sides(texts, called, known, notes) if is_whole else []
     return Scan(
-        replace(annotations, numbers={name: at for at, name in enumerate(names)}, origin=origin),
+        replace(annotations, numbers=numbers_of(names), origin=origin),
         called,
         looked.counts,
         looked.texts,

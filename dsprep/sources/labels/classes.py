@@ -7,17 +7,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from dsprep.catalog import AT_ONCE, Catalog
-from dsprep.errors import OptionError, SourceError, UnknownClass
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
+from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
 from dsprep.places.names import SPLITS
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
-from dsprep.units import format_count, format_some, quoted_names
+from dsprep.units import format_count, format_some
 
 # Classes that stand before a number in file names: dog.0.jpg, Abyssinian_1.jpg.
 _IN_NAMES = (r"^(\w+?)[._-]?\d+\.", r"^([^._-]+)[._-]")
@@ -30,14 +31,6 @@ _FILE_KINDS |= dict.fromkeys(("masks", "mask", "segmentationclass"), "mask")
 _FILE_KINDS |= {
     name: name for name in ("labels", "annotations", "segmentationobject", "depth", "gt", "json")
 }
-
-
-class Known(NamedTuple):
-    """The classes as far as they are known before labels are read."""
-
-    classes: tuple[str, ...] | None  # the classes and their order, if they are fixed already
-    owner: str | None = None  # the source that these are of, if the user did not give them
-    order: str | None = None  # otherwise, the order of the names; see `number_classes`
 
 
 def label_lists(labels: Iterable[Any]) -> pl.Series | None:
@@ -87,37 +80,6 @@ def among(classes: Sequence[object], owner: str | None) -> str:
     return f"the {len(classes)} classes{of}"
 
 
-def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:
-    """Put class names into the order that numbers them: by code point, which is UTF-8's by byte."""
-    classes = natural_order(names) if order == "natural" else tuple(sorted(names))
-    require_lines(classes, source)
-    return classes
-
-
-def require_lines(classes: Iterable[str], source: str, file: str = "classes.txt") -> None:
-    """Refuse a class name that cannot be a line of a file."""
-    for name in classes:
-        if not name.strip() or not {*"\n\r\0"}.isdisjoint(name):
-            raise SourceError(
-                f"{source}: the class name {name!r} does not fit on a line of {file}: rename"
-            )
-
-
-def classes_for(names: Iterable[str], known: Known, place: str) -> tuple[str, ...]:
-    """Return the known classes, which must have all of these names; or the names in their order."""
-    found = number_classes(names, place, known.order)
-    classes = known.classes or found
-    if unknown := sorted(set(found).difference(classes)):
-        raise unknown_classes(place, unknown, classes)
-    return classes
-
-
-def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) -> UnknownClass:
-    """Return the error for classes of a source that are not in the list of classes."""
-    be, count = "is" if len(names) == 1 else "are", format_count(len(classes), "class")
-    return UnknownClass(f"{place}: {quoted_names(names, 3)} {be} not among the {count}")
-
-
 def classes_of_directories(
     paths: pl.Series, root: str, known: Known, top: str = "", unread: str = ""
 ) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
@@ -138,11 +100,10 @@ def classes_of_directories(
             f"class, {in_root[0]!r} among them: move them into the directory of their "
             "class or out of the folder, or give the labels in a list"
         )
-    classes = classes_for(directories.unique(), known, root)
+    classes = number_classes(directories.unique(), known, root)
     notes = [*notes_on_directories(classes, os.path.join(root, top), unread)]
     notes += notes_on_order(known, classes)
-    numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
-    return numbers.alias("cls"), classes, notes
+    return numbered(directories, classes), classes, notes
 
 
 def matches_in(texts: pl.Series, regex: str, option: str) -> pl.Series:
@@ -175,9 +136,8 @@ def classes_in_names(
                 f"are no numbers: {format_some(odd.to_list())}"
             )
         return numbers.to_frame("label").select(pl.concat_list("label")).to_series(), None, []
-    classes = classes_for(found.unique(), known, root)
-    numbers = found.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
-    return numbers.alias("cls"), classes, notes_on_order(known, classes)
+    classes = number_classes(found.unique(), known, root)
+    return numbered(found, classes), classes, notes_on_order(known, classes)
 
 
 def hint_in_names(paths: pl.Series) -> str:
@@ -192,23 +152,11 @@ def hint_in_names(paths: pl.Series) -> str:
     return ""
 
 
-def natural_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Sort names so that numbers in them count as numbers: ``1``, ``2``, ``10``."""
-
-    def key(name: str) -> tuple[list[tuple[int, str]], str]:
-        # Texts and numbers alternate, so that only like is compared with like.
-        parts = re.split("([0-9]+)", name)
-        stripped = [each.lstrip("0") if at % 2 else each for at, each in enumerate(parts)]
-        return [(len(each) * (at % 2), each) for at, each in enumerate(stripped)], name
-
-    return tuple(sorted(names, key=key))
-
-
 def renumbered(catalog: Catalog, classes: tuple[str, ...]) -> Catalog:
     """Number the classes of a catalog as another list does, which has the same names or more."""
     # Its labels are class numbers, or a flag for each class: see `has_flags`.
     known = catalog.classes or ()
-    numbers = {name: number for number, name in reversed(list(enumerate(classes)))}
+    numbers = numbers_of(classes)
     if catalog.label_column == "cls":
         column = pl.col("cls").replace_strict(
             range(len(known)), [numbers[name] for name in known], return_dtype=pl.Int64

@@ -17,20 +17,14 @@ from dsprep.catalog import Annotated, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, plain_paths
+from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.files import Files, list_files
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
 from dsprep.sources.annotated.annotated import FieldsReader
-from dsprep.sources.labels.classes import (
-    LARGEST_EXACT,
-    Known,
-    among,
-    labels_from_numbers,
-    notes_on_order,
-    number_classes,
-)
+from dsprep.sources.labels.classes import LARGEST_EXACT, among, labels_from_numbers, notes_on_order
 from dsprep.sources.labels.match import choose, find_spelled, more_than_names
 from dsprep.sources.tables.cells import Cells, parse_cells
 from dsprep.sources.tables.csv_rows import CONVERT, kind_of
@@ -294,11 +288,8 @@ class _Cells(NamedTuple):
 
     def numbered(self, known: Known) -> tuple[tuple[str, ...], pl.Series]:
         """Number the names of classes; unknown names get null."""
-        names = self.texts
-        classes = known.classes or number_classes(names.unique(), self.source, known.order)
-        numbers = range(len(classes))
-        found = names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
-        return classes, found
+        classes = number_classes(self.texts.unique(), known, self.source, unknown=None)
+        return classes, numbered(self.texts, classes)
 
     def refuse_tags(self) -> None:
         """Refuse a column whose cells hold several labels each, unless they are few and unclear."""

@@ -19,12 +19,13 @@ import polars as pl
 from dsprep.catalog import COLUMNS, LABEL_COLUMNS, PLACE_COLUMNS, Catalog, Found
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
+from dsprep.numbering import Known
 from dsprep.places.archive import is_archive, open_archive
 from dsprep.places.files import Files, files_of, list_files
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
-from dsprep.sources.labels.classes import Known, classes_of_directories
+from dsprep.sources.labels.classes import classes_of_directories
 from dsprep.sources.pictures.readers import ArchivedParts, PartFiles, PartReader, stem_of
 from dsprep.sources.pictures.tree import sides_of
 from dsprep.storage.files import is_dir
@@ -50,7 +51,7 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
     # an image, the stem alone. Its size is that of all its files together, so that the digest
     # changes when one is added, removed or changes size. `downloaded` is a folder that img2dataset
     # wrote.
-    root, known = source.root, Known(source.class_names(), None, source.class_order)
+    root, known = source.root, source.known_classes()
     if is_dir(root):
         patterns = _parse_pairs(source.pairs or {})
         files = list_files(scan_below(root, None, run_all))

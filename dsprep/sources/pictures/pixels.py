@@ -32,11 +32,12 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
 from dsprep.images.pixels import parse_shape, shape_of
+from dsprep.numbering import unknown_classes
 from dsprep.places.archive import archive_kind, open_archive, split_path
 from dsprep.places.files import with_sides_of_files
 from dsprep.sample import Sample, image_kind_of
 from dsprep.schema import IMAGE, LABEL, Field, Schema
-from dsprep.sources.labels.classes import renumbered, unknown_classes
+from dsprep.sources.labels.classes import renumbered
 from dsprep.sources.pictures.pixel_reader import (
     CIFAR,
     Batch,

@@ -13,12 +13,12 @@ from dsprep.catalog import Catalog, Found
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
+from dsprep.numbering import Known
 from dsprep.places.files import Files, list_files, read_beside
 from dsprep.places.names import SPLITS, are_sides, in_order
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.labels.classes import (
-    Known,
     classes_in_names,
     classes_of_directories,
     hint_in_names,

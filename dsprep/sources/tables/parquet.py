@@ -28,10 +28,11 @@ from dsprep.formats.arrow import (
     type_of_column,
 )
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
+from dsprep.numbering import Known, number_classes, numbers_of, require_lines, unknown_classes
 from dsprep.places.scan import RunAll
 from dsprep.sample import key_of
 from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
-from dsprep.sources.labels.classes import label_lists, number_classes, unknown_classes
+from dsprep.sources.labels.classes import label_lists
 from dsprep.sources.look import raw_field
 from dsprep.sources.tables.parquet_rows import (
     IndexedRows,
@@ -249,7 +250,8 @@ def _number(
         known = {each for each in labels if each is not None}
         if not all(isinstance(each, str) for each in known):
             raise SourceError(f"{root}: {column} is not UTF-8")
-        label = replace(label, type="class", names=classes or number_classes(known, root))
+        names = number_classes(known, Known(classes), root, unknown=None)
+        label = replace(label, type="class", names=names)
     elif label.type == "class":
         if classes and label.names:  # the numbers are those of other classes
             own = dict(enumerate(label.names))
@@ -261,8 +263,8 @@ def _number(
         return replace(label, width=width) if label.kind.is_number else label, lists
     if len(set(label.names)) < len(label.names):
         raise SourceError(f"{root}: two classes in {column} have one name")
-    number_classes(label.names, root)
-    by_name = {name: number for number, name in enumerate(label.names)}
+    require_lines(sorted(label.names), root)
+    by_name = numbers_of(label.names)
     if unknown := sorted({each for each in labels if isinstance(each, str)} - by_name.keys()):
         raise unknown_classes(f"{root}: {column}", unknown, label.names)
     numbers = [by_name[each] if isinstance(each, str) else each for each in labels]

@@ -7,7 +7,7 @@ import os
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice, pairwise
 from math import isfinite
@@ -19,12 +19,13 @@ from dsprep.catalog import AT_ONCE, COLUMNS, PLACE_COLUMNS, Catalog, Found, comp
 from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
+from dsprep.numbering import number_classes, numbered, numbers_of
 from dsprep.places.archive import open_archive
 from dsprep.places.scan import RunAll
 from dsprep.places.zip import locate
 from dsprep.sample import image_kind_of, key_of
 from dsprep.schema import LABEL, LABEL_NAMES, Choice, Field, Schema
-from dsprep.sources.labels.classes import LARGEST_EXACT, Known, classes_for
+from dsprep.sources.labels.classes import LARGEST_EXACT
 from dsprep.sources.labels.table import find_separator
 from dsprep.sources.tables.arrays import (
     Array,
@@ -322,8 +323,8 @@ def _class_numbers(
                 "cell: make a column of 0 and 1 of each tag, give --label-type class if each text "
                 "is the name of one class, or --label-type text"
             )
-        classes = _classes(texts, source, root)
-        numbers = {name: number for number, name in enumerate(classes)}
+        classes = number_classes(texts, source.known_classes(), root)
+        numbers = numbers_of(classes)
     else:
         numbers = {text: int(text) for text in texts}
         _require_known(numbers.values(), classes, root)
@@ -339,12 +340,6 @@ def _is_number(text: str) -> bool:
         return isfinite(float(text))
     except ValueError:
         return False
-
-
-def _classes(names: Collection[str], source: Source, where: str) -> tuple[str, ...]:
-    """Return the classes that labels are names of, in the order of their numbers."""
-    known = Known(source.class_names(), None, source.class_order)
-    return classes_for(set(names), known, where)
 
 
 def _require_known(numbers: Iterable[int], classes: Sequence[str] | None, where: str) -> None:
@@ -543,9 +538,8 @@ def _labels(
             )
         if kind == "text":
             texts = known.rows(Plain(file), 0, count)
-            classes = _classes(texts, source, path)
-            numbers = {name: number for number, name in enumerate(classes)}
-            return pl.Series("cls", [numbers[each] for each in texts], dtype=pl.Int64), classes
+            classes = number_classes({*texts}, source.known_classes(), path)
+            return numbered(pl.Series(texts, dtype=pl.String), classes), classes
         if known.by_column and known.width > 1:
             lists = known.rows(Plain(file), 0, count)
             values = pl.Series(list(chain.from_iterable(lists)), strict=False)
