@@ -1,12 +1,27 @@
-"""One word has one meaning: each class of dsprep has a name of its own."""
+"""Names of classes: each has one of its own, and each that a plan file may hold has one there."""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import pkgutil
+import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import is_dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import dsprep.sources
+from dsprep.images.transform import Geometry
+from dsprep.plan.plan import Plan
+from dsprep.plan.values import CLASSES, hints_of
+from dsprep.rows import Pixels
+from dsprep.schema import Table
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"
+NOT_IN_PLANS = {Geometry}  # `verify` makes it, of a transform
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -18,3 +33,48 @@ def test_no_two_classes_share_a_name() -> None:
     assert places
     shared = {name: where for name, where in places.items() if len(where) > 1}
     assert not shared, "give each of them a name that says what it holds"
+
+
+def records() -> set[type]:
+    """The classes of dsprep that consist of fields, with those of every source."""
+    for each in pkgutil.walk_packages(dsprep.sources.__path__, "dsprep.sources."):
+        import_module(each.name)
+    return {
+        each
+        for name, module in list(sys.modules.items())
+        if name.startswith("dsprep.")
+        for each in vars(module).values()
+        if isinstance(each, type) and (is_dataclass(each) or hasattr(each, "_fields"))
+    }
+
+
+def named_in(hint: Any) -> Iterator[Any]:
+    """Yield the classes of dsprep that a type hint names."""
+    kind = get_origin(hint) or hint
+    if getattr(kind, "__module__", "").startswith("dsprep"):
+        yield kind
+    for each in () if kind is get_origin(Callable[..., Any]) else get_args(hint):
+        yield from named_in(each)
+
+
+def members(protocol: type) -> set[str]:
+    return {name for name in vars(protocol) if name == "__call__" or not name.startswith("_")}
+
+
+def has_type(record: type, kind: type) -> bool:
+    if kind not in (Pixels, Table):
+        return kind in record.__mro__
+    return all(any(name in vars(base) for base in record.__mro__) for name in members(kind))
+
+
+def test_what_a_plan_consists_of_has_a_name_in_plan_files() -> None:
+    # A field of any values, such as the places of annotations, may have a sequence of dsprep's.
+    known, found, left = records(), set[type](), [Plan, Sequence]
+    while left:
+        kind: Any = left.pop()
+        own = {each for each in known if has_type(each, kind) and not inspect.isabstract(each)}
+        own -= found | NOT_IN_PLANS
+        found |= own
+        left += [one for each in own for hint in hints_of(each).values() for one in named_in(hint)]
+    differ = sorted(each.__name__ for each in found ^ set(CLASSES.values()))
+    assert differ == [], "each needs a name in CLASSES of plan/values.py, or has one for nothing"

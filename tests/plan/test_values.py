@@ -1,73 +1,16 @@
-"""The names of what a plan file may hold: all that a plan consists of has one, and nothing else."""
+"""The values of a plan file: what has a name comes back, and nothing else makes a value."""
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-import sys
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from importlib import import_module
-from typing import Any, get_args, get_origin
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
-import dsprep.sources
-from dsprep.formats import FORMATS
 from dsprep.images.transform import Geometry
 from dsprep.plan.cut import PlannedShard
-from dsprep.plan.plan import Plan
-from dsprep.plan.values import CLASSES, DEEPEST, FUNCTIONS, fits, from_json, hints_of, to_json
-from dsprep.rows import Pixels
-from dsprep.schema import Table
-
-NEVER = {Geometry}  # `verify` makes it, of a transform
-
-
-def records() -> set[type]:
-    """The classes of dsprep that consist of fields, as far as a plan may know them."""
-    assert FORMATS.values()
-    for each in pkgutil.iter_modules(dsprep.sources.__path__):
-        import_module(f"dsprep.sources.{each.name}")
-    return {
-        each
-        for name, module in list(sys.modules.items())
-        if name.startswith("dsprep.") and not name.startswith("dsprep.commands")
-        for each in vars(module).values()
-        if isinstance(each, type) and (is_dataclass(each) or hasattr(each, "_fields"))
-    }
-
-
-def named_in(hint: Any) -> Iterator[Any]:
-    """Yield the classes of dsprep that a type hint names."""
-    kind = get_origin(hint) or hint
-    if getattr(kind, "__module__", "").startswith("dsprep"):
-        yield kind
-    for each in () if kind is get_origin(Callable[..., Any]) else get_args(hint):
-        yield from named_in(each)
-
-
-def members(protocol: type) -> set[str]:
-    return {name for name in vars(protocol) if name == "__call__" or not name.startswith("_")}
-
-
-def has_type(record: type, kind: type) -> bool:
-    if kind not in (Pixels, Table):
-        return kind in record.__mro__
-    return all(any(name in vars(base) for base in record.__mro__) for name in members(kind))
-
-
-def test_all_that_a_plan_consists_of_has_a_name() -> None:
-    # A field of any values, such as the places of annotations, may have a sequence of dsprep's.
-    known, found, left = records(), set[type](), [Plan, Sequence]
-    while left:
-        kind: Any = left.pop()
-        own = {each for each in known if has_type(each, kind) and not inspect.isabstract(each)}
-        own -= found | NEVER
-        found |= own
-        left += [one for each in own for hint in hints_of(each).values() for one in named_in(hint)]
-    assert sorted(each.__name__ for each in found ^ set(CLASSES.values())) == []
+from dsprep.plan.values import CLASSES, DEEPEST, FUNCTIONS, fits, from_json, to_json
 
 
 def read(plain: Any) -> Any:
