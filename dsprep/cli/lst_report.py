@@ -125,6 +125,7 @@ def _edit_lines(report: EditReport) -> Iterator[str]:
     unwritten = "" if report.written or not done else ", if it were written"
     what = ", ".join(done) or ("already done" if report.already_done else "nothing changed")
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
+    yield from rows_of(*(("selected", path) for path in some_of(report.selected)))
 
 
 def _relabel_lines(report: Relabeled) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -75,6 +75,7 @@ class EditReport(Edits):
     rows: int  # its rows now
     written: bool = False  # whether it was; not so for a dry run, or if an edit changes nothing
     already_done: bool = False  # whether the edit fits no more because it was the last one
+    selected: Sequence[str] = ()  # of a dry run: the paths of the rows that meet all conditions
 
     def to_json(self) -> dict[str, Any]:
         return json_values(
@@ -83,6 +84,7 @@ class EditReport(Edits):
                 "rows": self.rows,
                 "changed": self.changed,
                 "removed": self.removed,
+                "selected": self.selected,
                 "written": self.written,
                 "already_done": self.already_done,
             }
@@ -224,7 +226,7 @@ def edit_list(options: of.EditOptions) -> EditReport:
     label = None if options.label is None or prefix else str(options.label)
     new_path = None if prefix else options.new_path
 
-    def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
+    def change(old: ListFile) -> _Changed:
         numbers = [edit.class_number(name, old.classes) for name in options.chosen]
         rows, count = old.table, old.table.height
         new: dict[str, pl.Expr] = {}
@@ -234,7 +236,9 @@ def edit_list(options: of.EditOptions) -> EditReport:
         else:
             ids = [str(each) for each in options.ids]
             missing = _missing(old, root) if options.missing else None
-            where = edit.selected(options.paths, ids, numbers, missing)
+            is_kept = label is not None or new_path is not None
+            advice = "--path, --id or --class" if is_kept else "--path, --id, --class or --missing"
+            where = edit.selected(options.paths, ids, numbers, missing, advice)
         matches = rows.select(where.sum()).item()
         if not matches and not options.missing:
             raise SourceError(f"{old.path}: no row matches")
@@ -249,7 +253,8 @@ def edit_list(options: of.EditOptions) -> EditReport:
         require_list(rows, old.path, old.table)
         both = old.table.join(rows, on="index", suffix="_new")
         same = (pl.col("label") == pl.col("label_new")) & (pl.col("path") == pl.col("path_new"))
-        return rows, Edits(changed=both.filter(~same).height, removed=count - rows.height)
+        edits = Edits(changed=both.filter(~same).height, removed=count - rows.height)
+        return _Changed(rows, edits, old.table.filter(where)["path"])
 
     conditions = (options.paths, options.ids, options.chosen, options.missing and root)
     words = ("edit", *conditions, label, new_path, prefix)
@@ -287,19 +292,27 @@ def patch_list(options: of.PatchOptions) -> EditReport:
     text = decode_text(data, source)
     diff = diffs.parse_patch(text, source)
 
-    def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
+    def change(old: ListFile) -> _Changed:
         rows = diffs.patch_rows(old.table, diff, source)
         require_list(rows, source)
-        return rows, diff.edits
+        return _Changed(rows, diff.edits)
 
     return _rewrite(options, None, ("patch", text), change, PatchReport)
+
+
+class _Changed(NamedTuple):
+    """A list that was changed, and how."""
+
+    rows: pl.DataFrame
+    edits: Edits
+    selected: Sequence[str] | pl.Series = ()  # paths of the rows that meet all conditions
 
 
 def _rewrite(
     options: of.EditOptions | of.PatchOptions,
     classes: str | None,
     words: Sequence[object],
-    change: Callable[[ListFile], tuple[pl.DataFrame, Edits]],
+    change: Callable[[ListFile], _Changed],
     report: type[EditReport] = EditReport,
 ) -> EditReport:
     """Read a list, change it, and write it; ``words`` identify the change."""
@@ -310,7 +323,7 @@ def _rewrite(
         old = read_list(path, classes)
         command = store.command_text(*words, old.classes) if in_place else ""
         try:
-            rows, edits = change(old)
+            rows, edits, selected = change(old)
         except SourceError:
             if not store.was_done(path, command):
                 raise
@@ -319,7 +332,13 @@ def _rewrite(
         written = is_needed and not options.dry_run
         if written:
             write_text(out, format_rows(rows), command)
-    return report(path=out, rows=rows.height, written=written, **vars(edits))
+    return report(
+        path=out,
+        rows=rows.height,
+        written=written,
+        selected=list(selected) if options.dry_run else [],
+        **vars(edits),
+    )
 
 
 @called_with(of.RelabelOptions)

@@ -43,6 +43,7 @@ def selected(
     ids: Sequence[str] = (),
     classes: Sequence[int] = (),
     numbers: Sequence[int] | None = None,
+    advice: str = "--path, --id or --class",
 ) -> pl.Expr:
     """Return which rows meet all conditions that are given; one value of a condition is enough."""
     # Conditions are globs of paths, ids or ranges of them (`7`, `10-19`), class numbers, and
@@ -55,7 +56,7 @@ def selected(
         [] if numbers is None else [row.is_in(pl.Series(numbers, dtype=pl.Int64).implode())],
     ]
     if not any(conditions):
-        raise OptionError("no condition selects rows: give --path, --id or --class")
+        raise OptionError(f"no condition selects rows: give {advice}")
     return reduce(and_, (reduce(or_, any_of) for any_of in conditions if any_of))
 
 

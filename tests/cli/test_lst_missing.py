@@ -35,7 +35,10 @@ def test_removes_what_is_gone_and_counts_it(pets: Path, tmp_path: Path, run_here
 
     planned = run_here(*remove, "--dry-run")
     assert (planned.code, lst.read_text().splitlines()) == (0, lines)
-    assert "3 rows removed, 5 in all, if it were written" in planned.out
+    first, *names = planned.out.splitlines()
+    assert first.endswith("3 rows removed, 5 in all, if it were written")
+    assert sorted(names) == [f"  selected  {name}" for name in gone]
+    assert sorted(json.loads(run_here(*remove, "--dry-run", "--json").out)["selected"]) == [*gone]
     cats = run_here(*remove, "--class", "cat", "-o", tmp_path / "cats.lst", "--json")
     assert json.loads(cats.out)["removed"] == 1
 
@@ -74,6 +77,15 @@ def test_nothing_is_removed_if_nothing_tells_what_is_missing(
     assert (wrong.code, "none of the 8 files" in wrong.err, "--root DIR" in wrong.err) == (
         *(4, True, True),
     )
+    for command, conditions in (
+        (("remove",), "--path, --id, --class or --missing"),
+        (("set", "--label", "cat"), "--path, --id or --class"),
+    ):
+        none = run_here("lst", command[0], lst, *command[1:])
+        assert (none.code, none.err) == (
+            2,
+            f"dsprep: no condition selects rows: give {conditions}\n",
+        )
     unneeded = run_here("lst", "remove", lst, "--root", pets, "--id", 1)
     assert (unneeded.code, "--missing" in unneeded.err) == (2, True)
     assert run_here("lst", "remove", "-", "--missing").code == 2

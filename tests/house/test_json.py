@@ -86,7 +86,7 @@ NAMES = {
     "Orphan": "url id seconds initiator parts bytes aborted",
     "CreateReport": "lists added known classes per_class rejects skipped skipped_counts duplicates "
     "seed written notes already_done",
-    "EditReport": "path rows changed removed written already_done",
+    "EditReport": "path rows changed removed selected written already_done",
     "PatchReport": "path rows added removed changed reordered written already_done",
     "Relabeled": "lists unit moves classes dropped idle written already_done",
     "DiffReport": "a b rows counts classes relabelings other_names unread",
