@@ -175,7 +175,11 @@ class WebDataset(Format):
             if (found := schema.named(name)) is None:
                 there = format_some(list(schema.by_name))
                 raise OptionError(f"--order {name}: no sample has this field; fields are {there}")
-            ranks.setdefault(found.name, len(ranks))
+            if found.name in ranks:
+                raise OptionError(
+                    f"--order {','.join(self.order)}: {name} is there twice; name each field once"
+                )
+            ranks[found.name] = len(ranks)
         return ranks
 
     def encode(self, sample: Sample) -> list[bytes]:

@@ -199,6 +199,9 @@ class TestOrder:
         args = (images / "images", tmp_path / "out", "--order", "labl", "--to")
         done = run_here("pack", *args, "webdataset")
         assert (done.code, "--order labl: no sample has this field" in done.err) == (2, True)
+        twice = run_here("pack", *args[:3], "label,image,label", "--to", "webdataset")
+        told = "--order label,image,label: label is there twice; name each field once"
+        assert (twice.code, told in twice.err, (tmp_path / "out").exists()) == (2, True, False)
         done = run_here("pack", *args, "tfrecord")
         assert (done.code, "it goes with webdataset, not with tfrecord" in done.err) == (2, True)
 
