@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep import keywords as of
-from dsprep.commands.facts import facts_of
+from dsprep.commands.facts import TEXTS, facts_of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
 from dsprep.options import option_name, require_effect
@@ -216,9 +216,12 @@ def cost(options: of.CostOptions) -> CostReport:
         raise OptionError("give either DATA, or --samples and --size")
     for each in found:
         if each.samples is None or each.bytes is None:
+            made = "make a manifest with dsprep shard index"
+            if each.format in TEXTS:
+                made = f"pack it, dsprep pack {each.place} OUT --to FORMAT, and name OUT"
             raise SourceError(
-                f"{each.place}: nothing tells its samples and size: make a manifest with dsprep "
-                "shard index, or give --samples and --size"
+                f"{each.place}: nothing tells its samples and size: {made}, or give --samples and "
+                "--size"
             )
         samples, size = samples + each.samples, size + each.bytes
     counts = {"files": samples}

@@ -149,6 +149,9 @@ def test_refused(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "train.tar").write_bytes(bytes(10240))
     with pytest.raises(SourceError, match="nothing tells its samples"):
         dsprep.cost(tmp_path / "train.tar")
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SourceError, match=r"pack it, dsprep pack .*rows.csv OUT --to FORMAT"):
+        dsprep.cost(tmp_path / "rows.csv")
     dsprep.pack(photos, tmp_path / "wds", to="webdataset", workers=1)
     path = tmp_path / "wds/manifest.json"
     path.write_text(path.read_text().replace('"format": "webdataset"', '"format": "no such"'))
