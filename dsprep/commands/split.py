@@ -18,7 +18,7 @@ from dsprep.catalog import Catalog
 from dsprep.commands.write import new_job, write
 from dsprep.commands.write_report import WriteReport
 from dsprep.declared import called_with
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
 from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.opening import GivenPath
@@ -252,7 +252,16 @@ def _write_shards(options: of.SplitOptions, source: Source, began: float) -> Spl
         copies=True,
         divide=divide,
     )
-    written = write(job, asked)
+    try:
+        written = write(job, asked)
+    except (OptionError, SourceError) as error:
+        if "--drop" not in str(error):
+            raise
+        # Formats advise options that choose fields, and this command has none.
+        pack = f"dsprep pack {source.root} {options.out} --to {options.to}"
+        raise type(error)(
+            f"{error}; dsprep split has no --only and --drop: {pack} --split train=0.8,val=0.2 has"
+        ) from None
     (chosen,) = found
     report = _planned(options, chosen, _lists_of(chosen.sides, options))
 

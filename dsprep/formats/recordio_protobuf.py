@@ -27,7 +27,7 @@ and ``configuration``. A feature that has such a name is ``features.NAME``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -245,7 +245,7 @@ def _raw_value(name: str, kind: Type, raw: str, value: Value) -> Value:
     if raw == _LABEL:
         return Floats(as_floats(values, "the label"))
     if raw == _VALUES and kind.name == "list<float32>":
-        return Floats(as_floats(values, f"the field {name!r}"))
+        return Floats(_features(name, values))
     if kind.of is float:
         return Floats(values) if kind.bits == 32 else tuple(values)
     if kind.is_number:
@@ -280,6 +280,14 @@ def _tensor(schema: Schema, is_own: bool) -> dict[str, Place]:
     return {name: (_VALUES, str(at)) for at, name in enumerate(known)}
 
 
+def _features(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    """Return the values of a field as the features hold them."""
+    try:
+        return as_floats(values, f"the field {name!r}")
+    except BadSample as error:
+        raise BadSample(f"{error}: --drop {name} leaves it out") from None
+
+
 def _joined(fields: Mapping[str, Value], parts: Mapping[str, str]) -> Value:
     """Return the tensor of several fields."""
     if "keys" not in parts:
@@ -291,7 +299,7 @@ def _joined(fields: Mapping[str, Value], parts: Mapping[str, str]) -> Value:
             return Floats(as_floats(numbers, ""))
         except BadSample:  # name the field
             for name, value in zip(parts.values(), numbers, strict=True):
-                as_floats((value,), f"the field {name!r}")
+                _features(name, (value,))
             raise
     # Formats that have no empty lists have none in a row of zeros.
     keys, values = (fields.get(parts[part], ()) for part in ("keys", _VALUES))

@@ -105,7 +105,9 @@ def source_of_split(options: SplitOptions) -> Source:
     first, *others = [options.sources] if isinstance(options.sources, str) else options.sources
     if not others and first.lower().endswith((".csv", ".tsv")):
         raise OptionError(
-            f"{first}: give the directory of its images as SOURCE, and --labels {first}"
+            f"{first}: give the directory of its images as SOURCE, and --labels {first}; if its "
+            f"rows are the samples, dsprep pack {first} OUT --to FORMAT --split train=0.8,val=0.2 "
+            "writes shards of each side, and --drop NAME leaves out a column"
         )
     listed = not others and (first == STREAM or first.lower().endswith(".lst"))
     root, classes = options.root, options.classes

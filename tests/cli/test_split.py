@@ -591,7 +591,7 @@ def test_what_makes_no_sense_is_refused(
     ("source", "code", "said"),
     [
         ("gone", 4, "does not exist"),
-        ("t.csv", 2, "--labels"),
+        ("t.csv", 2, "--labels t.csv; if its rows are the samples, dsprep pack t.csv OUT --to"),
         ("photo.jpg", 4, "is not a directory, nor an archive"),
         ("gone.lst", 4, "cannot be read"),
     ],
@@ -604,6 +604,20 @@ def test_a_source_that_is_none_is_refused(
     refused = run_here("split", source, "-o", "out", cwd=tmp_path)
     assert refused.code == code
     assert said in refused.err
+
+
+def test_advice_of_options_that_it_lacks_names_the_command_that_has_them(
+    run_here: RunCli, photos: Path, tmp_path: Path
+) -> None:
+    rows = [f"{path.relative_to(photos)},it has claws\n" for path in photos.rglob("*.jpg")]
+    (tmp_path / "t.csv").write_text("".join(["path,caption\n", *rows]))
+    how = ("--labels", tmp_path / "t.csv", "--fields", "caption", "--to", "recordio")
+    refused = run_here("split", photos, "-o", tmp_path / "out", *how)
+    assert refused.code == 2
+    assert "give --drop caption, or --only image" in refused.err
+    assert f"has no --only and --drop: dsprep pack {photos} {tmp_path}/out --to" in refused.err
+    sides = ("--split", "train=0.8,val=0.2", "--drop", "caption")
+    assert run_here("pack", photos, tmp_path / "out", *how, *sides).code == 0
 
 
 def test_python_says_the_same_as_the_command(run_here: RunCli, lst: Path, tmp_path: Path) -> None:

@@ -358,6 +358,12 @@ class TestArranged:
         ):
             layout.encode(Sample("k", {"x": 2**53 + 1}))
 
+    def test_features_that_floats_change(self) -> None:
+        layout, _ = LAYOUT.arranged(Schema((Field("a", "int"), Field("time", "int")), None))
+        told = "the field 'time' is 1112486027, which .* do not hold exactly: --drop time leaves it"
+        with pytest.raises(BadSample, match=told):
+            layout.encode(Sample("k", {"a": 1, "time": 1_112_486_027}))
+
     @pytest.mark.parametrize("label", [2**24 + 1, -(2**60) - 1])
     def test_classes_that_floats_change(self, label: int) -> None:
         layout, _ = LAYOUT.arranged(Schema((Field("y", "class"),), None, "y"))
