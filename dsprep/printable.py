@@ -7,6 +7,7 @@ the rest where it is written.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,9 +34,20 @@ _SIGNED = re.compile(
 def visible(text: str) -> str:
     r"""Return a line without secrets, and with escapes such as ``\n`` of what is not printable.
 
-    That is line breaks, codes that a terminal obeys, and marks that turn text around.
+    That is line breaks, codes that a terminal obeys, and marks that turn text around. A byte of a
+    name that is not UTF-8 is shown as ``\xff``.
     """
-    return without_secrets(_escaped(text, ascii))
+    return without_secrets(_escaped(text, _escape))
+
+
+def utf8_text(path: str) -> str:
+    r"""Return a path as text that can be written in UTF-8, its other bytes as ``\xff``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _escape(character: str) -> str:
+    is_byte = "\udc80" <= character <= "\udcff"  # as Python names files whose names are not UTF-8
+    return ascii(chr(ord(character) - 0xDC00) if is_byte else character)
 
 
 def json_line(value: Any) -> str:

@@ -18,7 +18,8 @@ from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
 from dsprep.places.archive import Archive, ZipReader, is_archive, open_archive
 from dsprep.places.names import in_order
-from dsprep.places.scan import LEFT_BEHIND, RunAll, Scanned, printable, scan_below
+from dsprep.places.scan import LEFT_BEHIND, RunAll, Scanned, scan_below
+from dsprep.printable import utf8_text
 from dsprep.rows import Reader
 from dsprep.sample import OTHER_IMAGES
 from dsprep.storage.files import exists, full_path, is_dir, is_file
@@ -162,7 +163,7 @@ def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) ->
         findings += scanned.findings
         if only is not None:
             below = (directory.path for directory in scanned.directories)
-            passed_by += [printable(path) for path in below if path not in only]
+            passed_by += [utf8_text(path) for path in below if path not in only]
     return Files(pl.concat(tables), sorted(findings, key=attrgetter("path")), sorted(passed_by))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.opening import opened
+from dsprep.printable import utf8_text
 from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def scan_directories(task: tuple[str, Sequence[DirectoryToScan], frozenset[str] 
                 os.close(descriptor)
         except OSError as error:
             raise SourceError(
-                f"{printable(full)}: cannot be read as a directory: {error.strerror}"
+                f"{utf8_text(full)}: cannot be read as a directory: {error.strerror}"
             ) from None
     return scanned._replace(paths="\0".join(paths))
 
@@ -114,7 +115,7 @@ def _scan_one(
     identity = status.st_dev, status.st_ino
     if identity in directory.above:
         detail = "a link to a directory that it lies in"
-        findings.append(Finding("loop", printable(directory.path) + "/", detail))
+        findings.append(Finding("loop", utf8_text(directory.path) + "/", detail))
         return
     prefix = directory.path + "/" if directory.path else ""
     above = (*directory.above, identity)
@@ -123,7 +124,7 @@ def _scan_one(
         path = prefix + name
         if name[0] == "." or name in LEFT_BEHIND:
             mode = os.lstat(name, dir_fd=descriptor).st_mode
-            findings.append(Finding("hidden", printable(path) + "/" * S_ISDIR(mode)))
+            findings.append(Finding("hidden", utf8_text(path) + "/" * S_ISDIR(mode)))
             continue
         stem, _, extension = name.rpartition(".")
         is_image = extensions is None or (extension.lower() in extensions and stem != "")
@@ -131,16 +132,16 @@ def _scan_one(
             status = os.stat(name, dir_fd=descriptor)
         except OSError as error:
             kind = "missing" if is_image else "not-an-image"
-            findings.append(Finding(kind, printable(path), _why_gone(name, descriptor, error)))
+            findings.append(Finding(kind, utf8_text(path), _why_gone(name, descriptor, error)))
             continue
         mode = status.st_mode
         if S_ISDIR(mode):
             directories.append(DirectoryToScan(path, above))
         elif not (is_image and S_ISREG(mode)):
             detail = "not a regular file" if is_image else ""
-            findings.append(Finding("not-an-image", printable(path), detail))
-        elif not path.isascii() and printable(path) != path:
-            findings.append(Finding("bad-name", printable(path), "the name is not UTF-8"))
+            findings.append(Finding("not-an-image", utf8_text(path), detail))
+        elif not path.isascii() and utf8_text(path) != path:
+            findings.append(Finding("bad-name", utf8_text(path), "the name is not UTF-8"))
         else:
             paths.append(path)
             sizes.append(status.st_size)
@@ -155,11 +156,6 @@ def _why_gone(name: str, descriptor: int, error: OSError) -> str:
             raise error from None
         return "it vanished during the scan"
     return f"a broken link: {error.strerror}"
-
-
-def printable(path: str) -> str:
-    r"""Return a path as text, its bytes that are not UTF-8 written as ``\xff``."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _scan_objects(

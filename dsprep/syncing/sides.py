@@ -16,6 +16,7 @@ from shlex import quote
 from typing import TypeAlias
 
 from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError, source_errors
+from dsprep.printable import utf8_text
 from dsprep.storage.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.objects import read_back
@@ -90,7 +91,7 @@ class Directory:
             if is_scratch(entry.name):
                 found.unfinished.append(path)
             elif why := self._add(entry, path, found, above):
-                found.left.append(Left(path, why))
+                found.left.append(Left(utf8_text(path), why))
 
     def _add(
         self, entry: os.DirEntry[str], path: str, found: Listing, above: set[tuple[int, int]]
