@@ -525,10 +525,13 @@ def append(options: of.AppendOptions) -> WriteReport:
         before = [shard.name for shard in base.shards]
         identity = {**identity_of(plan), "source": digest, "appended to": before}
         report = carry_out(plan, identity, options, pool, base=base)
-    samples = report.samples - base.samples
-    shards = format_count(len(report.shards) - len(before), "new shard")
-    verb = "is" if samples == 1 else "are"
-    notes = [*report.notes, f"{samples:,} of the samples {verb} new, in {shards}"]
+    if samples := report.samples - base.samples:
+        shards = format_count(len(report.shards) - len(before), "new shard")
+        new = f"{samples:,} of the samples {'is' if samples == 1 else 'are'} new, in {shards}"
+    else:
+        report = replace(report, state="already appended")
+        new = "none of the samples is new, so no shard was added"
+    notes = [*report.notes, new]
     if still_bad:
         bad = format_count(len(still_bad), "sample")
         notes.append(f"{bad} rejected again, as before: {format_some([r.path for r in still_bad])}")

@@ -121,6 +121,13 @@ class RunState:
         self.done.clear()
         self.resumed, self._goes_on_here, self.other = False, False, ""
 
+    def take_back(self) -> None:
+        """Remove the shards of this run, which goes on to its manifest without them."""
+        # The receipts go first: whoever goes on after a kill writes the shards again.
+        self.target.delete_notes(RECEIPTS)
+        self.target.delete(file.name for done in self.done.values() for file in done.files)
+        self.done.clear()
+
     def release(self) -> None:
         """Stop; keep what a later run needs, or nothing if nothing was written."""
         shutil.rmtree(self.target.temporary, ignore_errors=True)
@@ -456,7 +463,10 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     """Write what stands beside the shards, and last of all the manifest."""
     job, target = plan.job, state.target
     rejects = [*plan.lost, *outcome.rejects]
-    if not outcome.samples:
+    adds_none = base is not None and any(plan.existing) and not outcome.samples
+    if adds_none:
+        state.take_back()  # all that is new was rejected: the data set needs no empty shard
+    elif not outcome.samples:
         state.forget()
         remove_replaced(target, None)
         target.remove_place()
@@ -475,7 +485,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
         files.append(FileReceipt.of(job.destination.companion(LISTING)))
     else:
         shards = [*(base.shards if base else ())]
-        for done in (state.done[shard.name] for shard in plan.shards):
+        for done in (state.done[each.name] for each in plan.shards if not adds_none):
             *beside, own = done.files
             facts = own.name, own.bytes, own.crc32c
             shards.append(ShardReceipt(*facts, done.samples, tuple(beside)))

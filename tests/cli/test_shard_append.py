@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 from PIL import Image
 
+from dsprep.errors import DestinationError
 from dsprep.formats import FORMATS
 from dsprep.formats.stream import ShardStream
 from dsprep.schema import Choice, Reading, observe, settle
@@ -336,6 +337,40 @@ def test_samples_that_were_rejected_before_are_not_counted_twice(
     (source / "owl" / "bad.jpg").write_bytes(jpeg(2))  # mended
     assert run_here(*append).code == 0
     assert manifest(dest)["samples"] == 3
+
+
+def test_new_samples_that_are_all_rejected_are_recorded_without_a_shard(
+    run_here: RunHere, both: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, dest = tmp_path / "inbox", tmp_path / "set"
+    (source / "owl").mkdir(parents=True)
+    shutil.copy(both / "owl" / "000.jpg", source / "owl" / "000.jpg")
+    assert run_here("pack", source, dest, "--to", "recordio", "-qj1").code == 0
+    (source / "owl" / "bad.jpg").write_bytes(truncated(jpeg(2)))
+    before, append = contents(dest), ("shard", "append", source, dest, "--skip-existing", "-j1")
+
+    def stopped(*_: object) -> None:
+        raise DestinationError("the disk is gone")
+
+    with monkeypatch.context() as patch:  # when its shards are gone, before the manifest
+        patch.setattr("dsprep.run.state.publish_manifest", stopped)
+        assert run_here(*append).code == 5
+    done = run_here(*append)
+    assert (done.code, "already appended" in done.out) == (3, True), done
+    assert "none of the samples is new, so no shard was added" in done.out
+    assert "owl/bad.jpg" in done.out
+    after = contents(dest)
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {"manifest.json", "rejects.jsonl"}
+    assert (manifest(dest)["samples"], manifest(dest)["rejected"]) == (1, 1)
+    again = run_here(*append)
+    assert (again.code, "already appended" in again.out) == (3, True), again
+    assert contents(dest) == after
+    assert run_here("verify", dest, "--against", source, "-qj1").code == 0
+    shutil.copy(both / "owl" / "001.jpg", source / "owl" / "001.jpg")
+    assert run_here(*append).code == 3
+    assert (manifest(dest)["samples"], manifest(dest)["rejected"]) == (2, 1)
+    assert run_here("verify", dest, "--against", source, "-qj1").code == 0
 
 
 # Fields that are left out
