@@ -30,6 +30,7 @@ from dsprep.plan.destination import Destination
 from dsprep.run.hold import Hold
 from dsprep.run.notes import HOLDER, LEASES, NOWHERE, RECEIPTS, RUN, Target
 from dsprep.run.part import Part
+from dsprep.storage.files import system_path
 from dsprep.storage.local import (
     Lock,
     ScratchLock,
@@ -258,7 +259,7 @@ class Staged(Target):
             if is_own:
                 way = way._replace(replaces=seen.etag if seen else "")
             try:
-                if url is not None and not _has_path(url):
+                if url is not None and system_path(url) is None:
                     sent = store.copy_file(*_found(url, file), key, way)
                 else:
                     sent = store.send_file(Path(url or path), key, way, file.crc32c)
@@ -384,7 +385,7 @@ class Staged(Target):
 
 def _bring(url: str, file: FileReceipt, partial: Path) -> None:
     """Give a file that lies elsewhere a second name; copy it if its disk is another one."""
-    if not _has_path(url):
+    if system_path(url) is None:
         from dsprep.storage.transfer import TransferOptions
 
         store, stored = _found(url, file)
@@ -403,12 +404,6 @@ def _bring(url: str, file: FileReceipt, partial: Path) -> None:
             shutil.copyfileobj(source, copy, 1 << 20)
         if FileReceipt.of(partial) != FileReceipt(partial.name, file.bytes, file.crc32c):
             raise _not_the_file(url) from None
-
-
-def _has_path(url: str) -> bool:
-    """Return whether the system opens a file, rather than its store alone."""
-    store, key = store_of(url)
-    return store.path(key) is not None
 
 
 def _found(url: str, file: FileReceipt) -> tuple[Store, Stored]:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from dsprep.errors import SourceError, StoreError, source_errors
 from dsprep.storage.local import SCRATCH, OutputFile, destination_errors, publish, read_whole
 from dsprep.storage.store import Store
-from dsprep.storage.stored import Stored, crc32c, md5, metadata_of, said_mtime_ns
+from dsprep.storage.stored import Stored, crc32c, ignore, md5, metadata_of, said_mtime_ns
 from dsprep.storage.transfer import TransferOptions, Transferred
 
 
@@ -94,7 +94,8 @@ def copy_whole(
     """Copy a file from one store to another by way of this machine."""
     with tempfile.TemporaryDirectory(prefix="dsprep-") as directory:
         path = Path(directory, "file")
-        fetched = source.fetch_file(stored.key, path, options, stored)
+        # The run hears of the file once, when it is sent.
+        fetched = source.fetch_file(stored.key, path, options._replace(events=ignore), stored)
         return store.send_file(path, key, options, fetched.crc32c)
 
 

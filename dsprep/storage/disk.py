@@ -11,7 +11,7 @@ import glob
 import io
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
@@ -38,7 +38,7 @@ from dsprep.storage.store import (
     Store,
     StoredBytes,
 )
-from dsprep.storage.stored import Facts, Level, Pages, Progress, Stored, ignore, metadata_of
+from dsprep.storage.stored import Events, Facts, Level, Pages, Progress, Stored, ignore, metadata_of
 
 if TYPE_CHECKING:
     from dsprep.storage.transfer import TransferOptions, Transferred
@@ -112,6 +112,9 @@ class LocalStore(Store):
         return other
 
     def hurried(self, seconds: float) -> Self:
+        return self
+
+    def for_run(self, wait: Callable[[float], object], events: Events, connections: int) -> Self:
         return self
 
     def close(self) -> None:

@@ -88,6 +88,12 @@ def takes_requests(*paths: str) -> bool:
     return any(store_of(path)[0].takes_requests for path in paths)
 
 
+def system_path(path: str) -> str | None:
+    """Return the path by which the system opens a file; None if only its store reads it."""
+    store, key = store_of(path)
+    return store.path(key)
+
+
 def results(root: str | Sequence[str], calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
     """Make calls that read below paths, several at once where each takes a request."""
     # Each call comes with the size of its result.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.pool import Pace, submit
 from dsprep.storage.store import LARGEST, OpenFile, Store, store_of
-from dsprep.storage.stored import FATAL, Facts, Level, Stored, combine_all, crc32c, ignore
+from dsprep.storage.stored import FATAL, Events, Facts, Level, Stored, combine_all, crc32c, ignore
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
 
 if TYPE_CHECKING:
@@ -142,6 +142,9 @@ class ObjectStore(Store):
 
     def hurried(self, seconds: float) -> Self:
         return self.in_role(StoreError)
+
+    def for_run(self, wait: Callable[[float], object], events: Events, connections: int) -> Self:
+        return self
 
     def close(self) -> None:
         """Release connections: there are none."""

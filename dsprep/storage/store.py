@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.storage.stored import Facts, Level, Pages, Progress, Stored, ignore
+from dsprep.storage.stored import Events, Facts, Level, Pages, Progress, Stored, ignore
 from dsprep.units import format_size
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class Store(Protocol):
     has_rename: ClassVar[bool]
     # whether locks of the kernel keep other runs out; else leases do
     has_locks: ClassVar[bool]
-    # whether an ETag tells the content; else it only tells that a file was replaced
+    # whether an ETag tells the content; else it only tells that a file was replaced. One of 32 hex
+    # digits is taken for the MD5 of the bytes.
     has_etags: ClassVar[bool]
     longest_key: ClassVar[int]  # maximum bytes of a key in UTF-8
     longest_name: ClassVar[int]  # maximum bytes of what lies between two slashes of a key
@@ -131,6 +132,12 @@ class Store(Protocol):
 
     def hurried(self, seconds: float) -> Self:
         """Return a store that gives up if there is no answer for some seconds."""
+
+    def for_run(self, wait: Callable[[float], object], events: Events, connections: int) -> Self:
+        """Return a store for a run with many transfers at once, with connections of its own.
+
+        Before it tries again, it waits as the run does, and tells its listener.
+        """
 
     def close(self) -> None:
         """Release connections."""
@@ -260,6 +267,12 @@ def scheme_of(path: str) -> str:
 def store_of(path: str) -> tuple[Store, str]:
     """Return the store of a path or an address, and the key there. Nothing is connected yet."""
     return _opener(scheme_of(path))(path)
+
+
+def store_below(path: str) -> tuple[Store, str]:
+    """Return the store of a directory, and what the keys of all files in it begin with."""
+    store, key = store_of(path)
+    return store, key if not key or key.endswith("/") else f"{key}/"
 
 
 @cache

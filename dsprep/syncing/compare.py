@@ -42,15 +42,18 @@ class Verdict(NamedTuple):
     by: str  # what decided
 
 
-def by_listing(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
+def by_listing(
+    source: Stored, found: Stored | None, size_only: bool = False, etags: bool = True
+) -> Verdict | None:
     """Decide by the listings; None if the contents must be compared."""
+    # `etags` says whether the ETags of both sides tell the content.
     if found is None:
         return Verdict(True, "missing")
     if found.size != source.size:
         return Verdict(True, "size")
     if size_only or not source.size:
         return Verdict(False, "size")
-    if source.etag and source.etag == found.etag:
+    if etags and source.etag and source.etag == found.etag:
         return Verdict(False, "etag")
     return None
 
@@ -97,7 +100,9 @@ def has_crc32c(crc32c: int, contents: Iterable[Content]) -> bool:
     return ordered[0].read_crc32c() == crc32c
 
 
-def prove(source: Content, stored: Stored | None, read: Callable[[Stored], int]) -> tuple[str, str]:
+def prove(
+    source: Content, stored: Stored | None, read: Callable[[Stored], int], store: str = "S3"
+) -> tuple[str, str]:
     """Return what proves an object, and what is wrong with it; ``read`` returns its crc32c."""
     if stored is None:
         return "", "is not there"
@@ -105,7 +110,7 @@ def prove(source: Content, stored: Stored | None, read: Callable[[Stored], int])
     if known is None:
         md5 = stored.md5 and source.md5()
         if not md5:
-            return "", "cannot be proven: S3 keeps neither its crc32c nor its MD5"
+            return "", f"cannot be proven: {store} keeps neither its crc32c nor its MD5"
         return "etag", "" if stored.md5 == md5 else "has another ETag"
     theirs, by = known
     ours = source.crc32c()

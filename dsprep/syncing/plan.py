@@ -138,15 +138,16 @@ def plan_sync(
     *,
     named: Collection[str] = (),
     spared: Collection[str] = (),
+    etags: bool = True,
 ) -> SyncPlan:
     """Compare two sides by their listings."""
     # `named` are paths that manifests of the source name, `spared` places that the source does not
-    # show; nothing is deleted there.
+    # show; nothing is deleted there. `etags` says whether the ETags of both tell the content.
     plan, filters = SyncPlan(), Filters(options.rules)
     for path, file in source.items():
         if filters.admit(path):
             pair = Pair(path, file, found.get(path))
-            verdict = by_listing(file, pair.found, options.size_only)
+            verdict = by_listing(file, pair.found, options.size_only, etags)
             if verdict is None:
                 plan.undecided.append(pair)
             else:

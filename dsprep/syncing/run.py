@@ -21,8 +21,6 @@ from dsprep.errors import (
     source_errors,
 )
 from dsprep.keywords import SyncOptions
-from dsprep.storage.s3.download import download
-from dsprep.storage.s3.upload import copy, require_rights, upload
 from dsprep.storage.store import publish_manifest
 from dsprep.storage.stored import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
@@ -108,7 +106,10 @@ class Sync:
     def _make_plan(self) -> None:
         left = {*(skipped.path for skipped in self._ours.left), *self._theirs.linked}
         ours, theirs = self._ours.files, self._theirs.files
-        self._plan = plan_sync(ours, theirs, self._options, named=self._checksums, spared=left)
+        etags = self._source.has_etags and self._destination.has_etags
+        self._plan = plan_sync(
+            ours, theirs, self._options, named=self._checksums, spared=left, etags=etags
+        )
 
         def compare(pair: Pair) -> Verdict:
             self._pace.check()
@@ -116,7 +117,7 @@ class Sync:
             source = self._source.content(pair.source, self._checksums.get(pair.path))
             found = self._destination.content(pair.found)
             written = pair.source.modified
-            if isinstance(self._destination, Directory):  # S3 gives only seconds to a download
+            if isinstance(self._destination, Directory):  # a download has only seconds of S3
                 written = int(written)
             return by_content(source, found, written > pair.found.modified)
 
@@ -205,7 +206,7 @@ class Sync:
         if plan.sends:
             self._way.events("plan", files=len(plan.sends), bytes=plan.bytes)
             if isinstance(self._destination, Prefix):  # the first file makes a local directory
-                require_rights(self._destination.store, self._destination.prefix)
+                self._destination.store.require_rights(self._destination.prefix)
         if plan.withdrawn:
             self._withdraw()
         shards, indexes, manifests = plan.by_rank()
@@ -334,7 +335,7 @@ class Sync:
         self._report.deleted = sorted(deleted)
 
     def _verify(self) -> None:
-        """Prove all files by the checksums that S3 keeps, also those not sent now."""
+        """Prove all files by the checksums that a store keeps, also those not sent now."""
         sides = (self._destination, self._source)
         remote = next(side for side in sides if isinstance(side, Prefix))
         other = self._source if remote is self._destination else self._destination
@@ -348,7 +349,12 @@ class Sync:
             content = other.content(file, checksums.get(path))
             try:
                 stored = remote.store.stat(remote.prefix + path)
-                return prove(content, stored, lambda stored: remote.content(stored).read_crc32c())
+                return prove(
+                    content,
+                    stored,
+                    lambda stored: remote.content(stored).read_crc32c(),
+                    remote.store.name,
+                )
             except DsprepError as error:
                 if stops_all(error):
                     raise
@@ -390,24 +396,24 @@ class Sync:
             path = source.root / pair.path
             with source_errors(path):
                 sight = look(path)
-            done = upload(path, destination.store, key, self._way, crc32c)
+            done = destination.store.send_file(path, key, self._way, crc32c)
             if done.crc32c is not None:
                 source.checksums.note(path, sight, Sums(done.crc32c, done.stored.md5))
         elif isinstance(destination, Directory):
             path, key = destination.root / pair.path, pair.source.key
-            done = download(source.store, key, path, self._way, pair.source, crc32c)
+            done = source.store.fetch_file(key, path, self._way, pair.source, crc32c)
         else:
             name, stored = source.name(pair.path), source.store.stat(pair.source.key)
             if stored is None or stored.etag != pair.source.etag:
                 raise StoreError(f"{name}: has changed since it was listed", "exists")
             _require(crc32c, source, stored, name)
             key = destination.prefix + pair.path
-            done = copy(source.store, stored, destination.store, key, self._way)
+            done = destination.store.copy_file(source.store, stored, key, self._way)
             _require(crc32c, destination, done.stored, name, proven=True)
         return done.stored.size - done.moved
 
     def _publish_one(self, pair: Pair, data: bytes, new: bool) -> None:
-        # On S3, it replaces only the one that was found there, or none if `new`.
+        # In a store, it replaces only the one that was found there, or none if `new`.
         if isinstance(self._destination, Directory):
             self.transfer(pair, crc32c(data))
             return

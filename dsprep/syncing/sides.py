@@ -1,4 +1,4 @@
-"""The two sides of a sync: a directory, or the objects under a prefix on S3."""
+"""The two sides of a sync: a directory on a disk, or what is below a prefix in another store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dsprep.storage.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.store import S3Store
+from dsprep.storage.store import Store
 from dsprep.storage.stored import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.checksums import Checksums, Sums, look
@@ -58,6 +58,8 @@ class Directory:
     follow: bool = True  # whether links are followed
     pace: Pace = field(default_factory=Pace)  # stops reading
     checksums: Checksums = field(default_factory=Checksums)  # what is known of its files
+
+    has_etags = False
 
     def name(self, path: str) -> str:
         return str(self.root / path)
@@ -147,12 +149,16 @@ class Directory:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The objects whose keys begin with a prefix."""
+    """The files of a store whose keys begin with a prefix."""
 
-    store: S3Store  # their bucket
+    store: Store
     prefix: str  # empty, or ending with a slash
     to_files: bool = False  # whether keys that cannot be file names are left out
     pace: Pace = field(default_factory=Pace)  # the threads that read, and what holds them back
+
+    @property
+    def has_etags(self) -> bool:
+        return self.store.has_etags
 
     def name(self, path: str) -> str:
         return self.store.url(self.prefix + path)
@@ -308,7 +314,7 @@ class _ObjectContent:
     """The contents of an object: its ETag in a listing, then a HEAD, then its bytes."""
 
     stored: Stored
-    store: S3Store
+    store: Store
     pace: Pace
 
     is_read = False

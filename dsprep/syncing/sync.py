@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import closing
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -27,11 +27,13 @@ from dsprep.errors import (
 from dsprep.keywords import SyncOptions
 from dsprep.options import require_effect
 from dsprep.printable import json_values
-from dsprep.storage.location import Location, location_of, parse_url
+from dsprep.storage.files import system_path
+from dsprep.storage.location import parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.store import S3Store
+from dsprep.storage.s3.store import S3Store, with_config
 from dsprep.storage.s3.upload import probe
+from dsprep.storage.store import store_below, store_of
 from dsprep.storage.stored import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
 from dsprep.syncing.checksums import Checksums
@@ -63,33 +65,32 @@ def sync(options: SyncOptions) -> SyncReport:
         Interrupted: If it is stopped; calling again goes on.
     """
     source, destination = options.source, options.destination
-    ours, theirs = location_of(source), location_of(destination)
-    facts = {"local_source": ours is None, "remote": theirs is not None}
-    require_effect("sync", options.given, **facts)
+    from_disk, to_disk = (system_path(place) is not None for place in (source, destination))
+    require_effect("sync", options.given, local_source=from_disk, remote=not to_disk)
     tally = Tally(options.events or ignore, keep=not options.abort_on_exit)
     concurrency, bandwidth = options.concurrency or DEFAULT_CONCURRENCY, options.bandwidth or 0.0
     if bandwidth:  # few parts at once, so that some are complete if it is stopped
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
-    config = replace(options.config or S3Config(), connections=concurrency + _SPARE)
     part_size = parse_size(options.part_size) if options.part_size else 0
-    stores: list[S3Store] = []
+    stores = ExitStack()
 
-    def side(text: str, place: Location | None, role: type[StoreError], follow: bool) -> Side:
-        if place is None:
-            path = Path(text)
+    def side(place: str, role: type[StoreError], follow: bool) -> Side:
+        if system_path(place) is not None:
+            path = Path(place)
             single = path.name if path.is_file() else None
             checksums = Checksums(path, trusted=not options.verify)
             return Directory(path.parent if single else path, single, follow, pace, checksums)
-        store = S3Store(place.bucket, config, wait=pace.wait, events=tally, role=role)
-        store.connect()
-        stores.append(store)
-        return Prefix(store, place.prefix, theirs is None, pace)
+        found, prefix = store_below(place)
+        found = with_config(found, options.config).in_role(role)
+        store = found.for_run(pace.wait, tally, concurrency + _SPARE)
+        stores.callback(store.close)
+        return Prefix(store, prefix, to_disk, pace)
 
-    _require_apart(options, ours, theirs)
+    _require_apart(options, from_disk, to_disk)
     try:
-        source_side = side(source, ours, SourceStoreError, options.follow_links)
-        destination_side = side(destination, theirs, DestinationStoreError, follow=True)
+        source_side = side(source, SourceStoreError, options.follow_links)
+        destination_side = side(destination, DestinationStoreError, follow=True)
         way = TransferOptions(pace, tally, part_size, tally.keep)
         report = Sync(source_side, destination_side, way, options).run()
         report.notes += _notes_of_manifest(source_side, source, destination)
@@ -106,15 +107,14 @@ def sync(options: SyncOptions) -> SyncReport:
     finally:
         pace.stop()
         pace.close()
-        for store in stores:
-            store.close()
+        stores.close()
 
 
 def _notes_of_manifest(side: Side, source: str, destination: str) -> list[str]:
     """Say which command sends the manifest as well, if it lies beside a directory."""
     path = manifest_beside(source)
     if isinstance(side, Prefix):
-        is_there = path and side.store.stat(parse_url(path).key) is not None
+        is_there = path and side.store.stat(store_of(path)[1]) is not None
     else:
         is_there = path and side.single is None and os.path.isfile(path)
     if not is_there:
@@ -129,20 +129,21 @@ def _notes_of_manifest(side: Side, source: str, destination: str) -> list[str]:
     ]
 
 
-def _require_apart(options: SyncOptions, ours: Location | None, theirs: Location | None) -> None:
+def _require_apart(options: SyncOptions, from_disk: bool, to_disk: bool) -> None:
     """Refuse a destination that is the source, lies in it, has it inside, or is a file."""
     source, destination = options.source, options.destination
-    if ours is None and not os.path.exists(source):
+    if from_disk and not os.path.exists(source):
         raise SourceError(f"{source}: does not exist")
-    if theirs is None and os.path.lexists(destination) and not os.path.isdir(destination):
+    if to_disk and os.path.lexists(destination) and not os.path.isdir(destination):
         raise DestinationError(f"{destination}: is not a directory; name the one to sync to")
-    if ours is not None and theirs is not None and ours.bucket == theirs.bucket:
-        one, other = ours.prefix, theirs.prefix
+    if not (from_disk or to_disk):
+        places = map(store_below, (source, destination))
+        one, other = (store.url(prefix) for store, prefix in places)
         if one.startswith(other) or other.startswith(one):
             raise OptionError(f"{destination}: is {source} itself, or one lies in the other")
-    if ours is None and options.delete and os.path.isfile(source):
+    if from_disk and options.delete and os.path.isfile(source):
         raise OptionError(f"{source}: is a file; --delete goes with a directory")
-    if ours is None and theirs is None:
+    if from_disk and to_disk:
         raise OptionError("SRC and DST are both local: one of them must be like s3://bucket/prefix")
 
 

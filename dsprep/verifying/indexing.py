@@ -19,7 +19,7 @@ from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole, sync_path
-from dsprep.storage.location import is_s3
+from dsprep.storage.store import store_of
 from dsprep.units import format_count, format_some
 from dsprep.verifying.indexes import (
     IndexTask,
@@ -50,10 +50,11 @@ def index(options: IndexOptions) -> IndexReport:
     dest = options.dest
     require_effect("shard index", options.given)
     began = time.monotonic()
-    if is_s3(dest):
+    store, key = store_of(dest)
+    if store.path(key) is None:
         raise OptionError(
-            f"{dest}: is on S3, and indexes are written on a disk: fetch the shards with dsprep "
-            "sync, index them there, and bring the indexes back with dsprep sync"
+            f"{dest}: is on {store.name}, and indexes are written on a disk: fetch the shards with "
+            "dsprep sync, index them there, and bring the indexes back with dsprep sync"
         )
     state = "checked" if options.check else "planned" if options.dry_run else "indexed"
     found = find_shards(dest)

@@ -23,8 +23,9 @@ from dsprep.errors import SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_source, suffixes
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
+from dsprep.storage.files import system_path
 from dsprep.storage.local import is_scratch
-from dsprep.storage.store import store_of
+from dsprep.storage.store import store_below
 from dsprep.units import format_count
 
 _TOTALS = ("samples", "bytes")
@@ -116,12 +117,11 @@ def _some_of(files: Sequence[str]) -> Shards:
 def of_data_set(found: DataSet) -> Shards:
     """Return the shards of a data set, as its manifest has them."""
     manifest, path = found.manifest, found.place.path
-    store, key = store_of(path)
     own = None if manifest.directory else found.own_name
-    if store.path(key) is not None:
+    if system_path(path) is not None:
         where = Destination(Path(path), own, apart=manifest.directory)
     else:
-        prefix = key if not key or key.endswith("/") else f"{key}/"
+        store, prefix = store_below(path)
         where = Destination(Path(), own, store.url(prefix), manifest.directory)
     names = [shard.name for shard in manifest.shards]
     count, file = format_count(manifest.rejected, "sample"), where.companion("rejects.jsonl").name

@@ -1,4 +1,4 @@
-"""``verify`` of data sets on S3: by what HEADs say of their files, or by reading them back."""
+"""``verify`` of data sets in a store: by what it says of their files, or by reading them back."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from dsprep.formats.listing import LISTING, Listed
 from dsprep.progress import Progress
 from dsprep.storage.files import is_dir
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.location import Location, parse_url
 from dsprep.storage.objects import read_back
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.store import store_of
+from dsprep.storage.store import Store, store_below, store_of
 from dsprep.storage.stored import FATAL, Stored, crc32c, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
@@ -35,8 +34,9 @@ _AT_ONCE = 16  # requests at one time
 class _File:
     """A file that should be there, and what was found out about it."""
 
-    prefix: Location  # of the data set
-    receipt: FileReceipt  # what it should be; its name starts at the prefix
+    store: Store
+    key: str
+    receipt: FileReceipt  # what it should be
     samples: int = 0  # how many samples it stands for
     is_data: bool = False  # whether it holds samples, rather than being a companion
     stored: Stored | None = None  # what is there; None if nothing is, or if it is unknown
@@ -46,7 +46,7 @@ class _File:
 
     def look(self) -> None:
         try:
-            self.stored = store_of(self.prefix.bucket).stat(self.key)
+            self.stored = self.store.stat(self.key)
         except StoreError as error:
             if error.kind in FATAL:
                 raise
@@ -63,12 +63,8 @@ class _File:
             self.wrong += ", as its metadata has it" if self.by == "metadata" else ""
 
     @property
-    def key(self) -> str:
-        return self.prefix.key + self.receipt.name
-
-    @property
     def url(self) -> str:
-        return f"{self.prefix}{self.receipt.name}"
+        return self.store.url(self.key)
 
     @property
     def has_size(self) -> bool:
@@ -76,7 +72,7 @@ class _File:
 
 
 def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport:
-    """Verify what manifests on S3 name."""
+    """Verify what manifests in a store name."""
     began = time.monotonic()
     sets, problems = _find(dest)
     pace = Pace(_AT_ONCE)
@@ -92,11 +88,11 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
 def _find(url: str) -> tuple[list[tuple[DataSet, Shards]], list[Problem]]:
     """Find the data sets of a manifest, a shard or a prefix."""
     # Problems are manifests that cannot be read, and shards that no manifest names.
-    bucket, key = parse_url(url)
+    store, key = store_of(url)
     above, slash, name = key.rpartition("/")
     is_manifest, is_shard = name.endswith(MANIFEST), format_of_file(name) is not None
     is_file = is_manifest or is_shard
-    place = Place(str(Location(bucket, above + slash if is_file else key)))
+    place = Place(store.url(above + slash if is_file else key))
     problems: list[Problem] = []
     if is_shard:
         sets = _set_of_shard(place, name, problems)
@@ -113,11 +109,12 @@ def _find(url: str) -> tuple[list[tuple[DataSet, Shards]], list[Problem]]:
         if not is_gone:
             raise SourceError(
                 f"{url}: no manifest there tells what it should be; fetch all and look into it: "
-                f"dsprep sync {quote(str(_prefix(place)))} DIR, then dsprep verify DIR"
+                f"dsprep sync {quote(_prefix(place))} DIR, then dsprep verify DIR"
             )
         advice = "look at the spelling of its name"
         if any(mark in key for mark in "*?[{"):
-            advice = "on S3, verify takes a prefix, a manifest or a shard, and no pattern"
+            takes = "verify takes a prefix, a manifest or a shard, and no pattern"
+            advice = f"on {store.name}, {takes}"
         raise SourceError(f"{url}: nothing is there; {advice}")
     if not is_file or name == MANIFEST:
         problems += _left_over(place, sets)
@@ -151,8 +148,8 @@ def _readable(found: Sequence[DataSet], problems: list[Problem]) -> list[tuple[D
 
 
 def _read(url: str) -> Manifest:
-    location = parse_url(url)
-    data, stored = store_of(location.bucket).read(location.key)
+    store, key = store_of(url)
+    data, stored = store.read(key)
     if not stored.is_whole(data):
         raise SourceError("its bytes are not those of its checksum")
     return parse_manifest(data, url)
@@ -169,9 +166,10 @@ def _left_over(place: Place, sets: Sequence[tuple[DataSet, Shards]]) -> Iterator
         yield Problem(f"{_prefix(place)}{name}{end}", message)
 
 
-def _prefix(place: Place) -> Location:
-    location = parse_url(place.path)
-    return Location(location.bucket, location.prefix)
+def _prefix(place: Place) -> str:
+    """Return what all addresses below a place begin with."""
+    store, prefix = store_below(place.path)
+    return store.url(prefix)
 
 
 def _notes_beside(place: Place) -> str:
@@ -184,22 +182,27 @@ def _verify(
     found: DataSet, shards: Shards, download: bool, pace: Pace, progress: Progress
 ) -> VerifyReport:
     assert shards.manifest is not None
-    where, is_tree, prefix = shards.destination, shards.made.layout.is_tree, _prefix(found.place)
+    where, is_tree = shards.destination, shards.made.layout.is_tree
+    store, prefix = store_of(where.url(""))
     problems = []
     if where.scratch.name in found.place.names.directories:
         message = "an unfinished run is there: give its command again"
-        problems.append(Problem(f"{prefix}{where.scratch.name}/", message))
+        problems.append(Problem(where.url(f"{where.scratch.name}/"), message))
     for message in () if is_tree else false_totals(shards.manifest):
         problems.append(Problem(found.path, message))
+
+    def named(receipt: FileReceipt, samples: int = 0, is_data: bool = False) -> _File:
+        return _File(store, prefix + receipt.name, receipt, samples, is_data)
+
     files = []
     for shard in shards.manifest.shards:
         if not shards.is_part or shard.name in shards.names:
-            files.append(_File(prefix, shard, shard.samples, True))
-            files += [_File(prefix, sidecar) for sidecar in shard.sidecars]
+            files.append(named(shard, shard.samples, True))
+            files += map(named, shard.sidecars)
     if not shards.is_part:
-        files += [_File(prefix, file) for file in shards.manifest.files]
+        files += map(named, shards.manifest.files)
     if is_tree:
-        files += _files_in_folder(prefix, shards, problems)
+        files += _files_in_folder(shards, problems)
     lock = threading.Lock()
 
     def advance(samples: int, size: int) -> None:
@@ -215,7 +218,7 @@ def _verify(
         pace.each(look, files)
         doubted = [file for file in files if file.is_doubted]
         back, listener = (files, advance) if download else (doubted, ignore)
-        _read_back(back, listener, prefix, pace)
+        _read_back(back, listener, store, pace)
     problems += [Problem(file.url, file.wrong) for file in files if file.wrong]
     data = [file for file in files if file.is_data and file.stored]
     proof = Counter(file.by for file in files if not file.wrong)
@@ -241,37 +244,38 @@ def _verify(
     )
 
 
-def _files_in_folder(prefix: Location, shards: Shards, problems: list[Problem]) -> list[_File]:
+def _files_in_folder(shards: Shards, problems: list[Problem]) -> list[_File]:
     """Return the files that the listing of a folder names; find those that it does not name."""
     # A listing that is missing, or is not the one of the manifest, names nothing: it is reported
     # when it is compared like all other files.
     assert shards.manifest is not None
-    single, name = shards.destination.single, shards.destination.companion(LISTING).name
-    store = store_of(prefix.bucket)
+    where, name = shards.destination, shards.destination.companion(LISTING).name
+    store, prefix = store_of(where.url(""))
     try:
-        data, _ = store.read(prefix.key + name)
+        data, _ = store.read(prefix + name)
     except StoreError as error:
         if error.kind != "missing":
             raise
         return []
     if (name, crc32c(data)) not in [(it.name, it.crc32c) for it in shards.manifest.every_file()]:
         message = "is not as it was written: the files that it names are not looked at"
-        problems.append(Problem(f"{prefix}{name}", message))
+        problems.append(Problem(where.url(name), message))
         return []
     files = []
     try:
         for line in BytesIO(data):
             for number, file in enumerate(Listed.from_json(line).files):
-                receipt = FileReceipt(f"{single}/{file.path}", file.bytes, file.crc32c)
+                receipt = FileReceipt(f"{where.single}/{file.path}", file.bytes, file.crc32c)
                 # The first file stands for the sample.
-                files.append(_File(prefix, receipt, int(number == 0), True))
+                key = prefix + receipt.name
+                files.append(_File(store, key, receipt, int(number == 0), True))
     except ValueError as error:
-        problems.append(Problem(f"{prefix}{name}", f"cannot be read: {error}"))
+        problems.append(Problem(where.url(name), f"cannot be read: {error}"))
         return []
     known = {file.key for file in files}
     problems += [
         Problem(store.url(stored.key), "is there, but not in the listing")
-        for page in store.list(f"{prefix.key}{single}/")
+        for page in store.list(f"{prefix}{where.single}/")
         for stored in page
         if stored.key not in known
     ]
@@ -279,10 +283,10 @@ def _files_in_folder(prefix: Location, shards: Shards, problems: list[Problem]) 
 
 
 def _read_back(
-    files: Sequence[_File], advance: Callable[[int, int], None], prefix: Location, pace: Pace
+    files: Sequence[_File], advance: Callable[[int, int], None], store: Store, pace: Pace
 ) -> None:
-    """Compare all files of the right size by their bytes, whatever a HEAD said."""
-    left, store = [file for file in files if file.has_size], store_of(prefix.bucket)
+    """Compare all files of the right size by their bytes, whatever the store said."""
+    left = [file for file in files if file.has_size]
 
     def on_part(index: int, part: Range) -> None:
         file, end = left[index], part.start + part.size

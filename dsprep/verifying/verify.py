@@ -24,8 +24,7 @@ from dsprep.schema import IMAGE, LABEL, Choice, Schema
 from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, make_source, source_of
-from dsprep.storage.files import is_file
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import is_file, system_path
 from dsprep.storage.objects import as_source
 from dsprep.units import format_count
 from dsprep.verifying.annotated import ObjectsSeen, counts_of, notes_of_objects
@@ -58,7 +57,7 @@ def verify(options: VerifyOptions) -> VerifyReport:
     given.pop("--choice", None)
     if isinstance(against, Source):
         given["--against"] = against.root
-    require_effect("verify", given, remote=is_s3(dest))
+    require_effect("verify", given, remote=system_path(dest) is None)
     began = time.monotonic()
     progress = options.progress or Progress()
     against = None if against is None else source_of(against)
@@ -72,8 +71,8 @@ def verify(options: VerifyOptions) -> VerifyReport:
             with open_executor(options.workers) as pool:
                 report = verify_lines(options, pool, progress)
             return replace(report, seconds=time.monotonic() - began)
-    if is_s3(dest):
-        from dsprep.verifying.stored import verify_stored  # local runs do without S3
+    if system_path(dest) is None:
+        from dsprep.verifying.stored import verify_stored  # what lies on a disk does without it
 
         with as_source(dest):
             return verify_stored(dest, options.download, progress)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
+from typing import Self
 
 from dsprep.storage.location import parse_url
 from dsprep.storage.s3 import download, upload
 from dsprep.storage.s3.bucket import Bucket
-from dsprep.storage.s3.config import Retries, tell_retry
+from dsprep.storage.s3.config import Retries, S3Config, tell_retry
 from dsprep.storage.store import Store
-from dsprep.storage.stored import Stored
+from dsprep.storage.stored import Events, Stored
 from dsprep.storage.transfer import TransferOptions, Transferred
 
 
@@ -24,6 +25,12 @@ class S3Store(Bucket):
         """Return a client with connections of its own that gives up soon."""
         config = replace(self.config, read_timeout=seconds)
         return S3Store(self.bucket, config, retries=Retries(attempts=2), role=self._role)
+
+    def for_run(self, wait: Callable[[float], object], events: Events, connections: int) -> Self:
+        config = replace(self.config, connections=connections)
+        own = type(self)(self.bucket, config, wait=wait, events=events, role=self._role)
+        own.connect()
+        return own
 
     def require_rights(self, prefix: str, *, deleting: bool = False) -> None:
         upload.require_rights(self, prefix, deleting=deleting)
@@ -77,8 +84,8 @@ def bucket_of(bucket: str) -> S3Store:
         return _stores[bucket]
 
 
-def store_of(bucket: str) -> S3Store:
-    """Return the shared client of a bucket, connected."""
-    found = bucket_of(bucket)
-    found.connect()
-    return found
+def with_config(store: Store, config: S3Config | None) -> Store:
+    """Return a bucket on S3 with options of its own; other stores have none of these options."""
+    if config is None or not isinstance(store, S3Store):
+        return store
+    return S3Store(store.bucket, config)
