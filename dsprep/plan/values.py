@@ -12,6 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
+from inspect import get_annotations
 from types import FunctionType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -242,7 +243,7 @@ def hints_of(kind: type) -> Mapping[str, Any]:
         names = [name for name in names if name not in OWN_FIELDS]
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        told = vars(base).get("__annotations__", {})
+        told = get_annotations(base)
         # A hint is text, which the module of its class explains.
         known = _HINTED | vars(sys.modules[base.__module__]) | {"array": _Array}
         holder = type("", (), {"__annotations__": {n: told[n] for n in names if n in told}})
