@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.dataset.manifest import Manifest
+from dsprep.dataset.find import is_of, manifest_beside
+from dsprep.dataset.manifest import Manifest, single_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.formats import format_of_file
-from dsprep.plan.destination import parse_destination
+from dsprep.opening import GivenPath
+from dsprep.plan.destination import Destination, parse_destination
 from dsprep.plan.saved import plan_facts
 from dsprep.printable import json_values
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part
 from dsprep.run.state import damages, finished_manifest
 from dsprep.run.target import target_of
-from dsprep.storage.store import store_of
 from dsprep.verifying.report import Problem
 
 
@@ -68,7 +70,8 @@ def status(options: of.StatusOptions) -> StatusReport:
     path = str(options.dest)
     targets = []
     for target in _targets(path):
-        if (manifest := finished_manifest(target, "remove it")) is not None:
+        manifest = finished_manifest(target, "remove it")
+        if manifest is not None and is_of(manifest, single_of(target.manifest)):
             return _status_of_finished(path, target, manifest)
         targets.append(target)
     target = next((each for each in targets[1:] if each.noted_run() is not None), targets[0])
@@ -98,11 +101,13 @@ def _targets(path: str) -> Iterator[Target]:
     """Yield the targets that a path may name: a shard, a directory of shards, or a folder."""
     destination, _ = parse_destination(path, None if format_of_file(path) else "webdataset")
     yield target_of(destination)
-    if destination.single or (destination.remote and not store_of(destination.remote)[1]):
+    beside = manifest_beside(path)
+    if destination.single or not beside:
         return
     # The notes of a folder, and its manifest, are where those of shards alone are.
     if destination.remote is None:
-        yield target_of(parse_destination(path, "folder")[0])
+        above, name = os.path.split(beside)
+        yield target_of(Destination(GivenPath(above), single_of(name)))
     else:
         yield target_of(parse_destination(path, "webdataset", apart=True)[0])
 

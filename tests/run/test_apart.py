@@ -278,3 +278,16 @@ def test_on_s3(
 
 def shards_of(names: Iterable[str]) -> set[str]:
     return {name for name in names if name.startswith("set/")}
+
+
+def test_status_takes_a_link_and_no_manifest_of_other_files(
+    run_here: RunCli, photos: Path, tmp_path: Path
+) -> None:
+    assert pack(run_here, photos, tmp_path / "far/set", "webdataset", "--apart").code == 3
+    (tmp_path / "link").symlink_to(tmp_path / "far/set")
+    assert json.loads(run_here("status", tmp_path / "link", "--json").out)["state"] == "complete"
+
+    assert pack(run_here, photos, tmp_path / "plain", "webdataset").code == 3
+    (tmp_path / "plain/manifest.json").rename(tmp_path / "plain.manifest.json")
+    nothing = run_here("status", tmp_path / "plain")
+    assert (nothing.code, "holds no data set" in nothing.err) == (5, True)
