@@ -15,7 +15,7 @@ from importlib import import_module
 from io import BytesIO
 from os.path import join
 from typing import Any, NamedTuple
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import polars as pl
 
@@ -88,10 +88,11 @@ def save_plan(plan: Plan, parts: int) -> bytes:
     names = [shard.name for shard in plan.shards]
     told = PlanFacts(names, parts, plan.job.words(), _asked(plan.job), *probe_of(plan.job))
     with ZipFile(file, "w") as saved:
-        saved.writestr(_FACTS, json.dumps(told.to_json()))
-        saved.writestr(_PLAN, json.dumps(to_json(plan, tables)))
+        # Members that only have a name have no time of day, but the first that a zip file can have.
+        saved.writestr(ZipInfo(_FACTS), json.dumps(told.to_json()))
+        saved.writestr(ZipInfo(_PLAN), json.dumps(to_json(plan, tables)))
         for number, table in enumerate(tables):
-            with saved.open(_table(number), "w") as member:
+            with saved.open(ZipInfo(_table(number)), "w") as member:
                 table.write_parquet(member, compression="zstd")
     return file.getvalue()
 

@@ -76,6 +76,15 @@ def boxes(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     return saved_of(tmp_path_factory.mktemp("saved"), DATA / "detection")
 
 
+def test_the_same_plan_is_the_same_file(photos: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_another_time(*_: object) -> tuple[int, ...]:
+        return 2031, 2, 3, 4, 5, 6, 0, 34, 0
+
+    data = save_plan(photos.plan, 2)
+    monkeypatch.setattr("time.localtime", at_another_time)
+    assert save_plan(photos.plan, 2) == data
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the way to each value in JSON."""
     yield path
