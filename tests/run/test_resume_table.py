@@ -322,7 +322,8 @@ def test_each_cell_is_explained() -> None:
 def test_a_kill_is_replayed(run_here: RunHere, states: States, tmp_path: Path) -> None:
     out, photos = tmp_path / "out", str(states.writer.photos)
     words = ["pack", photos, str(out), *map(str, COMMAND)]
-    assert run_and_kill("name train-00001.rec", words).returncode == -9
+    receipts = [out / receipt(number) for number in (0, 1)]
+    assert run_and_kill("name train-00002.rec", words, awaited=receipts).returncode == -9
     done = run_here(*words)
-    assert "continues; 1 of 3 shards complete" in done.err
+    assert "continues; 2 of 3 shards complete" in done.err
     assert contents(out) == states.finished
