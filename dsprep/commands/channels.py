@@ -22,6 +22,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from dsprep.commands.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of, text_extension
+from dsprep.commands.jobs import needs_upload
 from dsprep.commands.stream import convert_stream
 from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
@@ -33,8 +34,7 @@ from dsprep.keywords import CHANNEL
 from dsprep.run.part import Part
 from dsprep.schema import Schema
 from dsprep.sources.annotated.annotated import ImageFinder, plain_name
-from dsprep.storage.files import exists, is_dir, open_file
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import exists, is_dir, is_shared, open_file
 from dsprep.text import read_text
 from dsprep.units import format_count, format_some
 
@@ -258,8 +258,9 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
                 if not name.endswith(REFERENCE):
                     text = value if isinstance(value, str) else json.dumps(value)
                     unit.append(text.encode())
-                elif is_s3(path):
-                    if not is_s3(value):  # it may come from anywhere, and must not name files here
+                elif is_shared(path):
+                    # The manifest may come from anywhere: it must not name files here.
+                    if needs_upload(value):
                         raise ValueError
                     unit.append(value)
                 else:

@@ -55,10 +55,15 @@ def resources(options: of.SagemakerOptions, size: int, instance: str) -> dict[st
     }
 
 
+def needs_upload(place: str) -> bool:
+    """Return whether a job cannot read a place where it is: SageMaker brings it from S3."""
+    return not is_s3(place)
+
+
 def url_of(place: str, prefix: object, *above: str) -> str:
     """Return where a place is on S3; one on this disk will be below ``prefix``."""
     url = place
-    if not is_s3(place):
+    if needs_upload(place):
         if prefix is None:
             raise OptionError(f"{place}: give --prefix s3://BUCKET/PATH, where it is on S3")
         url = os.path.join(str(prefix), *above, os.path.basename(os.path.abspath(place)))

@@ -14,13 +14,22 @@ from typing import Any, NamedTuple
 
 from dsprep import keywords as of
 from dsprep.commands.facts import facts_of
-from dsprep.commands.jobs import CPU, MISSING, STOPPING, WILD, resources, url_of, vpc_of
+from dsprep.commands.jobs import (
+    CPU,
+    MISSING,
+    STOPPING,
+    WILD,
+    needs_upload,
+    resources,
+    url_of,
+    vpc_of,
+)
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.options import option_name
 from dsprep.places.scan import scan_below
-from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.location import parse_url
 
 COMMANDS = {
     "pack": of.PackOptions,
@@ -70,7 +79,7 @@ def processing_job(options: of.SagemakerOptions) -> tuple[dict[str, Any], list[s
     source = str(options.data[0])
     url = url_of(source, options.prefix)
     words, needed = _moved(command, rest, options.prefix)
-    if options.prefix is not None and is_s3(source) and not needed:
+    if options.prefix is not None and not needs_upload(source) and not needed:
         raise OptionError("--prefix has no effect: all files are on S3; leave it out")
     is_tree = _is_tree(rest, options)
     inputs = [_input(each.name, each.url, "FullyReplicated") for each in needed]
@@ -119,7 +128,7 @@ def _moved(
             raise OptionError("--part: the job gives each instance its part; leave it out")
         if option in _WRITTEN:
             raise OptionError(f"{option} {value}: is lost when the job ends; leave it out")
-        if option and not is_s3(value):
+        if option and needs_upload(value):
             place = os.path.abspath(value)
             if place not in needed:
                 needed[place] = _needed(option, value, prefix, list(needed.values()))

@@ -30,7 +30,16 @@ from dsprep.commands.algorithms import (
 from dsprep.commands.channels import WRAPPED, channel_name, require_stream
 from dsprep.commands.facts import DataFacts, facts_of, side_of
 from dsprep.commands.features import count_features, has_header
-from dsprep.commands.jobs import GPU, MISSING, STOPPING, WILD, resources, url_of, vpc_of
+from dsprep.commands.jobs import (
+    GPU,
+    MISSING,
+    STOPPING,
+    WILD,
+    needs_upload,
+    resources,
+    url_of,
+    vpc_of,
+)
 from dsprep.commands.processing import processing_job
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
@@ -38,9 +47,9 @@ from dsprep.errors import OptionError
 from dsprep.formats.augmented import default_attributes
 from dsprep.options import require_effect
 from dsprep.printable import json_values
-from dsprep.storage.files import is_dir, require_disk
+from dsprep.storage.files import absolute, is_dir, require_disk
 from dsprep.storage.local import destination_errors, write_whole
-from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.location import parse_url
 from dsprep.units import format_count, quoted_names
 
 _LEAST_SIDE = 300  # of images in object detection
@@ -122,7 +131,7 @@ def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
         ]
     lists = {each.uri: each.listed for each in channels if each.listed}
     effects = {
-        "--prefix": any(each.data and not is_s3(each.data.place) for each in channels),
+        "--prefix": any(each.data and needs_upload(each.data.place) for each in channels),
         "--attributes": any(each.attributes for each in channels),
     }
     if idle := [name for name, effect in effects.items() if name in options.given and not effect]:
@@ -263,7 +272,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
 def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobChannel:
     """Return a channel with what the job reads of its data: a prefix, or a list of objects."""
     place = data.place
-    directory, last = os.path.split(place.rstrip("/") if is_s3(place) else os.path.abspath(place))
+    directory, last = os.path.split(absolute(place).rstrip("/"))
     own = [file for file, _ in data.files]
     is_some = last == MANIFEST or (WILD.search(last) is not None and not is_dir(place))
     is_lines = data.format == "augmented-manifest"

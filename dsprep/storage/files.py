@@ -88,6 +88,11 @@ def takes_requests(*paths: str) -> bool:
     return any(store_of(path)[0].takes_requests for path in paths)
 
 
+def is_shared(path: str) -> bool:
+    """Return whether all machines see the same file under this path."""
+    return store_of(path)[0].is_shared
+
+
 def system_path(path: str) -> str | None:
     """Return the path by which the system opens a file; None if only its store reads it."""
     store, key = store_of(path)
