@@ -18,9 +18,9 @@ from dsprep.extras import pip_install
 from dsprep.places.scan import scan_below
 from dsprep.sources.reading import holds_images
 from dsprep.sources.shards.shardset import find_shards
-from dsprep.storage.files import entries, facts, is_dir, results
+from dsprep.storage.files import entries, facts, is_dir, results, takes_requests
 from dsprep.storage.local import read_whole
-from dsprep.storage.location import is_s3
+from dsprep.storage.store import store_of
 from dsprep.units import format_count, quoted
 
 IN_PLACE = ("file", "fifo", "cmd")  # how local data is read
@@ -72,8 +72,8 @@ class BenchData:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is on S3."""
-        return is_s3(self.name)
+        """Whether it is read over a network."""
+        return takes_requests(self.name)
 
 
 class Cell(NamedTuple):
@@ -141,7 +141,7 @@ def read_loops(names: Sequence[str], readers: Sequence[str], access: Sequence[st
         loop_of(reader, way)
         for name in names
         for reader in readers or _natural(read_data(name))[-1:]
-        for way in ways or _natural_access(reader, is_s3(name))
+        for way in ways or _natural_access(reader, takes_requests(name))
     ]
     return [read_whole(path).decode() for path in dict.fromkeys(paths)]
 
@@ -212,7 +212,7 @@ def why_not(cell: Cell) -> str:
         ways = reader.access.replace(" ", ", ")
         return f"{cell.pair}: not a valid pair; {cell.reader} reads by {ways}"
     if way not in (REMOTE if data.is_remote else IN_PLACE):
-        return f"{cell.pair}: {data.name} is on {'S3' if data.is_remote else 'a disk'}"
+        return f"{cell.pair}: {data.name} is on {store_of(data.name)[0].name}"
     return ""
 
 

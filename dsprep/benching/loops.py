@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 
 from dsprep.benching.cells import BenchData, Cell, loop_of
 from dsprep.errors import DsprepError
-from dsprep.storage.files import common_path, open_file
+from dsprep.storage.files import absolute, common_path, open_file
 from dsprep.storage.local import open_regular
-from dsprep.storage.location import is_s3
 
 _SAMPLE_SECONDS = 0.25  # between two looks at the memory
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -207,15 +206,12 @@ def reached(cell: Cell, copy: str | None) -> Iterator[Sequence[str]]:
             yield pipes
     elif cell.access.startswith("cmd:"):
         command = cell.access.removeprefix("cmd:")
-        yield [f"pipe:{command.replace('{url}', shlex.quote(_whole(file)))}" for file in data.files]
+        quoted = (shlex.quote(absolute(file)) for file in data.files)
+        yield [f"pipe:{command.replace('{url}', file)}" for file in quoted]
     else:
         given = [copy or data.name] if data.format == "folder" else files_of(cell, copy)
         # Whole paths: a file in this directory may be called `--work`, or `pipe:` and a command.
-        yield [*map(_whole, given)]
-
-
-def _whole(path: str) -> str:
-    return path if is_s3(path) else os.path.abspath(path)
+        yield [*map(absolute, given)]
 
 
 def files_of(cell: Cell, copy: str | None) -> Sequence[str]:

@@ -77,13 +77,13 @@ def sync_lines(report: SyncReport) -> Iterator[str]:
 
     prices = read_prices()
     requests = money(prices.requests(report.requests.writes, report.requests.reads))
-    storage = money(price_of(prices.storage, report.bytes)) if is_s3(report.destination) else ""
+    storage = money(price_of(prices.storage, report.bytes))
     internet = money(price_of(prices.transfer["internet"], report.bytes))
-    moved = f"up to {internet} for transfer, as to the internet; none in the same region"
+    transfer = f"up to {internet} for transfer, as to the internet; none in the same region"
+    costs = {report.destination: f"{storage} a month for what is sent", report.source: transfer}
     yield from rows_of(
         ("cost", f"{requests} in requests"),
-        ("", storage and f"{storage} a month for what is sent"),
-        ("", moved if is_s3(report.source) else ""),
+        *(("", cost) for place, cost in costs.items() if is_s3(place)),
         ("prices", f"{prices.date}, {prices.region}"),
         width=16,
     )

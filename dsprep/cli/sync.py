@@ -165,6 +165,7 @@ def sync(
       dsprep sync --clean-uploads s3://bucket/train/ --older-than 7d
     """
     from dsprep.cli.sync_events import events_for
+    from dsprep.storage.files import system_path
     from dsprep.syncing import sync as syncing
 
     del options["include"], options["exclude"]  # their order is in the rules
@@ -179,7 +180,8 @@ def sync(
         return 0
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
-    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
+    local_source = system_path(source) is not None
+    facts = {"local_source": local_source, "remote": is_s3(destination)}
     require_effect("sync", given_on_the_command_line(context), **facts)
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}

@@ -26,8 +26,16 @@ from dsprep.printable import json_values
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
 from dsprep.sources.shards.shardset import ShardSet, find_shards
-from dsprep.storage.files import entries, exists, facts, is_dir, is_file, open_file, read_bytes
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import (
+    entries,
+    exists,
+    facts,
+    is_dir,
+    is_file,
+    open_file,
+    read_bytes,
+    takes_requests,
+)
 from dsprep.text import read_text
 from dsprep.units import quoted_names
 
@@ -273,7 +281,7 @@ def _of_list(path: str) -> DataFacts:
     from dsprep.lists.store import classes_of
 
     rows = parse_rows(read_text(path), path, None).select(*ROWS)
-    counts = count_list(rows, None if is_s3(path) else classes_of(path), path)
+    counts = count_list(rows, None if takes_requests(path) else classes_of(path), path)
     (directory, name), size = os.path.split(path), facts(path).size
     used = counts.classes[-1].number + 1 if counts.classes else None
     width = max(counts.widths) if counts.kind == "detection" else None

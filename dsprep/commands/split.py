@@ -50,7 +50,7 @@ from dsprep.splits.samples import (
     source_of_split,
 )
 from dsprep.splits.sides import Sides, choose_sides, given_sides, stratum_numbers
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import system_path
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
@@ -145,7 +145,7 @@ def split(options: of.SplitOptions) -> SplitReport:
     progress = options.progress or Progress()
     if options.to is not None:
         return _write_shards(options, source, began)
-    if is_s3(options.out):
+    if system_path(options.out) is None:
         raise OptionError(
             f"{options.out}: lists are written to a disk; "
             "dsprep sync uploads them, and --to FORMAT writes shards"
@@ -288,7 +288,8 @@ def _write_shards(options: of.SplitOptions, source: Source, began: float) -> Spl
 
 def _require_files(samples: Samples, options: of.SplitOptions) -> None:
     """Refuse to compare or to place samples that are not files of their own."""
-    if options.materialize is not None and is_s3(samples.root or ""):
+    is_on_disk = samples.root is None or system_path(samples.root) is not None
+    if options.materialize is not None and not is_on_disk:
         raise OptionError(
             "--materialize needs the images on a disk: bring them there, dsprep sync "
             f"{samples.root} DIR"

@@ -19,11 +19,9 @@ from dsprep.annotations import hugging_face
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.extras import pip_install
-from dsprep.opening import opened
 from dsprep.sample import Sample
 from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
-from dsprep.storage.files import facts, read_bytes
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import facts, read_bytes, system_path
 from dsprep.units import format_some
 
 Cell: TypeAlias = Any  # a value of a column as Python has it; None for a null
@@ -496,13 +494,13 @@ def find_beside(folder: str, path: str) -> tuple[str, int]:
     """Find an image that a file names and does not hold: where it is, and its bytes."""
     problem = f"the file only names its image, and {path[:500]!r}"
     try:
-        if is_s3(folder):
+        if (top := system_path(folder)) is None:
             parts = [part for part in path.split("/") if part != "."]
             if ".." in parts or not all(parts):
                 raise FileNotFoundError
             full = "/".join((folder.rstrip("/"), *parts))
             return full, facts(full).size
-        root = os.path.realpath(opened(folder))
+        root = os.path.realpath(top)
         full = os.path.realpath(os.path.join(root, path))
         found = os.stat(full)
     except (OSError, ValueError):

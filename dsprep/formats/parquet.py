@@ -38,7 +38,6 @@ from dsprep.formats.arrow import (
 )
 from dsprep.formats.base import Entry, Format, pixel_sizes
 from dsprep.images.header import sniff
-from dsprep.opening import opened
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.schema import (
     IMAGE,
@@ -54,9 +53,8 @@ from dsprep.schema import (
     settle,
     shown,
 )
-from dsprep.storage.files import facts, open_file
+from dsprep.storage.files import facts, open_file, system_path
 from dsprep.storage.local import OutputFile
-from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
     import polars as pl
@@ -287,7 +285,8 @@ def open_parquet(path: str) -> Any:
     pa = arrow()
     facts(path)  # refuses a pipe, which pyarrow would wait for
     # Of a path, pyarrow asks whether it is an address; of its bytes, the system alone.
-    source = open_file(path) if is_s3(path) else pa.OSFile(os.fsencode(opened(path)))
+    full = system_path(path)
+    source = open_file(path) if full is None else pa.OSFile(os.fsencode(full))
     try:
         return pa.parquet.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
     except UnicodeDecodeError:

@@ -18,8 +18,8 @@ import polars as pl
 from dsprep.errors import SourceError
 from dsprep.lists.check import Fault
 from dsprep.opening import opened
+from dsprep.storage.files import system_path
 from dsprep.storage.local import open_regular
-from dsprep.storage.location import is_s3
 from dsprep.storage.objects import object_sizes
 from dsprep.storage.pool import ahead
 
@@ -36,7 +36,7 @@ _LOCAL = 0.05
 def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
     """Find the rows whose files are missing or empty; of objects, with one listing."""
     with ExitStack() as stack:
-        if is_s3(root):
+        if (top := system_path(root)) is None:
             sizes = object_sizes(root)
 
             def size_of(path: bytes) -> int:
@@ -47,7 +47,7 @@ def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
 
         else:
             try:
-                directory = os.open(opened(root), os.O_RDONLY | os.O_DIRECTORY)
+                directory = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
             except OSError as error:
                 raise SourceError(
                     f"{root}: cannot be read as a directory: {error.strerror}"

@@ -26,7 +26,7 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.opening import opened
 from dsprep.printable import json_values
-from dsprep.storage.files import is_file, require_disk
+from dsprep.storage.files import is_file, require_disk, system_path
 from dsprep.storage.local import (
     LARGEST,
     LARGEST_TABLE,
@@ -38,7 +38,6 @@ from dsprep.storage.local import (
     sync_path,
     write_whole,
 )
-from dsprep.storage.location import is_s3
 from dsprep.text import decode_text, read_data, read_stdin, read_text
 
 STREAM = "-"  # the name of a list that comes from stdin, or goes to stdout
@@ -103,9 +102,9 @@ def classes_of(path: str, classes: str | None = None) -> tuple[str, ...] | None:
 
 def classes_path(path: str) -> str:
     """Return the path of ``classes.txt`` beside a list."""
-    if is_s3(path):
-        return os.path.join(os.path.dirname(path), CLASSES)
-    return str(real_path(path).with_name(CLASSES))
+    full = system_path(path)
+    where = path if full is None else os.path.realpath(full)
+    return os.path.join(os.path.dirname(where), CLASSES)
 
 
 def read_classes(path: str, gaps: bool = False) -> tuple[str, ...]:

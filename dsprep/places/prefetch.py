@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dsprep.errors import DestinationError, SourceError, source_errors
 from dsprep.rows import Rows
-from dsprep.storage.files import OpenFile, facts, open_file
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import OpenFile, facts, open_file, takes_requests
 
 if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
@@ -99,15 +98,15 @@ class OpenFiles:
 
 
 class Pieces:
-    """A file of which pieces are read in any order; of one on S3, where each is a request, a copy.
+    """A file of which pieces are read in any order; where each takes a request, a copy of it.
 
     The copy is a temporary file of the blocks that one reading of all passes on.
     """
 
     def __init__(self, path: str) -> None:
         self._copy: Any = None
-        self.path, self.state = path, None if is_s3(path) else facts(path)
-        if is_s3(path):
+        self.path, self.state = path, None if takes_requests(path) else facts(path)
+        if self.state is None:
             import tempfile  # slow to load
 
             with temporary_errors():

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.opening import opened
 from dsprep.printable import utf8_text
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import system_path
 
 if TYPE_CHECKING:
     from dsprep.storage.stored import Pages
@@ -59,7 +58,7 @@ def scan_below(
 ) -> Iterator[Scanned]:
     """Find the images below a directory, in any case of the extensions; follow links."""
     # `only` names the directories to look into; without it, these are all.
-    if is_s3(root):
+    if system_path(root) is None:
         from dsprep.storage.objects import as_source, prefix_of  # not in workers
 
         with as_source(root) as (store, key):
@@ -91,7 +90,7 @@ def scan_directories(task: tuple[str, Sequence[DirectoryToScan], frozenset[str] 
     for directory in directories:
         full = os.path.join(root, directory.path) if directory.path else root
         try:
-            descriptor = os.open(opened(full), os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = os.open(system_path(full) or full, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 _scan_one(directory, descriptor, extensions, paths, scanned)
             finally:

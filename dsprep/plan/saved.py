@@ -28,9 +28,8 @@ from dsprep.plan.plan import Plan
 from dsprep.sample import original_expr
 from dsprep.sources.annotated.annotated import AnnotatedReader
 from dsprep.sources.pictures.readers import ArchivedParts, FileReader, SampleReader
-from dsprep.storage.files import facts
+from dsprep.storage.files import facts, is_shared
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.location import is_s3
 
 VERSION = 1  # of plan files; raise it when a name or a field gets another meaning
 _MOST_PARTS = 1_000_000
@@ -193,7 +192,7 @@ def _check(plan: Plan) -> None:
 def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
     """Refuse a source that this machine does not see, or that has changed since it was planned."""
     destination = plan.job.destination
-    if is_s3(plan.catalog.root):
+    if is_shared(plan.catalog.root):
         return
     for path, size, mtime, is_whole in files_read(plan, shards):
         try:

@@ -9,9 +9,8 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
 from dsprep.images.transform import Transform
 from dsprep.run.notes import Target
-from dsprep.storage.files import facts
+from dsprep.storage.files import facts, is_shared
 from dsprep.storage.local import destination_errors
-from dsprep.storage.location import is_s3
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import machine_name
 
@@ -43,7 +42,8 @@ def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
         )
     with destination_errors(target.temporary):
         target.temporary.mkdir(exist_ok=True)  # what nodes must see; the run has not begun yet
-    ends = plan.shards[:1] if is_s3(plan.catalog.root) else [plan.shards[0], plan.shards[-1]]
+    root = plan.catalog.root
+    ends = plan.shards[:1] if is_shared(root) else [plan.shards[0], plan.shards[-1]]
     files = list(dict.fromkeys(path for path, *_ in files_read(plan, ends)))
     seen = files[:: math.ceil(len(files) / _LOOKS)]
     pool.prepare(check_node, NodeTask(target, seen, plan.job.images.probed, *probe_of(plan.job)))

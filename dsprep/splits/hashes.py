@@ -16,9 +16,8 @@ from dsprep.extras import pip_install
 from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
 from dsprep.images.phash import can_hash, quick_hash
 from dsprep.images.transform import open_image, orientation_of, pillow
-from dsprep.storage.files import read_bytes, read_sized
+from dsprep.storage.files import read_bytes, read_sized, system_path
 from dsprep.storage.local import LARGEST_TABLE, open_regular
-from dsprep.storage.location import is_s3
 from dsprep.storage.pool import ahead
 
 _HASH = partial(blake2b, digest_size=16)
@@ -54,9 +53,10 @@ def digest_files(
 ) -> list[bytes]:
     """Hash the bytes of files, given with their sizes; some are read at once."""
     root, files = task
-    # An object is in memory as a whole.
+    # What the system does not open is in memory as a whole.
+    is_kept = system_path(root) is None
     calls = (
-        (size if is_s3(root) else 0, partial(_digest, os.path.join(root, path), size))
+        (size if is_kept else 0, partial(_digest, os.path.join(root, path), size))
         for path, size in files
     )
     with closing(ahead(calls)) as found:
@@ -67,12 +67,12 @@ def digest_files(
 
 def _digest(path: str, size: int) -> bytes:
     try:
-        if is_s3(path):
+        if (full := system_path(path)) is None:
             data = read_sized(path, size)
             if data is not None:
                 return _HASH(data).digest()
         else:
-            with open(path, "rb", buffering=0, opener=open_regular) as file:
+            with open(full, "rb", buffering=0, opener=open_regular) as file:
                 if os.fstat(file.fileno()).st_size == size:
                     return file_digest(file, _HASH).digest()
     except OSError as error:

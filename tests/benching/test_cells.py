@@ -22,9 +22,9 @@ from dsprep.benching.cells import (
 from dsprep.errors import OptionError, SourceError
 
 WDS = BenchData("wds", "webdataset", ("a.tar", "b.tar", "c.tar"), 300, 30)
-REMOTE = BenchData("s3://b/wds", "webdataset", ("s3://b/wds/a.tar",), 100)
+REMOTE = BenchData("s3://bucket/wds", "webdataset", ("s3://bucket/wds/a.tar",), 100)
 TF = BenchData("tf", "tfrecord", ("a.tfrecord",), 100)
-S3_PHOTOS = BenchData("s3://b/photos", "folder", ("s3://b/photos/a.jpg",), 100)
+S3_PHOTOS = BenchData("s3://bucket/photos", "folder", ("s3://bucket/photos/a.jpg",), 100)
 PHOTOS = BenchData("photos", "folder", ("photos/a.jpg",), 100)
 
 
@@ -99,7 +99,7 @@ def test_valid_pairs_are_measured_and_others_noted() -> None:
         (WDS, ["torch"], [], "torch does not read webdataset (wds), but folder"),
         (WDS, ["tensorflow"], [], "--reader tensorflow: choose of webdataset, tf"),
         (WDS, [], ["boto3"], "webdataset x boto3: wds is on a disk"),
-        (REMOTE, [], ["file"], "webdataset x file: s3://b/wds is on S3"),
+        (REMOTE, [], ["file"], "webdataset x file: s3://bucket/wds is on S3"),
         (TF, [], ["cmd:cat {url}"], "tf x cmd: not a valid pair; tf reads by file, download"),
         (WDS, [], ["file", "s3fs"], "webdataset x s3fs: wds is on a disk"),
     ],

@@ -32,7 +32,7 @@ from dsprep.sources.labels.match import choose
 from dsprep.sources.tables.csv_rows import Columns
 from dsprep.sources.tables.tabular import rows_of
 from dsprep.storage.files import common_path, facts, is_dir
-from dsprep.storage.location import is_s3
+from dsprep.storage.store import scheme_of
 from dsprep.storage.stored import Facts
 from dsprep.text import decode_text, read_data, refuse
 from dsprep.units import format_count
@@ -59,9 +59,10 @@ def read_augmented(source: Source, run_all: RunAll = map) -> Found:
     if lines[0].is_text:
         return _read_texts(source, path, data, lines)
     root = source.root
-    if not source.list_file and is_s3(path) and all(is_s3(line.ref) for line in lines):
+    scheme = scheme_of(path)
+    if not source.list_file and scheme and all(scheme_of(line.ref) == scheme for line in lines):
         root = common_path([line.ref for line in lines])
-        if not is_s3(root):
+        if not scheme_of(root):
             raise SourceError(f"{path}: names images of several buckets; bring them into one")
     elif not source.list_file:
         beside = os.path.splitext(path)[0]
@@ -210,7 +211,7 @@ def _paths(lines: Sequence[AugmentedLine], root: str, known: set[str], source: s
     for line in lines:
         scheme, path = re.match(_SCHEME, line.ref, re.IGNORECASE), line.ref
         kind = scheme[1].lower() if scheme else ""
-        if is_s3(root) and path.startswith(below_root):
+        if kind and path.startswith(below_root):
             path = path.removeprefix(below_root)
         elif kind == "s3":
             paths.append(None)

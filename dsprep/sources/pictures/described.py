@@ -37,9 +37,8 @@ from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.pictures.readers import SampleReader, facts_at, read_files
 from dsprep.sources.tables.csv_rows import CONVERT, joined, kind_of
-from dsprep.storage.files import entries, is_dir, is_file, open_file, read_bytes
+from dsprep.storage.files import entries, is_dir, is_file, open_file, read_bytes, takes_requests
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.location import is_s3
 from dsprep.storage.stored import Facts
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def metadata_below(root: str) -> list[str]:
     if not is_dir(root):
         return []
     found = _metadata_in(root, "")
-    if not found and not is_s3(root):  # where each look takes a request
+    if not found and not takes_requests(root):  # where each look takes a request
         first = [entry.name for entry in islice(entries(root), _LOOKED_AT) if entry.is_dir()]
         if any(_metadata_in(root, name) for name in first):
             names = sorted(entry.name for entry in entries(root) if entry.is_dir())

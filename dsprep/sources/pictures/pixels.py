@@ -52,8 +52,7 @@ from dsprep.sources.pictures.pixel_reader import (
     text_of,
 )
 from dsprep.sources.tables.csv_rows import CsvReader
-from dsprep.storage.files import entries, facts, is_dir, is_file
-from dsprep.storage.location import is_s3
+from dsprep.storage.files import entries, facts, is_dir, is_file, takes_requests
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -402,7 +401,7 @@ def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
             if listed != count:
                 raise SourceError(f"{beside}: has {listed} labels, but there are {count} images")
             labels["cls"] = list(b"".join(beside.blocks())[8:])
-        in_place = not (compressed or file.archive or is_s3(file.path))
+        in_place = not (compressed or file.archive or takes_requests(file.path))
         batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
         found.append((batch, _table(batch, each.part, labels)))
     return found
