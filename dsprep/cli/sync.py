@@ -18,7 +18,6 @@ from dsprep.cli.report import rows_of, show, some_of
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.options import require_effect
-from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:
@@ -180,9 +179,9 @@ def sync(
         return 0
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
-    local_source = system_path(source) is not None
-    facts = {"local_source": local_source, "remote": is_s3(destination)}
-    require_effect("sync", given_on_the_command_line(context), **facts)
+    from_disk, to_disk = (system_path(place) is not None for place in (source, destination))
+    given = given_on_the_command_line(context)
+    require_effect("sync", given, local_source=from_disk, remote=not to_disk)
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
         report = syncing.sync(source, destination, **options)
