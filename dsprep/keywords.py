@@ -99,17 +99,7 @@ class AnnotationOptions(Options):
 class SourceOptions(AnnotationOptions):
     """What is read, and where its labels come from."""
 
-    kind: str | None = _source(
-        "What SOURCE is, if its names do not tell: shards of a format; images in a directory or an "
-        "archive; imagefolder, as Hugging Face has it; parts, files that make up samples; pixels, "
-        "as CIFAR and MNIST come; Parquet; csv, tables whose rows are samples; numpy, arrays "
-        "whose rows are samples; an augmented manifest of SageMaker.",
-        choices=(
-            *CONCATENATIVE,
-            *("images", "imagefolder", "parts", "pixels", "parquet", "csv", "numpy"),
-            "augmented-manifest",
-        ),
-    )
+    kind: str | None = _source("What SOURCE is, if its names do not tell.")
     parts: bool = _rare_source(
         "Group files of one directory that share a name up to the first dot into one sample: "
         "1.jpg, 1.json.",

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from dsprep.benching.images import keywords_of, keywords_of_table
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.extras import pip_install
+from dsprep.places.names import holds_images
 from dsprep.places.scan import scan_below
-from dsprep.sources.reading import holds_images
 from dsprep.sources.shards.shardset import find_shards
 from dsprep.storage.files import entries, facts, is_dir, results, takes_requests
 from dsprep.storage.local import read_whole

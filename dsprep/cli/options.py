@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 from dsprep import keywords as of
-from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.help import GroupedCommand, GroupedOption, option_group
 from dsprep.declared import Option, options_in
 from dsprep.errors import OptionError
 from dsprep.options import option_name
@@ -84,6 +84,32 @@ class FormatChoice(click.Choice[str]):
         if value in FORMATS and value not in self.choices:
             self.fail(f"{value!r} is not a format of shards; dsprep convert writes it.", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class KindChoice(click.Choice[str]):
+    """The name of a kind of source. The kinds are loaded when a value or the help needs them."""
+
+    case_sensitive = True
+
+    def __init__(self) -> None:
+        """Leave the names to `choices`."""
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        from dsprep.sources.kinds import all_kinds
+
+        return all_kinds().names
+
+
+class KindOption(GroupedOption):
+    """``--from``, whose help says what each kind is."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from dsprep.sources.kinds import all_kinds
+
+        kinds = "; ".join(kind.help for kind in all_kinds().kinds if kind.names)
+        self.help = f"{options_in(of.SourceOptions)['kind'].help.rstrip('.')}: {kinds}."
+        return super().get_help_record(ctx)
 
 
 def parse_pairs(pairs: tuple[str, ...], option: str, form: str = "NAME=VALUE") -> Mapping[str, str]:
@@ -182,6 +208,9 @@ def _click_option(declared: Option) -> click.Parameter:
     elif hint.startswith("int"):
         about["type"] = click.INT if declared.least is None else count(declared.least)
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
+    if declared.name == "kind":
+        about |= {"type": KindChoice(), "show_default": True, "group": declared.group}
+        return KindOption([name, declared.name], rare=declared.rare, **about)
     group = option_group(declared.group)
     return group(*short, name, declared.name, rare=declared.rare, **about)
 

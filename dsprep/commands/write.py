@@ -57,7 +57,7 @@ from dsprep.run.state import (
 from dsprep.run.target import target_of
 from dsprep.run.trial import seconds_to_write
 from dsprep.run.written import Written
-from dsprep.sources.reading import shards_of
+from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.shards.shardset import ShardSet, require_no_index
 from dsprep.sources.source import Source, choice_of
 from dsprep.storage.files import is_dir, require_disk

@@ -139,6 +139,16 @@ def files_of_sides(directory: str) -> dict[str, str]:
     return files
 
 
+def holds_images(directory: str, depth: int = 1) -> bool:
+    """Return whether images lie in a directory or right below, judged by the first names there."""
+    return any(
+        image_kind_of(entry.name)
+        or (depth > 0 and entry.is_dir() and holds_images(entry.path, depth - 1))
+        for entry in islice(entries(directory), _PEEKED)
+        if not entry.name.startswith(".")
+    )
+
+
 def pattern_of(files: Sequence[str]) -> str:
     """Return a pattern that matches files, whose numbers may differ, and none of another split."""
 

@@ -1,6 +1,7 @@
 """Sources: what a catalog can be made from.
 
-Each source returns the catalog of what it holds, and findings about what it noticed on the way.
+Each kind of source (`kind.SourceKind`) claims the places that are its own, and makes the catalog of
+what they hold, with findings about what it noticed on the way. `kinds.KINDS` names all kinds.
 
 Entry: `reading.read_source`; `reading.detect` says what a place holds.
 Always: files that are missing or were passed over are findings; names are enough for most sources,

@@ -14,9 +14,10 @@ from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, Source
 from dsprep.numbering import Known
 from dsprep.opening import opened
 from dsprep.options import given_options, require_effect
-from dsprep.places.names import expand
+from dsprep.places.names import expand, located
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL, Choice, Schema
+from dsprep.storage.files import exists
 
 ARRAYS = (".npy", ".npz")
 
@@ -51,6 +52,25 @@ class Source(SourceOptions, ClassOptions):
     def lists(self) -> Sequence[str]:
         """The lists that choose the samples: all that a pattern means."""
         return expand(self.list_file) if self.list_file else ()
+
+    @property
+    def is_manifest(self) -> bool:
+        """Whether the source, or its list, has the name of an augmented manifest."""
+        return (self.list_file or self.root).endswith(MANIFESTS)
+
+    def located(self) -> Source:
+        """Return the source where its samples lie, at or below what the user named."""
+        return self.replace(root=located(self.root), others=tuple(map(located, self.others)))
+
+    def require_alone(self) -> None:
+        """Refuse further sources where only shards, Parquet and bare pixels are joined."""
+        if not self.others:
+            return
+        for path in (self.root, *self.others):
+            if not exists(path):
+                raise SourceError(f"{path}: does not exist")
+        problem = "several sources must be shards, Parquet, or parts of CIFAR or MNIST"
+        raise SourceError(f"{self.others[0]}: {problem}")
 
     def class_names(self) -> tuple[str, ...] | None:
         """Read the list of classes; None if there is none."""

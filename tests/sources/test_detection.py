@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from dsprep.declared import options_in
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
-from dsprep.keywords import SourceOptions
-from dsprep.sources.reading import REGISTRY, detect, shards_of
+from dsprep.formats import CONCATENATIVE, TABLES
+from dsprep.sources.kinds import KINDS, own_kinds
+from dsprep.sources.reading import detect
+from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.source import make_source
 from tests.images import jpeg
 
@@ -65,5 +65,5 @@ def test_the_place_of_samples_is_told(tmp_path: Path) -> None:
 
 
 def test_each_kind_can_be_named() -> None:
-    option = options_in(SourceOptions)["kind"]
-    assert {*option.choices} == {"images", *chain(*(names for names, _ in REGISTRY))}
+    choices = {name for kind in own_kinds().kinds for name in kind.names}
+    assert choices == {*CONCATENATIVE, *TABLES, *KINDS} - {"annotated", "shards"}

@@ -35,9 +35,10 @@ from dsprep.places.prefetch import read_at
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
+from dsprep.sources.kind import SourcePlace
 from dsprep.sources.pictures.readers import SampleReader, facts_at, read_files
 from dsprep.sources.tables.csv_rows import CONVERT, joined, kind_of
-from dsprep.storage.files import entries, is_dir, is_file, open_file, read_bytes, takes_requests
+from dsprep.storage.files import is_file, open_file, read_bytes, takes_requests
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.stored import Facts
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 _NAMES = ("metadata.jsonl", "metadata.csv")
-_LOOKED_AT = 64  # names in a directory that show whether directories in it have metadata
 _HEAD = 1 << 16  # bytes of metadata that show whether it names files
 _AT_ONCE = 1000  # rows of CSV whose cells are held
 _CONVERT = {**CONVERT, "float64": float}  # NaN is a value
@@ -155,15 +155,16 @@ def _is_below(path: str) -> bool:
 # Scanning
 
 
-def metadata_below(root: str) -> list[str]:
+def metadata_below(place: SourcePlace) -> list[str]:
     """Find the files of metadata in a directory, or in those that lie in it."""
-    if not is_dir(root):
+    root = place.path
+    if not place.is_dir:
         return []
     found = _metadata_in(root, "")
     if not found and not takes_requests(root):  # where each look takes a request
-        first = [entry.name for entry in islice(entries(root), _LOOKED_AT) if entry.is_dir()]
+        first = [entry.name for entry in place.peek if entry.is_dir()]
         if any(_metadata_in(root, name) for name in first):
-            names = sorted(entry.name for entry in entries(root) if entry.is_dir())
+            names = sorted(entry.name for entry in place.entries if entry.is_dir())
             found = [path for name in names for path in _metadata_in(root, name)]
     return found
 
@@ -321,11 +322,17 @@ def _kind(cells: Sequence[str]) -> str:
 # A folder that dsprep wrote
 
 
-def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
-    """Make the catalog of a folder that dsprep wrote; None if it is another one, or edited."""
+def listing_beside(root: str) -> str:
+    """Return the listing beside a folder, as dsprep writes it; empty if there is none."""
     beside = manifest_beside(root)
     listing = beside.removesuffix(MANIFEST) + LISTING
-    if not beside or not is_file(listing) or (found := data_set_beside(Place(root))) is None:
+    return listing if beside and is_file(listing) else ""
+
+
+def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
+    """Make the catalog of a folder that dsprep wrote; None if it is another one, or edited."""
+    listing = listing_beside(root)
+    if not listing or (found := data_set_beside(Place(root))) is None:
         return None
     try:
         manifest, layout = found.manifest, found.recorded.layout

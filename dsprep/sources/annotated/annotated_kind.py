@@ -1,0 +1,68 @@
+"""Images with the annotations or masks that a user names, as a kind of source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.sources.kind import HEAD, Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.storage.files import is_file, open_file
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+_USES = frozenset((Use.IMAGES, Use.ANNOTATIONS, Use.MASKS, Use.SIDES))
+
+
+class AnnotatedKind(SourceKind):
+    """Images with the annotations or masks that a user names, or with a list of boxes.
+
+    Annotations that a folder has by itself are recognized when its images are read.
+    """
+
+    adds: ClassVar[bool] = True
+    surest: ClassVar[Sure] = Sure.NAMED
+    _lists_boxes: bool = False
+
+    @property
+    def named(self) -> str:
+        return "--annotations"
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        if source.list_file is not None and source.kind is None:
+            self._lists_boxes = place.is_dir and has_boxes(source.list_file)
+        if source.annotations:
+            return Claim(Sure.NAMED, "images with --annotations", _USES)
+        if source.masks is not None:
+            return Claim(Sure.NAMED, "images with --masks", _USES)
+        return Claim(Sure.NAMED, "a list of boxes", _USES) if self._lists_boxes else None
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+        from dsprep.sources.annotated.annotated import catalog_of, list_images
+        from dsprep.sources.annotated.recognized import below_top, named_scan, recognized_scan
+
+        source.require_alone()
+        below, files = below_top(source, list_images(source, run_all))
+        scan = None
+        if source.annotations:
+            scan = named_scan(below, files, run_all)
+        elif source.kind is None and (self._lists_boxes or not source.chooses):
+            # A list of boxes that was made of this folder chooses from its annotations, which say
+            # more.
+            scan = recognized_scan(below, files, run_all)
+        return None if scan is source.masks is None else catalog_of(source, scan, files, run_all)
+
+
+def has_boxes(path: str) -> bool:
+    """Return whether the first line of a list has boxes."""
+    from dsprep.annotations.mxnet import is_detection_label
+
+    if not is_file(path):
+        return False
+    with open_file(path) as file:
+        cells = file.pread(HEAD, 0).split(b"\n")[0].split(b"\t")[1:-1]
+    try:
+        return is_detection_label(tuple(map(float, cells)))
+    except ValueError:
+        return False

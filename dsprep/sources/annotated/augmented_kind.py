@@ -1,0 +1,40 @@
+"""SageMaker's augmented manifest, as a kind of source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.errors import OptionError
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+
+class AugmentedManifestKind(SourceKind):
+    """An augmented manifest of SageMaker, as the source or as the list of a directory."""
+
+    names: ClassVar[tuple[str, ...]] = ("augmented-manifest",)
+    help: ClassVar[str] = "an augmented manifest of SageMaker"
+
+    def is_implied(self, source: Source) -> bool:
+        return source.kind is None and source.is_manifest
+
+    def takes_as_given(self, source: Source) -> bool:
+        return True
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        return self.named_claim(source)
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+        from dsprep.sources.annotated.augmented import read_augmented
+
+        source.require_alone()
+        if source.parts or source.pairs:
+            path = source.list_file or source.root
+            raise OptionError(
+                f"{path}: is a manifest, which goes with images, not --parts and --pair"
+            )
+        return read_augmented(source, run_all)

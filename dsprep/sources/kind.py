@@ -1,0 +1,195 @@
+"""What a kind of source is: the claim that it makes on a place, and how it scans the place.
+
+To add a kind, write a class that derives from `SourceKind` and name it in `dsprep.sources.kinds`,
+or in the entry points ``dsprep.sources`` of another package. A module with a kind loads polars only
+in `scan`, because ``--help`` shows the names of all kinds.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.places.names import expand
+from dsprep.storage.files import DirectoryEntry, entries, is_dir, is_file, open_file
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+VERSION = 1
+"""The version of this protocol; a kind of another version is left out."""
+
+PEEKED = 64  # names that show what a directory holds
+HEAD = 1 << 16  # bytes that show what a file is
+
+
+class Sure(IntEnum):
+    """How sure a kind is that a place is its own. The surest claim wins, and two equal ones never.
+
+    Attributes:
+        ANYTHING: The kind takes what no other kind claims: a tree of images.
+        SHAPED: Names look like its own, and others may have such names: shards, by their names.
+        MARKED: The place has a mark of the kind: the extension of the file itself, or content.
+        RECORDED: A file there says what the samples are: a manifest, metadata, a report.
+        NAMED: The user said so: ``--from``, or an option that only this kind has.
+    """
+
+    ANYTHING = 0
+    SHAPED = 1
+    MARKED = 2
+    RECORDED = 3
+    NAMED = 4
+
+
+class Use(StrEnum):
+    """What a kind takes from a place."""
+
+    IMAGES = "images"
+    MASKS = "masks"
+    ANNOTATIONS = "annotations"
+    LABELS = "labels"
+    SIDES = "sides"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a kind says of a place that is its own.
+
+    Attributes:
+        sure: How sure it is.
+        why: What it saw, as a noun: ``metadata.jsonl``, ``files of Parquet``.
+        uses: What it takes from the place.
+    """
+
+    sure: Sure
+    why: str
+    uses: frozenset[Use] = frozenset((Use.IMAGES, Use.LABELS))
+
+
+class SourcePlace:
+    """What SOURCE names: a directory, a prefix on S3, an archive or another file.
+
+    It is listed once, as far as kinds ask for names. So `peek` takes one request for a prefix of
+    any size, and what a kind has listed costs the next one nothing.
+    """
+
+    def __init__(self, path: str, others: Sequence[str] = ()) -> None:
+        self.path, self.others = path, others
+        self._listed: list[DirectoryEntry] = []
+        self._listing: Iterator[DirectoryEntry] | None = None
+
+    @cached_property
+    def is_dir(self) -> bool:
+        """Whether it is a directory, or a prefix."""
+        return is_dir(self.path)
+
+    @cached_property
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+        return is_file(self.path)
+
+    @cached_property
+    def files(self) -> Sequence[str]:
+        """All files that the user names, here and in other places; patterns are expanded."""
+        return [file for name in (self.path, *self.others) for file in expand(name)]
+
+    @property
+    def peek(self) -> Sequence[DirectoryEntry]:
+        """The first entries of the directory, in no particular order; none of a file."""
+        return self._list(PEEKED)
+
+    @property
+    def entries(self) -> Sequence[DirectoryEntry]:
+        """All entries of the directory, in no particular order; none of a file."""
+        return self._list(None)
+
+    def join(self, name: str) -> str:
+        """Return the path of a name in the directory."""
+        return os.path.join(self.path, name)
+
+    def head(self, name: str = "", size: int = HEAD) -> bytes:
+        """Read the first bytes of a file in the directory, or of the file that the place is."""
+        with open_file(self.join(name) if name else self.path) as file:
+            return file.pread(size, 0)
+
+    def _list(self, most: int | None) -> Sequence[DirectoryEntry]:
+        if self._listing is None:
+            self._listing = entries(self.path) if self.is_dir else iter(())
+        missing = None if most is None else max(most - len(self._listed), 0)
+        self._listed += islice(self._listing, missing)
+        return self._listed if most is None else self._listed[:most]
+
+
+class SourceKind(ABC):
+    """A kind of source. An object of it is made for one source: what its claim saw, it may keep.
+
+    Attributes:
+        version: The version of the protocol that the kind was written for.
+        names: What ``--from`` calls it; none if users never have to name it.
+        help: What it is, as a phrase for ``--from``.
+        options: A frozen dataclass of the options that only this kind has, or None.
+        surest: The surest claim that it makes on a source that is not named. Kinds that are less
+            sure are not asked if a surer one has claimed the place.
+        adds: Whether it adds something to images in any place, as annotations do. Such a kind is
+            asked first, whatever ``--from`` says.
+    """
+
+    version: ClassVar[int] = VERSION
+    names: ClassVar[tuple[str, ...]] = ()
+    help: ClassVar[str] = ""
+    options: ClassVar[type | None] = None
+    surest: ClassVar[Sure] = Sure.MARKED
+    adds: ClassVar[bool] = False
+
+    @property
+    def named(self) -> str:
+        """What users give to name the kind, for messages."""
+        return f"--from {self.names[0]}"
+
+    def is_implied(self, source: Source) -> bool:
+        """Return whether an option, or the name of the file, names this kind as ``--from`` does."""
+        return False
+
+    def takes_as_given(self, source: Source) -> bool:
+        """Return whether the samples lie right where the user says.
+
+        If not, `claim` and `scan` get the source that a repository of Hugging Face, or a data set
+        of TFDS, has in a directory below.
+        """
+        return False
+
+    @abstractmethod
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        """Return the claim on a place; None if it is something else.
+
+        This has to be cheap: names that `place` lists, and heads of files. It reads nothing whole
+        and loads no polars. If ``source.kind`` is set, the user named this kind: claim what it can
+        read by `named_claim`. ``source.chooses`` says that a list or a table names the samples, and
+        ``source.others`` has further places: make no claim if the kind cannot take them.
+        """
+
+    @abstractmethod
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+        """Make the catalog of a place that the kind has claimed, and findings about the files.
+
+        Args:
+            source: What the user named, with the options.
+            place: Where it lies, with what is listed of it already.
+            run_all: A ``map`` over worker processes.
+
+        Returns:
+            The catalog and the findings; None if a closer look shows that the place is something
+            else. Then the next claim counts.
+        """
+
+    def named_claim(self, source: Source) -> Claim | None:
+        """Return the claim of a kind that the user named; None if nothing names it."""
+        return Claim(Sure.NAMED, self.named) if source.kind in self.names else None

@@ -1,0 +1,105 @@
+"""The kinds of sources by name, and which of them a place is.
+
+The registry has no order. Each kind says how sure it is that a place is its own, and the surest one
+wins. Other packages add kinds by entry points of the group ``dsprep.sources``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
+
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.sources.kind import VERSION, Claim, SourceKind, Sure
+
+# A new kind is a module and a line here, in any order: --from shows the names in this one.
+KINDS = {
+    "shards": "shards.shards_kind:ShardsKind",
+    "images": "pictures.images_kind:ImagesKind",
+    "imagefolder": "pictures.described_kind:DescribedKind",
+    "parts": "pictures.parts_kind:PartsKind",
+    "pixels": "pictures.pixels_kind:PixelsKind",
+    "parquet": "tables.parquet_kind:ParquetKind",
+    "csv": "tables.csv_kind:CsvKind",
+    "numpy": "tables.numpy_kind:ArraysKind",
+    "augmented-manifest": "annotated.augmented_kind:AugmentedManifestKind",
+    "annotated": "annotated.annotated_kind:AnnotatedKind",
+}
+
+GROUP = "dsprep.sources"
+"""The group of entry points by which other packages add kinds."""
+
+
+class KnownKinds(NamedTuple):
+    """The kinds that there are, and notes about those that are left out."""
+
+    kinds: tuple[type[SourceKind], ...]
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What ``--from`` takes; a name that two kinds have stands at the last of them."""
+        found = [name for kind in self.kinds for name in kind.names]
+        return tuple(reversed(dict.fromkeys(reversed(found))))
+
+
+@cache
+def own_kinds() -> KnownKinds:
+    """Load the kinds of dsprep itself."""
+    found = []
+    for place in KINDS.values():
+        module, _, kind = place.partition(":")
+        found.append(getattr(import_module(f"dsprep.sources.{module}"), kind))
+    return KnownKinds(tuple(found))
+
+
+@cache
+def all_kinds() -> KnownKinds:
+    """Load the kinds of dsprep, and those of other packages that fit this version."""
+    from importlib.metadata import entry_points  # slow to load
+
+    kinds, notes = [*own_kinds().kinds], list[Finding]()
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        problem = ""
+        try:
+            kind = point.load()
+        except Exception as error:  # a package of others may raise anything
+            kind, problem = None, f"it cannot be loaded ({error})"
+        version, names = getattr(kind, "version", None), getattr(kind, "names", ())
+        if kind is not None and version != VERSION:
+            problem = f"it is of version {version} of the protocol, and dsprep has {VERSION}"
+        elif taken := set(KnownKinds(tuple(kinds)).names).intersection(names):
+            problem = f"there is another kind for --from {min(taken)}"
+        if problem:
+            detail = f"the kind of source {point.name} ({point.value}) is left out: {problem}"
+            notes.append(Finding("note", "", detail))
+        else:
+            kinds.append(kind)
+    return KnownKinds(tuple(kinds), tuple(notes))
+
+
+def ranked(
+    kinds: Iterable[SourceKind],
+    ask: Callable[[SourceKind], Claim | None],
+    root: str,
+    is_named: bool = False,
+) -> Iterator[tuple[SourceKind, Claim]]:
+    """Yield the kinds that claim a place, the surest first.
+
+    Kinds are asked when their claims can count, and all at once if the user named them. Two that
+    are equally sure are an error.
+    """
+    waiting, claims = list(kinds), list[tuple[SourceKind, Claim]]()
+    for sure in sorted(Sure, reverse=True):
+        asked = [kind for kind in waiting if kind.surest >= sure or is_named]
+        waiting = [kind for kind in waiting if kind not in asked]
+        claims += [(kind, claim) for kind in asked if (claim := ask(kind)) is not None]
+        equal = [pair for pair in claims if pair[1].sure == sure]
+        if len(equal) > 1:
+            seen = " and ".join(sorted(claim.why for _, claim in equal))
+            names = " or ".join(sorted(kind.named for kind, _ in equal))
+            raise SourceError(f"{root}: holds {seen}: say which are the samples, {names}")
+        yield from equal

@@ -1,0 +1,57 @@
+"""A tree of images, in a directory or an archive: what no other kind of source claims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.places.archive import open_archive
+from dsprep.places.scan import importing_polars, scan_below
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+
+class ImagesKind(SourceKind):
+    """A tree of images, labeled by its directories, or chosen from by a list or a table.
+
+    Annotations that lie among the images are recognized.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("images",)
+    help: ClassVar[str] = "images in a directory or an archive"
+    surest: ClassVar[Sure] = Sure.ANYTHING
+
+    def takes_as_given(self, source: Source) -> bool:
+        return True
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        return self.named_claim(source) or Claim(Sure.ANYTHING, "images", frozenset(Use))
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found:
+        archive, scans = None, None
+        with importing_polars():
+            if not place.is_dir:
+                archive = open_archive(source.root)
+            elif not source.chooses:
+                scans = list(scan_below(source.root, source.suffixes, run_all))
+        from dsprep.places.files import images_of, list_files
+        from dsprep.sources.pictures.tree import read_tree
+
+        files = None
+        if archive is not None:
+            are_meant = bool(source.kind) or source.chooses
+            files = images_of(archive, source.suffixes, source.root, are_meant=are_meant)
+        if scans is not None:
+            files = list_files(scans)
+        labels_files = source.chooses or source.label_regex is not None
+        if files is not None and source.kind is None and not labels_files:
+            from dsprep.sources.annotated.annotated import catalog_of
+            from dsprep.sources.annotated.recognized import below_top, recognized_scan
+
+            below, own = below_top(source, files)
+            if scan := recognized_scan(below, own, run_all):
+                return catalog_of(source, scan, own, run_all)
+        return read_tree(source, files, run_all)

@@ -1,0 +1,50 @@
+"""Files that make up samples, as a kind of source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+_STATS = "_stats.json"  # names of img2dataset's reports end with this
+
+
+class PartsKind(SourceKind):
+    """Samples of several files each: ``--parts``, ``--pair``, or files that img2dataset wrote."""
+
+    names: ClassVar[tuple[str, ...]] = ("parts",)
+    help: ClassVar[str] = "parts, files that make up samples"
+    surest: ClassVar[Sure] = Sure.RECORDED
+
+    def is_implied(self, source: Source) -> bool:
+        is_manifest = source.kind is None and source.is_manifest
+        given = bool(source.parts or source.pairs)
+        return given and not is_manifest and source.kind != "augmented-manifest"
+
+    def takes_as_given(self, source: Source) -> bool:
+        return source.kind in self.names
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        if source.kind is None and not source.chooses and is_downloaded(place):
+            return Claim(Sure.RECORDED, "reports of img2dataset")
+        return self.named_claim(source)
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+        from dsprep.sources.pictures.parts import read_parts
+
+        source.require_alone()
+        return read_parts(source, run_all, downloaded=source.kind is None)
+
+
+def is_downloaded(place: SourcePlace) -> bool:
+    """Return whether img2dataset wrote files: in directories, with a table beside each."""
+    found = {entry.name: entry for entry in place.peek}
+    return any(
+        name + _STATS in found and f"{name}.parquet" in found and entry.is_dir()
+        for name, entry in found.items()
+    )

@@ -1,0 +1,76 @@
+"""Bare pixels as CIFAR and MNIST come, as a kind of source."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.places.archive import first_names
+from dsprep.sample import image_kind_of
+from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.source import ARRAYS
+from dsprep.storage.files import entries, exists, is_dir
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+_FILES = re.compile(
+    r"(data|test)_batch(_\d+)?(\.bin)?|batches\.meta(\.txt)?|(train|test)(\.bin)?|meta"
+    r"|(fine|coarse)_label_names\.txt|(.*-)?(images|labels)[-.]idx[13]-ubyte(\.gz)?"
+)
+_PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
+_CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
+_MARK = re.compile(r"[*?[{]")
+_OTHERS = (".csv", ".tsv", ".parquet", *ARRAYS)  # tables of pixels: their extension says more
+
+
+class PixelsKind(SourceKind):
+    """Data sets of bare pixels: CIFAR, and MNIST with its relatives."""
+
+    names: ClassVar[tuple[str, ...]] = ("pixels",)
+    help: ClassVar[str] = "pixels, as CIFAR and MNIST come"
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        if source.kind is not None:
+            return self.named_claim(source)
+        is_own = all(may_be_pixels(name, place) for name in (source.root, *source.others))
+        return Claim(Sure.MARKED, "files of CIFAR or MNIST") if is_own else None
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+        from dsprep.sources.pictures.pixels import read_pixels
+
+        catalog = read_pixels(place.files, source.class_names(), source.choice.label)
+        return None if catalog is None else (catalog, [])
+
+
+def may_be_pixels(path: str, place: SourcePlace) -> bool:
+    """Return whether names at a path, in it or above it are those of CIFAR's or idx files."""
+    if path == place.path and place.is_dir:
+        return holds_pixels(place)
+    if path.lower().endswith(_OTHERS):
+        return False
+    names = path.rstrip("/").split("/")[-3:]
+    if (start := _MARK.split(path)[0]) != path:  # a pattern
+        path = os.path.dirname(start)
+    for _ in range(2):  # PATH/train is a part of what lies in PATH
+        path = path if exists(path) else os.path.dirname(path) or "."
+    if is_dir(path):
+        names += [entry.name for entry in islice(entries(path), PEEKED)]
+    else:
+        inside = first_names(path, PEEKED)
+        if any(map(image_kind_of, inside)):
+            return False  # known without listing all of it
+        names += [part for name in inside for part in name.split("/")]
+    return any(_PIXELS.search(name) or name in _CIFAR_100 for name in names)
+
+
+def holds_pixels(place: SourcePlace) -> bool:
+    """Return whether files of CIFAR or MNIST lie in a directory, and no tables of Parquet."""
+    names = [entry.name for entry in place.entries]
+    if any(name.endswith(".parquet") for name in names):
+        return False  # tables tell the fields of samples, too
+    return any(_FILES.fullmatch(entry.name) and entry.is_file() for entry in place.entries)

@@ -1,0 +1,149 @@
+"""Shards that somebody has written, as a kind of source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.dataset.find import Place, manifest_beside, scratch_beside, unfinished
+from dsprep.dataset.manifest import MANIFEST
+from dsprep.errors import ApartMembers, DsprepError, SourceError
+from dsprep.formats import CONCATENATIVE, TABLES, format_of_file, format_of_source
+from dsprep.formats.stream import ShardStream
+from dsprep.formats.webdataset import WebDataset
+from dsprep.places.names import SPLITS
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
+from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
+from dsprep.storage.files import canonical, entries, is_dir, is_file
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+_USES = frozenset(Use)
+
+
+class ShardsKind(SourceKind):
+    """Shards of a format, by their names or a manifest."""
+
+    names: ClassVar[tuple[str, ...]] = (*CONCATENATIVE, *TABLES)
+    help: ClassVar[str] = "shards of a format"
+    surest: ClassVar[Sure] = Sure.RECORDED
+    _found: ShardSet | None = None  # what the claim found by a manifest
+
+    @property
+    def named(self) -> str:
+        return "--from with the format of the shards"
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        if source.kind is not None:
+            if source.kind in TABLES and shards_of(source) is None:
+                return None
+            return self.named_claim(source)
+        if not place.is_dir and are_tables(place.files):
+            # Tables of samples have such names as well: a manifest tells shards.
+            self._found = shards_of(source)
+            return None if self._found is None else Claim(Sure.RECORDED, "a manifest", _USES)
+        return Claim(Sure.SHAPED, "shards", _USES) if may_be_shards(place) else None
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+        shards = self._found or shards_of(source)
+        if shards is None:
+            return None
+        from dsprep.sources.shards.shards import read_shards
+
+        require_finished(source, shards.files)
+        return read_shards(shards, classes=source.class_names(), run_all=run_all)
+
+
+def are_tables(files: Sequence[str]) -> bool:
+    """Return whether all files have names of tables that may be shards."""
+    formats = (format_of_file(os.path.basename(path)) for path in files)
+    return all(each is not None and each.name in TABLES for each in formats)
+
+
+def may_be_shards(place: SourcePlace) -> bool:
+    """Return whether names at a place may be those of shards, or of directories of them."""
+    if not place.is_dir:
+        return not place.is_file or is_name_of_shard(place.path) or place.path.endswith(MANIFEST)
+    return any(
+        is_name_of_shard(entry.name)
+        or format_of_file(entry.name) is not None
+        or entry.name == MANIFEST
+        or entry.name.lower() in SPLITS
+        for entry in place.entries
+    )
+
+
+def is_name_of_shard(path: str) -> bool:
+    """Return whether a file has a name that a format gives its shards."""
+    layout = format_of_source(os.path.basename(path))
+    return layout is not None and layout.concatenative
+
+
+def shards_of(source: Source) -> ShardSet | None:
+    """Return the shards that a source names; None if it is something else."""
+    if source.kind not in (None, *CONCATENATIVE, *TABLES):
+        return None
+    source = source.located()
+    kind = None if source.kind in TABLES else source.kind
+    sets = []
+    for name in (source.root, *source.others):
+        shards = find_shards(name, kind)
+        if shards is None or not shards.layout.concatenative:
+            return None
+        if source.kind is None and _is_tree(shards, source.chooses):
+            return None
+        sets.append(shards)
+    found = joined(sets)
+    return replace(found, layout=found.layout.with_options(preset=source.features))
+
+
+def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
+    """Return whether a tar without a manifest is a tree of images rather than a shard."""
+    # It is a tree if each of its first samples has one part, and some are images or tars of images.
+    # If a list names the images, they may come later.
+    if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
+        return False
+    fields: list[tuple[str, ...]] = []
+    try:
+        with ShardStream(shards.files[0], headers=True) as stream:
+            for sample in islice(shards.layout.spans(stream), PEEKED):
+                fields.append(sample.fields or ())
+    except ApartMembers:
+        if is_dir(shards.name):
+            raise
+    except DsprepError:
+        pass  # the samples before the damage decide
+    firsts = [names[0].lower() for names in fields if names]
+    has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
+    return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
+
+
+def require_finished(source: Source, files: Sequence[str]) -> None:
+    """Refuse directories of shards in which an unfinished run, or transfer, has left its state."""
+    # The manifest comes last: if there is one, all files that it names are there.
+    for root in (source.root, *source.others):
+        if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
+            continue
+        inside = Place(root)
+        places = [inside.join(name) for name in unfinished(inside.names.directories)]
+        beside = "" if is_file(manifest_beside(root)) else scratch_beside(root)
+        if beside and is_dir(beside):
+            places.append(beside)
+        for place in places:
+            own = canonical(source.own_state) == canonical(place)
+            notes = [note.name for note in entries(place)]
+            if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
+                some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
+                where = f"{os.path.basename(place)} {'beside it' if place == beside else 'there'}"
+                raise SourceError(
+                    f"{root}: is incomplete: an unfinished run has left {where}; run "
+                    "its command again to finish it, or name the shards by a pattern "
+                    f"to take those that are there: '{some}'"
+                )

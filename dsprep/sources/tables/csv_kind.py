@@ -1,0 +1,44 @@
+"""Tables of text whose rows are samples, as a kind of source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.shards.shards_kind import shards_of
+from dsprep.storage.files import is_file
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Found
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+TABLES = (".csv", ".tsv")
+
+
+class CsvKind(SourceKind):
+    """Tables whose rows are samples; with a folder, a table of labels is an option."""
+
+    names: ClassVar[tuple[str, ...]] = ("csv",)
+    help: ClassVar[str] = "csv, tables whose rows are samples"
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        if source.kind is None and not all(file.lower().endswith(TABLES) for file in place.files):
+            return None
+        if not all(map(is_file, place.files)):
+            return None
+        if source.kind is None:
+            return Claim(Sure.MARKED, "tables of text")
+        # Those that dsprep wrote have a manifest, and are shards.
+        return self.named_claim(source) if shards_of(source) is None else None
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+        from dsprep.sources.tables.tabular import read_csv
+
+        catalog, findings = read_csv(source, place.files, run_all)
+        if source.pixel_columns:
+            from dsprep.sources.pictures.pixels import with_pixel_columns
+
+            catalog, note = with_pixel_columns(source, catalog)
+            findings = [*findings, note]
+        return catalog, findings

@@ -1,0 +1,165 @@
+"""How often a place is listed, and how many files are opened, until the samples are known.
+
+The limits are what it took when kinds were tried one after the other. They may sink, never rise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import dsprep
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
+from dsprep.storage.s3.client import Connection
+from dsprep.storage.s3.store import S3Store
+from tests.images import image_folder
+from tests.servers.bucket import Bucket
+
+
+class Budget(NamedTuple):
+    """What reading a source may take at most: listings, files that are opened, requests to S3."""
+
+    listings: int
+    opens: int = 0
+    requests: int = 0
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Count what is done below the directory of the test, and requests."""
+    counts = Counter[str]()
+    scandir, listdir, os_open, send = os.scandir, os.listdir, os.open, Connection.send
+
+    def count_listing(path: Any = ".") -> Any:
+        counts["listings"] += str(path).startswith(str(tmp_path))
+        return scandir(path)
+
+    def count_scan(path: Any = ".") -> list[Any]:
+        counts["listings"] += isinstance(path, int)  # a directory that is open
+        return listdir(path)
+
+    def count_open(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        is_file = not flags & os.O_DIRECTORY
+        counts["opens"] += is_file and str(path).startswith(str(tmp_path))
+        return os_open(path, flags, *args, **more)
+
+    def count_request(self: Connection, operation: str, **args: Any) -> dict[str, Any]:
+        counts["requests"] += 1
+        return send(self, operation, **args)
+
+    monkeypatch.setattr(os, "scandir", count_listing)
+    monkeypatch.setattr(os, "listdir", count_scan)
+    monkeypatch.setattr(os, "open", count_open)
+    monkeypatch.setattr(Connection, "send", count_request)
+    yield counts
+
+
+def coco(root: Path) -> None:
+    files = image_folder(root, ("train", "val"), 3)
+    for side in ("train", "val"):
+        own = [path for path in files if path.startswith(side)]
+        images = [{"id": n, "file_name": os.path.basename(path)} for n, path in enumerate(own)]
+        boxes = [{"image_id": 0, "category_id": 1, "bbox": [1, 1, 2, 2], "id": 1}]
+        values = {
+            "images": [each | {"width": 32, "height": 24} for each in images],
+            "annotations": [box | {"area": 4, "iscrowd": 0} for box in boxes],
+            "categories": [{"id": 1, "name": "cat"}],
+        }
+        path = root / "annotations" / f"instances_{side}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(values), "utf-8")
+
+
+def make(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Make the sources, and the options that go with each."""
+    files = image_folder(root / "classes", ("cat", "dog", "owl"), 3)
+    coco(root / "coco")
+    some = [f"{n}\t{n}\t{path}\n" for n, path in enumerate(files) if path.startswith("cat")]
+    (root / "cats.lst").write_text("".join(some), "utf-8")
+    with zipfile.ZipFile(root / "a.zip", "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+    for name in ("webdataset", "parquet"):
+        dsprep.pack(str(root / "classes"), str(root / name), to=name, shards=2, workers=1)
+    table = "".join(f"{n},{n % 2}\n" for n in range(5))
+    (root / "mnist.csv").write_text(f"a,label\n{table}", "utf-8")
+    return {
+        "classes": (root / "classes", {}),
+        "coco": (root / "coco", {}),
+        "shards": (root / "webdataset", {}),
+        "parquet": (root / "parquet", {}),
+        "list": (root / "classes", {"list_file": str(root / "cats.lst")}),
+        "zip": (root / "a.zip", {}),
+        "csv": (root / "mnist.csv", {}),
+    }
+
+
+BEFORE = {
+    "classes": Budget(15),
+    "coco": Budget(19, 2),
+    "shards": Budget(7, 3),
+    "parquet": Budget(5, 2),
+    "list": Budget(11, 2),
+    "zip": Budget(0, 4),
+    "csv": Budget(0, 2),
+}
+
+
+def test_local(tmp_path: Path, counted: Counter[str]) -> None:
+    taken = {}
+    for name, (path, options) in make(tmp_path).items():
+        counted.clear()
+        read_source(make_source(str(path), **options))
+        taken[name] = Budget(counted["listings"], counted["opens"], counted["requests"])
+    assert_within(taken, BEFORE)
+
+
+BEFORE_ON_S3 = {
+    "classes": Budget(0, 0, 14),
+    "coco": Budget(0, 0, 20),
+    "shards": Budget(0, 0, 28),
+    "parquet": Budget(0, 0, 17),
+    "list": Budget(0, 2, 10),
+    "zip": Budget(0, 0, 6),
+    "csv": Budget(0, 0, 8),
+}
+
+
+def test_on_s3(
+    tmp_path: Path, localstack: Bucket, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
+    pages = S3Store.pages
+
+    def short(self: S3Store, operation: str, *args: Any, **more: Any) -> Iterator[Any]:
+        return pages(self, operation, *args, **more, MaxKeys=4)  # every prefix is a large one
+
+    monkeypatch.setattr(S3Store, "pages", short)
+    sources = make(tmp_path)
+    for path in sorted(tmp_path.rglob("*")):
+        if path.is_file():
+            localstack.put(path.relative_to(tmp_path).as_posix(), path.read_bytes())
+    taken = {}
+    for name, (path, options) in sources.items():
+        counted.clear()
+        read_source(make_source(f"{localstack.url}/{path.relative_to(tmp_path)}", **options))
+        taken[name] = Budget(counted["listings"], counted["opens"], counted["requests"])
+    assert_within(taken, BEFORE_ON_S3)
+
+
+def assert_within(taken: dict[str, Budget], allowed: dict[str, Budget]) -> None:
+    assert taken.keys() == allowed.keys()
+    more = {
+        name: (found, allowed[name])
+        for name, found in taken.items()
+        if any(map(int.__gt__, found, allowed[name]))
+    }
+    assert not more
