@@ -19,10 +19,11 @@ from dsprep.cli.help import HELP_ALL
 from dsprep.cli.main import cli
 from dsprep.formats import FORMATS
 from dsprep.images.augment import OPS
+from dsprep.sources.kinds import own_kinds
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, FORMATS_PAGE, GUIDE = DOCS / "cli.md", DOCS / "formats.md", DOCS / "guides" / "augment.md"
-_TABLE = re.compile(r"(?<=s -->\n).*?(?=\n<!-- end -->)", re.S)
+_TABLE = r"(?<=<!-- {} -->\n).*?(?=\n<!-- end -->)"
 
 HEAD = """\
 # Command line
@@ -72,13 +73,27 @@ def page() -> str:
 
 
 def formats_page(text: str) -> str:
-    """Return the page of formats with a table of those that are registered."""
+    """Return the page of formats with tables of formats and of kinds of sources."""
     rows = ["| format | a sample is | a shard of 8 |", "|---|---|---|"]
     for name, kind in FORMATS.items():
-        summary = (kind.__doc__ or "").partition(".\n")[0].removesuffix(".").replace("``", "`")
         shard = "–" if kind.is_tree else f"`{kind().shard_name('train', 0, 8)}`"
-        rows.append(f"| `{name}` | {summary[:1].lower()}{summary[1:]} | {shard} |")
-    return _TABLE.sub(lambda _: "\n".join(rows), text)
+        rows.append(f"| `{name}` | {summary_of(kind)} | {shard} |")
+    kinds = ["| `--from` | what it is |", "|---|---|"]
+    for source in filter(lambda source: source.names, own_kinds().kinds):
+        names = ", ".join(f"`{name}`" for name in source.names)
+        kinds.append(f"| {names} | {summary_of(source)} |")
+    return with_table(with_table(text, "formats", rows), "kinds", kinds)
+
+
+def summary_of(kind: type) -> str:
+    """Return the first sentence about a class, as a cell of a table."""
+    text = (kind.__doc__ or "").partition(".\n")[0].removesuffix(".").replace("``", "`")
+    return text[:1].lower() + text[1:]
+
+
+def with_table(text: str, name: str, rows: list[str]) -> str:
+    """Return a page with other rows in its table of this name."""
+    return re.sub(_TABLE.format(name), lambda _: "\n".join(rows), text, flags=re.S)
 
 
 def guide(text: str) -> str:
@@ -87,7 +102,7 @@ def guide(text: str) -> str:
     for name, op in OPS.items():
         shown = f"`{name}`, `{name}=V`" if op.default else f"`{name}=V`"
         rows.append(f"| {shown} | {op.unit} | {op.drawn} | {op.effect} |")
-    return _TABLE.sub(lambda _: "\n".join(rows), text)
+    return with_table(text, "operations", rows)
 
 
 def main() -> None:

@@ -29,16 +29,9 @@ def copy(tmp_path: Path) -> Path:
     text = text.replace("_CONCATENATIVE = {", '_CONCATENATIVE = {\n    "toy": "toy.Toy",')
     registry.write_text(text, "utf-8")
     shutil.copyfile(ROOT / "tests/house/toy_source.py", root / "dsprep/sources/toy.py")
-    registry = root / "dsprep/sources/reading.py"
+    registry = root / "dsprep/sources/kinds.py"
     text = registry.read_text("utf-8")
-    text = text.replace(
-        '    (("imagefolder",), _described),',
-        "    ((), import_module('dsprep.sources.toy').read_paths),\n"
-        '    (("imagefolder",), _described),',
-    )
-    registry.write_text(
-        text.replace("import os\n", "import os\nfrom importlib import import_module\n", 1), "utf-8"
-    )
+    registry.write_text(text.replace("KINDS = {", 'KINDS = {\n    "paths": "toy:Paths",'), "utf-8")
     return root
 
 
@@ -85,11 +78,36 @@ def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
 
 
 def test_a_source_is_one_module_and_one_line(copy: Path) -> None:
-    files = image_folder(copy / "images", ("cat", "dog"), 3)
+    require_paths(copy)
+    run(copy, "scripts.reference")
+    assert "| `paths` | a file whose lines are" in (copy / "docs/formats.md").read_text("utf-8")
+
+
+def test_a_source_of_another_package_is_an_entry_point(tmp_path: Path) -> None:
+    toy = (ROOT / "tests/house/toy_source.py").read_text("utf-8")
+    (tmp_path / "toy_paths.py").write_text(toy, "utf-8")
+    (tmp_path / "toy_old.py").write_text("class Old:\n    version = 0\n", "utf-8")
+    about = tmp_path / "toy_paths-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-paths\nVersion: 1.0\n")
+    points = "[dsprep.sources]\npaths = toy_paths:Paths\nold = toy_old:Old\ngone = toy_gone:Gone\n"
+    (about / "entry_points.txt").write_text(points, "utf-8")
+    told = require_paths(tmp_path)
+    assert "source old (toy_old:Old) is left out: it is of version 0 of the protocol" in told
+    assert "source gone (toy_gone:Gone) is left out: it cannot be loaded (No module named" in told
+
+
+def require_paths(root: Path) -> str:
+    """Pack with the other source, found by itself and by its name; return what is told."""
+    files = image_folder(root / "images", ("cat", "dog"), 3)
     lines = [f"{path}\tlarge {path.partition('/')[0]}\n" for path in list(files)[1:5]]
-    (copy / "images" / "some.paths").write_text("".join(lines), "utf-8")
-    run(copy, "dsprep", "pack", "images/some.paths", "shards", "--to", "webdataset")
-    run(copy, "dsprep", "verify", "shards", "--against", "images/some.paths")
-    manifest = (copy / "shards" / "manifest.json").read_text("utf-8")
+    for name in ("some.paths", "some.txt"):
+        (root / "images" / name).write_text("".join(lines), "utf-8")
+    told = run(root, "dsprep", "pack", "images/some.paths", "shards", "--to", "webdataset")
+    run(root, "dsprep", "verify", "shards", "--against", "images/some.txt", "--from", "paths")
+    manifest = (root / "shards" / "manifest.json").read_text("utf-8")
     assert '"samples": 4' in manifest
     assert "large dog" in manifest
+    shown = " ".join(run(root, "dsprep", "pack", "--help").split())
+    assert "paths, a file of paths and classes" in shown
+    return " ".join(told.split())

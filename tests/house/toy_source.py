@@ -3,44 +3,68 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.errors import SourceError
-from dsprep.numbering import Known, number_classes
+from dsprep.errors import BadSample, SourceError
 from dsprep.places.scan import RunAll
-from dsprep.sources.pictures.readers import FileReader
-from dsprep.storage.files import facts
+from dsprep.rows import Reader, Rows
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.storage.files import facts, read_sized
 from dsprep.text import read_text
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog
-    from dsprep.findings import Finding
+    from dsprep.catalog import Found
     from dsprep.sources.source import Source
 
 
-def read_paths(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
-    """Make the catalog of the images that a file names; None if a source is something else."""
-    if not source.root.endswith(".paths"):
-        return None
-    import polars as pl
+@dataclass(frozen=True)
+class PathReader(Reader):
+    """Reads the images that a file of paths names."""
 
-    from dsprep.catalog import Catalog
+    directory: str
 
-    directory = os.path.dirname(source.root) or "."
-    rows = [line.split("\t") for line in read_text(source.root).splitlines()]
-    for number, row in enumerate(rows, 1):
-        if len(row) != 2 or row[0].startswith("/") or ".." in row[0].split("/"):
-            raise SourceError(f"{source.root}, line {number}: is not a path, a tab and a class")
-    paths, names = zip(*rows, strict=True)
-    classes = number_classes(set(names), Known(), source.root)
-    found = [facts(os.path.join(directory, path)) for path in paths]
-    table = pl.DataFrame(
-        {
-            "index": range(len(paths)),
-            "path": paths,
-            "size": [each.size for each in found],
-            "mtime": [each.mtime_ns for each in found],
-            "cls": [classes.index(name) for name in names],
-        }
-    )
-    return Catalog(table, directory, classes, FileReader(directory)), []
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        for path, size in zip(rows.paths, rows.sizes, strict=True):
+            found = read_sized(os.path.join(self.directory, path), size)
+            yield BadSample("has changed") if found is None else found
+
+
+class Paths(SourceKind):
+    """A file whose lines are the path of an image, a tab and a class."""
+
+    names: ClassVar[tuple[str, ...]] = ("paths",)
+    help: ClassVar[str] = "paths, a file of paths and classes"
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        if source.chooses or source.others or not place.is_file:
+            return None
+        is_own = place.path.endswith(".paths")
+        uses = frozenset((Use.IMAGES, Use.LABELS))
+        return self.named_claim(source) or (Claim(Sure.MARKED, ".paths", uses) if is_own else None)
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found:
+        import polars as pl
+
+        from dsprep.catalog import Catalog
+        from dsprep.numbering import Known, number_classes
+
+        directory = os.path.dirname(source.root) or "."
+        rows = [line.split("\t") for line in read_text(source.root).splitlines()]
+        for number, row in enumerate(rows, 1):
+            if len(row) != 2 or row[0].startswith("/") or ".." in row[0].split("/"):
+                raise SourceError(f"{source.root}, line {number}: is not a path, a tab and a class")
+        paths, names = zip(*rows, strict=True)
+        classes = number_classes(set(names), Known(), source.root)
+        found = [facts(os.path.join(directory, path)) for path in paths]
+        table = pl.DataFrame(
+            {
+                "index": range(len(paths)),
+                "path": paths,
+                "size": [each.size for each in found],
+                "mtime": [each.mtime_ns for each in found],
+                "cls": [classes.index(name) for name in names],
+            }
+        )
+        return Catalog(table, directory, classes, PathReader(directory)), []
