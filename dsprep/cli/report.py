@@ -46,11 +46,11 @@ _SKIPPED_DIRECTORIES = {
 }
 
 _PROOF = {
-    "checksum": "by the checksum that S3 keeps",
+    "checksum": "by the checksum that {} keeps",
     "metadata": "by the checksum that dsprep stored there",
     "download": "by reading all bytes",
 }
-"""Ways to prove that files on S3 are intact."""
+"""Ways to prove that files in a store are intact."""
 
 NOTHING_WRITTEN = ("", "nothing was written")
 
@@ -266,14 +266,20 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
     yield f"{report.destination}: {verdict}"
     unread = "of the right size, without a known checksum; --download reads everything"
     total = format_count(report.samples, "sample")
-    proof = ((report.proof[by], words) for by, words in _PROOF.items() if by in report.proof)
+    proof = []
+    if report.proof:
+        from dsprep.storage.store import store_of  # not for what lies on a disk
+
+        name = store_of(report.destination)[0].name
+        ways = {by: words.format(name) for by, words in _PROOF.items() if by in report.proof}
+        proof = [f"{format_count(report.proof[by], 'file')} {way}" for by, way in ways.items()]
     yield from rows_of(
         ("format", report.format),
         ("samples", f"{report.samples:,}"),
         ("shards", report.shards and f"{report.shards:,}"),
         ("size", format_size(report.bytes)),
         ("checked", ", ".join(report.checked)),
-        *(("proven", f"{format_count(count, 'file')} {words}") for count, words in proof),
+        *(("proven", text) for text in proof),
         ("unproven", unproven and f"{format_count(unproven, 'file')} {unread}"),
         *(
             (one.role, f"{one.samples:,} of {total} ({one.name})")

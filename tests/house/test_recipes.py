@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md are true: a format, or a source, is one module and one line."""
+"""The recipes of CONTRIBUTING.md are true: a format, source or store is a module and a line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the repository with another format and another source."""
+    """A copy of the repository with another format, another source and another store."""
     ignored = shutil.ignore_patterns("__pycache__", "data")
     for name in ("dsprep", "scripts", "tests", "docs"):
         shutil.copytree(ROOT / name, tmp_path / "repo" / name, ignore=ignored)
@@ -32,6 +32,11 @@ def copy(tmp_path: Path) -> Path:
     registry = root / "dsprep/sources/kinds.py"
     text = registry.read_text("utf-8")
     registry.write_text(text.replace("KINDS = {", 'KINDS = {\n    "paths": "toy:Paths",'), "utf-8")
+    shutil.copyfile(ROOT / "tests/house/toy_store.py", root / "dsprep/storage/toy.py")
+    registry = root / "dsprep/storage/store.py"
+    text = registry.read_text("utf-8")
+    text = text.replace("_MODULES = {", '_MODULES = {\n    "toy": "dsprep.storage.toy",')
+    registry.write_text(text, "utf-8")
     return root
 
 
@@ -111,3 +116,53 @@ def require_paths(root: Path) -> str:
     shown = " ".join(run(root, "dsprep", "pack", "--help").split())
     assert "paths, a file of paths and classes" in shown
     return " ".join(told.split())
+
+
+COMMANDS = """
+import os
+from pathlib import Path
+from tests.here import Here
+
+store = Path("store").resolve()
+store.mkdir()
+os.environ["TOY_STORE"] = str(store)
+here = Here()
+
+
+def dsprep(line, code=0):
+    done = here(*line.split())
+    assert done.code == code, f"dsprep {line}: {done}"
+    return done.out
+
+
+dsprep("pack images toy://set/shards --to webdataset --shards 2")
+assert "4 files by the checksum that a toy store keeps" in dsprep("verify toy://set/shards")
+assert "4 files by reading all bytes" in dsprep("verify toy://set/shards --download")
+dsprep("convert toy://set/shards toy://set/records --to tfrecord")
+dsprep("convert toy://set/records back --to webdataset")
+dsprep("verify back --against images --decode")
+dsprep("sync toy://set/shards fetched")
+dsprep("verify fetched --against images --decode")
+assert "verified         5 files, by checksum" in dsprep("sync fetched toy://sent --verify")
+assert "there already    5 files" in dsprep("sync toy://sent fetched")
+dsprep("sync toy://sent toy://copied")
+(store / "copied" / "more").touch()
+dsprep("sync toy://sent toy://copied --delete")
+shard = store / "sent" / "train-000000.tar"
+shard.write_bytes(bytes(shard.stat().st_size))
+assert "bytes have changed" in dsprep("verify toy://sent", 3)
+assert "sent             2 files" in dsprep("sync fetched toy://sent")  # and the manifest
+here.end()
+"""
+
+
+def test_a_store_is_one_module_and_one_line(copy: Path) -> None:
+    image_folder(copy / "images", ("cat", "dog"), 3)
+    (copy / "commands.py").write_text(COMMANDS, "utf-8")
+    run(copy, "commands")
+    first, *others = [
+        {path.name: path.read_bytes() for path in (copy / place).iterdir()}
+        for place in ("store/set/shards", "store/sent", "store/copied", "fetched")
+    ]
+    assert len(first) == 5
+    assert others == [first] * 3

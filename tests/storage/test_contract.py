@@ -11,28 +11,47 @@ import pytest
 
 from dsprep.errors import DestinationStoreError, StoreError
 from dsprep.storage.disk import LOCAL
-from dsprep.storage.store import scheme_of, store_of
+from dsprep.storage.store import _MODULES, scheme_of, store_of
 from tests.servers.bucket import Bucket
 from tests.storage.contract import StoreTests
 
 
-class TestLocalStore(StoreTests):
+class InDirectory(StoreTests):
+    """A store whose files lie in a directory."""
+
+    directory: Path
+
+    def inside(self) -> dict[str, bytes]:
+        files = (path for path in self.directory.rglob("*") if path.is_file())
+        return {path.relative_to(self.directory).as_posix(): path.read_bytes() for path in files}
+
+    def place(self, path: str, data: bytes) -> None:
+        full = self.directory / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_bytes(data)
+
+
+class TestToyStore(InDirectory):
+    """The store that the recipe of CONTRIBUTING.md adds."""
+
+    @pytest.fixture(autouse=True)
+    def toy(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory = tmp_path / "store" / "top"
+        self.directory.mkdir(parents=True)
+        monkeypatch.setenv("TOY_STORE", str(tmp_path / "store"))
+        monkeypatch.setitem(_MODULES, "toy", "tests.house.toy_store")
+        self.top = "toy://top"
+        self.store, _ = store_of(self.top)
+
+
+class TestLocalStore(InDirectory):
     """A directory."""
 
     @pytest.fixture(autouse=True)
-    def directory(self, tmp_path: Path) -> None:
-        self.store, self.top = LOCAL, str(tmp_path / "top")
-        (tmp_path / "top").mkdir()
-
-    def inside(self) -> dict[str, bytes]:
-        top = Path(self.top)
-        files = (path for path in top.rglob("*") if path.is_file())
-        return {path.relative_to(top).as_posix(): path.read_bytes() for path in files}
-
-    def place(self, path: str, data: bytes) -> None:
-        full = Path(self.top, path)
-        full.parent.mkdir(parents=True, exist_ok=True)
-        full.write_bytes(data)
+    def local(self, tmp_path: Path) -> None:
+        self.directory = tmp_path / "top"
+        self.directory.mkdir()
+        self.store, self.top = LOCAL, str(self.directory)
 
     def test_links_are_followed_but_in_circles(self) -> None:
         self.place("d/k", b"")
