@@ -47,7 +47,6 @@ _JSON |= {int: "a whole number", bool: "true or false"}
 T = TypeVar("T")
 
 _MOST = (1 << 63) - 1  # of what a manifest counts: more is in no file, nor in a column of 64 bits
-_LEAST = 8  # bytes that a sample takes in any format: the frame of a record of RecordIO
 _MOST_PER_BYTE = 1 << 16  # samples, of a compressed file: rows of Parquet may all be the same
 
 
@@ -362,7 +361,7 @@ def _require_possible(manifest: Manifest, layout: Format) -> None:
     # Whoever believes such a number reports each sample that is missing.
     is_plain = layout.concatenative and not layout.compressed
     for shard in manifest.shards:
-        most = shard.bytes // _LEAST if is_plain else shard.bytes * _MOST_PER_BYTE
+        most = shard.bytes // layout.least if is_plain else shard.bytes * _MOST_PER_BYTE
         if shard.samples > most:
             raise SourceError(
                 f"is not a manifest that dsprep wrote: {shard.name!r:.100} has {shard.bytes:,} "

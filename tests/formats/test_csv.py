@@ -95,6 +95,16 @@ def test_it_is_read_back_exactly(run_here: RunHere, churn: Path, tmp_path: Path)
     assert "whole" in run_here("verify", out).out
 
 
+def test_the_shortest_lines_are_read_back(run_here: RunHere, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    done = run_here("convert", tmp_path / "t.csv", tmp_path / "one.csv", "--to", "csv")
+    assert done.code == 0, done.err
+    assert (tmp_path / "one.csv").read_text() == "1,2,3\n4,5,6\n"
+    done = run_here("convert", tmp_path / "one.csv", tmp_path / "two.csv", "--to", "csv")
+    assert done.code == 0, done.err
+    assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+
+
 def test_floats_keep_their_bits(run_here: RunHere, tmp_path: Path) -> None:
     values = np.array([[0.1, 1e-45, -3.4e38], [1 / 3, 16777217, 5]], "float32")
     np.save(tmp_path / "X.npy", values)
