@@ -18,7 +18,7 @@ from dsprep.sample import Sample
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from dsprep.storage.files import entries, find_files, open_file
-from dsprep.storage.s3.store import store_of
+from dsprep.storage.s3.store import bucket_of
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.here import Lasting
@@ -81,7 +81,7 @@ def test_keys_of_all_kinds(ceph: Bucket, images: dict[str, bytes]) -> None:
 def test_more_than_a_page(ceph: Bucket) -> None:
     names = [f"{number:04d}.jpg" for number in range(1100)]
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda name: store_of(ceph.name).put(f"many/{name}", b""), names))
+        list(threads.map(lambda name: bucket_of(ceph.name).put(f"many/{name}", b""), names))
     url = f"{ceph.url}/many"
     catalog, _ = read_source(make_source(url))
     assert catalog.table["path"].to_list() == names

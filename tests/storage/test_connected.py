@@ -29,7 +29,7 @@ def test_threads_that_want_a_bucket_at_once_share_a_connection(
 
     def want(_: int) -> object:
         together.wait()
-        return connected.store_of("wanted-by-many")
+        return connected.bucket_of("wanted-by-many")
 
     monkeypatch.setattr(connected, "S3Store", connect)
     with ThreadPoolExecutor(8) as threads:
