@@ -45,7 +45,8 @@ ONE_PLACE = {
         r"name in (reversed\(list\()?enumerate\((classes|names|label\.names)\)\)?\}"
         r"|replace_strict\(\s*(classes|order),|(classes|given)\.index\(name\)"
         r"|in enumerate\(ids\)\}|numbers\.setdefault\(name, number\)$"
-    )
+    ),
+    "read CSV": r"\bcsv\.(DictR|r)eader\(|\bpl\.(read|scan)_csv\(",
 }
 
 TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}

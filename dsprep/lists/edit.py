@@ -8,7 +8,6 @@ wins over a class, and of several patterns the first wins.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from dsprep.csv_parsers import CsvError, first_record
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.diff import ClassMove
 from dsprep.lists.rows import (
@@ -195,7 +195,10 @@ def parse_map(text: str, source: str) -> list[Change]:
         if not content.strip() or content.startswith("#"):
             continue
         delimiter = "\t" if "\t" in content else ","
-        cells = tuple(cell.strip() for cell in next(csv.reader([content], delimiter=delimiter)))
+        try:
+            cells = tuple(cell.strip() for cell in first_record(content, delimiter))
+        except CsvError as error:
+            raise SourceError(f"{source}:{line}: is not CSV ({error})") from None
         if len(cells) != 2 or not all(cells):
             raise SourceError(
                 f"{source}:{line}: a line is an old class or a pattern of paths, and the new class"

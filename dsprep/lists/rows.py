@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import polars as pl
-from polars.exceptions import PolarsError
 
 from dsprep.catalog import Catalog
+from dsprep.csv_parsers import CsvError, read_columns
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.formats.values import format_number
@@ -94,10 +94,8 @@ def join_lines(lines: pl.Series) -> str:
 def parse_plain(text: str) -> pl.DataFrame | None:
     """Read a list of one label a line in the usual spelling, fast; None if it is another."""
     try:
-        rows = pl.read_csv(
-            text.encode(), has_header=False, schema=ROWS, separator="\t", quote_char=None
-        )
-    except PolarsError:
+        rows = read_columns(text, "\t", header=False, schema=ROWS, quotes=False)
+    except CsvError:
         return None
     if rows.is_empty() or sum(rows.null_count().row(0)):
         return None

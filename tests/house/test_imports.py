@@ -27,7 +27,7 @@ LAYERS = [
     "moving rows",
     "formats",
     "declared pages",
-    "catalog keywords text",
+    "catalog csv_parsers keywords text",
     "dataset",
     "lists",
     "places",
@@ -67,6 +67,7 @@ ALLOWED_IN = {
 WORKER = [
     *(
         "arguments",
+        "csv_parsers",
         "errors",
         "extras",
         "findings",

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.house import ONE_PLACE, modules_with
 
-PLACES = {"number class names": "numbering"}
+PLACES = {"number class names": "numbering", "read CSV": "csv_parsers"}
 
 
 @pytest.mark.parametrize("what", ONE_PLACE)

@@ -26,6 +26,11 @@ def labels(*pairs: tuple[str, str], **options: bool) -> tuple[list[str], tuple[s
     return done.rows["label"].to_list(), done.classes
 
 
+def test_a_map_with_a_cell_that_is_too_long() -> None:
+    with pytest.raises(SourceError, match="^map.tsv:2: is not CSV"):
+        parse_map(f"a,b\nc,{'d' * 200_000}", "map.tsv")
+
+
 def test_renaming_numbers_anew() -> None:
     assert labels(("cat", "zebra"), keep=True) == (["2", "0", "0", "1"], ("dog", "wolf", "zebra"))
 

@@ -82,6 +82,19 @@ def test_the_same_boxes_in_each_spelling(
     assert (tmp_path / "out" / "objects.classes.txt").read_text() == "object\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("/m/o\n", "is no class and its name"), (f"/m/o,{'a' * 200_000}\n", "is not CSV")],
+)
+def test_files_of_class_names_that_are_none(
+    images: Path, tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / "names.csv").write_text(text)
+    with pytest.raises(SourceError, match=f"names.csv: .*{why}"):
+        table = "image,class,xmin,ymin,xmax,ymax\n000.jpg,/m/o,1,2,3,4\n"
+        pack(images, tmp_path / "out", table, class_names_file=tmp_path / "names.csv")
+
+
 def test_classes_are_numbered_by_their_ids(images: Path, tmp_path: Path) -> None:
     table = (
         "image,class_name,class_id,xmin,ymin,xmax,ymax\n"

@@ -110,6 +110,12 @@ def test_a_table(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["one\u2028two", "one\x0btwo", "one\x85two"])
+def test_characters_that_only_python_takes_for_line_breaks(tmp_path: Path, text: str) -> None:
+    catalog, _ = read(fill(tmp_path, "metadata.csv", f"file_name,text\na.jpg,{text}\n"))
+    assert fields(catalog)["a.jpg"] == {"text": text}
+
+
 def test_a_table_with_nan(tmp_path: Path) -> None:
     text = "file_name,n,word\na.jpg,1,nan\nx/b.jpg,nan,one\n"
     catalog, _ = read(fill(tmp_path, "metadata.csv", text))

@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsprep
+from dsprep import csv_parsers
 from dsprep.errors import OptionError, SourceError
 from dsprep.plan import weigh
 from dsprep.sample import Sample
@@ -180,6 +181,7 @@ class TestCsv:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tabular, "_BLOCK", data.draw(st.integers(1, 40)))
             patch.setattr(csv_rows, "_READ", data.draw(st.integers(1, 40)))
+            patch.setattr(csv_parsers, "_READ", data.draw(st.integers(1, 40)))
             found = fields_of(path)
         assert [(each["a"], each["b"]) for each in found] == [("x" + a, b + "y") for a, b in rows]
 
@@ -338,7 +340,7 @@ class TestBadCsv:
             read_source(make_source(str(tmp_path / "t.csv")))
 
     def test_a_line_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(csv_rows, "_LONGEST", 1000)
+        monkeypatch.setattr(csv_parsers, "_LONGEST", 1000)
         path = write(tmp_path / "t.csv", "a,b\n1," + "x" * 3_000_000)
         with pytest.raises(SourceError, match="has a line of more than 1,000 bytes"):
             read_source(make_source(str(path)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, MOST_CLASSES, SHARES, Extent, Object, Objects
+from dsprep.csv_parsers import CsvError, records_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes, number_ids, numbered
@@ -242,11 +243,12 @@ class _Classes(NamedTuple):
 
 def _names(path: str) -> dict[str, str]:
     """Read names of classes by what a table calls them, as Open Images has them: `/m/x,Name`."""
-    import csv
-
     from dsprep.text import read_text
 
-    rows = list(csv.reader(read_text(path).splitlines()))
+    try:
+        rows = [*records_of(read_text(path), strict=False)]
+    except CsvError as error:
+        raise SourceError(f"{path}: is not CSV ({error})") from None
     if wrong := [row for row in rows if len(row) != 2]:
         raise SourceError(f"{path}: {','.join(wrong[0])!r:.60} is no class and its name: /m/x,Name")
     return {row[0]: row[1] for row in rows}

@@ -10,7 +10,6 @@ A row's offset is that of its line, so that a reader is small however many sampl
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
@@ -23,6 +22,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.csv_parsers import CsvError, PlacedRecords, first_record, lines_in, records
 from dsprep.dataset.find import Place, data_set_beside, manifest_beside
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import BadSample, SourceError
@@ -76,7 +76,7 @@ class DescribedReader(SampleReader):
         try:
             values = _parse_line(line, self.columns[file])
             named = _references(values, posixpath.dirname(self.files[file]))
-        except (ValueError, KeyError, RecursionError, csv.Error):
+        except (ValueError, KeyError, RecursionError, CsvError):
             raise BadSample("has changed: its line in the metadata is another one") from None
         paths = {field: posixpath.join(self.root, below) for field, below in named.items()}
         is_one = len(paths) == 1
@@ -123,7 +123,7 @@ def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dic
         if not isinstance(values, dict):
             raise ValueError("is not a JSON object")
         return values
-    (cells,) = csv.reader(text.splitlines(keepends=True), strict=True)
+    (cells,) = records([text])
     pairs = zip(columns, cells, strict=True)
     return {name: _CONVERT[kind](cell) for (name, kind), cell in pairs if cell != ""}
 
@@ -181,8 +181,8 @@ def _names_files(path: str) -> bool:
         head = read_at(file, _HEAD, 0).partition(b"\n")[0]
     try:
         text = head.decode("utf-8-sig")
-        names = next(csv.reader([text])) if path.endswith(".csv") else list(json.loads(text))
-    except (ValueError, TypeError, StopIteration, RecursionError, csv.Error):
+        names = first_record(text) if path.endswith(".csv") else list(json.loads(text))
+    except (ValueError, TypeError, RecursionError, CsvError):
         return False
     return any(isinstance(name, str) and _is_reference(name.strip()) for name in names)
 
@@ -279,25 +279,18 @@ def _lines(
 
 def _records(data: bytes, name: str) -> Iterator[tuple[int, int, int, list[str]]]:
     """Return line, offset, size and cells of each record of a CSV file."""
-    start = at = number = 0
-
-    def texts() -> Iterator[str]:
-        nonlocal at, number
-        for line in io.BytesIO(data):
-            at, number = at + len(line), number + 1
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-
+    placed, width = PlacedRecords(lines_in(data)), 0
     try:
-        width = 0
-        for cells in csv.reader(texts(), strict=True):
+        for cells in placed:
             width = width or len(cells)
             if cells and len(cells) != width:
-                raise SourceError(f"{name}:{number}: has {len(cells)} cells, the first row {width}")
+                raise SourceError(
+                    f"{name}:{placed.last}: has {len(cells)} cells, the first row {width}"
+                )
             if cells:
-                yield number, start, at - start, cells
-            start = at
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise SourceError(f"{name}:{number}: is not CSV in UTF-8 ({error})") from None
+                yield placed.last, placed.offset, placed.size, cells
+    except (CsvError, UnicodeDecodeError) as error:
+        raise SourceError(f"{name}:{placed.lines_read}: is not CSV in UTF-8 ({error})") from None
 
 
 def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from dsprep.csv_parsers import CsvError, first_record, read_columns, records_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.augmented import refers_to_files
 from dsprep.sources.annotated.annotation_files import CVAT_ADVICE
@@ -85,7 +84,7 @@ def parse_cells(
         try:
             separator = _separator(text, columns)
             parsed = _parse_csv(text, separator, source, columns)
-        except csv.Error as error:  # mostly a quote without an end
+        except CsvError as error:  # mostly a quote without an end
             raise SourceError(f"{source}: its first row cannot be read: {error}") from None
         kind = f"CSV with {_DELIMITERS[separator]}"
     cells = _filled(*parsed, f"{kind} in {encoding}", source, may_be_empty)
@@ -250,7 +249,7 @@ def _separator(text: str, columns: Sequence[str]) -> str:
     """Return what separates the cells of the first line."""
     first = text.lstrip("\r\n").partition("\n")[0].rstrip("\r")
     for separator in _DELIMITERS if columns else ():
-        if len(next(csv.reader([first], delimiter=separator), [])) == len(columns):
+        if len(first_record(first, separator)) == len(columns):
             return separator
     found = max(",;\t", key=first.count)
     return "|" if found not in first and "|" in first else found
@@ -259,7 +258,7 @@ def _separator(text: str, columns: Sequence[str]) -> str:
 def _parse_csv(
     text: str, separator: str, source: str, columns: Sequence[str]
 ) -> tuple[pl.DataFrame, pl.Series, dict[str, Any]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    reader = records_of(text, separator, strict=False)
     first = next(filter(None, reader), [])
     header = [name.strip() for name in columns or first]
     refuse_wide(source, len(header))
@@ -287,11 +286,9 @@ def _parse_csv(
             "that line"
         )
     try:
-        cells = pl.read_csv(
-            body.encode(), separator=separator, has_header=not columns, infer_schema=False
-        )
+        cells = read_columns(body, separator, header=not columns)
         cells.columns = header
-    except pl.exceptions.PolarsError:
+    except (CsvError, pl.exceptions.PolarsError):
         raise SourceError(_what_is_wrong(text, separator, source)) from None
     lines = pl.int_range(above + 1, above + 1 + cells.height, eager=True)
     if '"' not in text:
@@ -303,13 +300,13 @@ def _parse_csv(
 
 def _what_is_wrong(text: str, separator: str, source: str) -> str:
     """Find the line that polars could not read, with the slower parser of the standard library."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    reader = records_of(text, separator)
     try:
         width = len(next(filter(None, reader), []))
         for row in reader:
             if len(row) > width:
                 where = f"{source}:{reader.line_num}"
                 return f"{where}: {len(row)} cells, where the header has {width}"
-    except csv.Error as error:
+    except CsvError as error:
         return f"{source}:{reader.line_num}: {error}"
     return f"{source}: not a table: {_TABLE}"

@@ -7,7 +7,6 @@ begin for the end of a record. If the block before ends elsewhere, the block is 
 
 from __future__ import annotations
 
-import csv
 import re
 from array import array
 from collections import Counter
@@ -18,6 +17,7 @@ from itertools import islice
 from math import isfinite, isnan
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
+from dsprep.csv_parsers import CsvError, PlacedRecords, lines_of, records
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.places.prefetch import AdjacentRows, OpenFiles, read_at, runs
@@ -27,7 +27,6 @@ from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
 
 _READ = 1 << 20
-_LONGEST = 1 << 26  # bytes of a line
 MOST_WRONG = 1000  # records of one block that cannot be read, of a file that may still be a table
 _MOST_LABELS = 10_000  # different labels in one block that may still be names of classes
 _SHOWN = 3
@@ -157,31 +156,20 @@ def _index(
     file: OpenFile, block: Block, found: IndexedBlock, rows: list[list[str]], lines: list[int]
 ) -> int:
     """Index records up to the first that cannot be read; return where to go on."""
-    ends = [found.stop]  # where each line ends that was read
-    not_text = set[int]()
-
-    def texts() -> Iterator[str]:
-        for line, end in lines_of(file, block.path, found.stop):
-            ends.append(end)
-            try:
-                yield line.decode()
-            except UnicodeDecodeError:
-                not_text.add(len(ends) - 2)
-                yield line.decode(errors="replace")
-
-    reader = csv.reader(texts(), delimiter=block.separator, strict=True)
-    first, above, problem = 0, found.lines, ""
-    while ends[first] < block.stop:
+    lines_here = lines_of(file, block.path, found.stop)
+    placed = PlacedRecords(lines_here, found.stop, block.separator, replaces=True)
+    reader, ends = iter(placed), placed.ends
+    above, problem = found.lines, ""
+    while ends[placed.last] < block.stop:
         try:
             row = next(reader)
         except StopIteration:
-            found.lines += first
+            found.lines += placed.last
             return ends[-1]
-        except csv.Error as error:
+        except CsvError as error:
             problem = f"it cannot be read: {error}"
         else:
-            last = reader.line_num
-            if not_text and not not_text.isdisjoint(range(first, last)):
+            if not placed.is_text:
                 problem = "it is not UTF-8"
             elif len(row) != block.width and row:
                 problem = f"{len(row)} cells, where the header has {block.width}"
@@ -189,36 +177,21 @@ def _index(
                     problem += ": the file was cut off in it"
             elif row:
                 rows.append(row)
-                lines.append(above + first)
-                found.offsets.append(ends[first])
-                found.sizes.append(ends[last] - ends[first])
+                lines.append(above + placed.first)
+                start, stop = ends[placed.first], ends[placed.last]
+                found.offsets.append(start)
+                found.sizes.append(stop - start)
             if not problem:
-                first = last
                 continue
-        found.wrong.append((above + first, problem))
+        found.wrong.append((above + placed.first, problem))
         if len(found.wrong) > MOST_WRONG:
-            break
+            found.lines += placed.first
+            return block.stop
         # A quote without an end would take the rows below with it: they are read once more.
-        found.lines += first + 1
-        return ends[first + 1]
-    found.lines += first
-    return ends[first] if len(found.wrong) <= MOST_WRONG else block.stop
-
-
-def lines_of(file: OpenFile, path: str, start: int) -> Iterator[tuple[bytes, int]]:
-    """Read lines from an offset on, each with that of its end."""
-    rest, offset, end = b"", start, start
-    while data := file.pread(_READ, offset):
-        offset += len(data)
-        parts = (rest + data).split(b"\n")
-        rest = parts.pop()
-        if len(rest) > _LONGEST:
-            raise SourceError(f"{path}: has a line of more than {_LONGEST:,} bytes: is no CSV")
-        for part in parts:
-            end += len(part) + 1
-            yield part + b"\n", end
-    if rest:
-        yield rest, end + len(rest)
+        found.lines += placed.first + 1
+        return ends[placed.first + 1]
+    found.lines += placed.last
+    return ends[placed.last]
 
 
 def kind_of(cells: Sequence[str]) -> str:
@@ -275,12 +248,12 @@ class CsvReader(Reader):
         # A column of cells is converted at once, and not one cell after another: a row of 40
         # numbers takes a third of the time.
         kept = [(at, name, kind) for at, (name, kind) in enumerate(self.columns) if kind]
-        records = self._records(rows)
+        every = self._records(rows)
         for first in range(0, len(rows.ids), _AT_ONCE):
             try:
-                cells = list(zip(*islice(records, _AT_ONCE), strict=True))
+                cells = list(zip(*islice(every, _AT_ONCE), strict=True))
                 raw = {name: _values(kind, cells[at]) for at, name, kind in kept}
-            except (csv.Error, ValueError, IndexError):
+            except (CsvError, ValueError, IndexError):
                 # The index has seen that all rows are whole. Size and time may be those of then.
                 path = self.files[rows.files[first]]
                 raise SourceError(f"{path}: has changed; give the same command again") from None
@@ -300,7 +273,7 @@ class CsvReader(Reader):
             for run in files.ahead(runs(rows, _READ)):
                 data = read_at(files.same(run.file), run.stop - run.start, run.start)
                 lines = _cut(data, rows, run)
-                found = csv.reader(lines, delimiter=self.separator, strict=True)
+                found = records(lines, self.separator)
                 for _, cells in zip(range(run.first, run.last), found, strict=True):
                     yield cells
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import struct
 from array import array
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from dsprep.catalog import AT_ONCE, COLUMNS, PLACE_COLUMNS, Catalog, Found, compact
+from dsprep.csv_parsers import CsvError, PlacedRecords, lines_of
 from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
@@ -46,7 +46,6 @@ from dsprep.sources.tables.csv_rows import (
     CsvReader,
     IndexedBlock,
     index_block,
-    lines_of,
 )
 from dsprep.storage.files import OpenFile, common_path, open_file, short_names
 from dsprep.storage.stored import Facts
@@ -137,21 +136,17 @@ def _read_header(path: str, may_list: bool) -> _Header:
             raise SourceError(f"{path}: is UTF-16: convert it with iconv -f UTF-16 -t UTF-8")
         if kind := compression_of(head):
             raise SourceError(f"{path}: is compressed ({kind}): unpack it first")
-        ends = [3 if head.startswith(b"\xef\xbb\xbf") else 0]
+        start = 3 if head.startswith(b"\xef\xbb\xbf") else 0
         separator = max(_SEPARATORS, key=head.lstrip().partition(b"\n")[0].decode("latin-1").count)
 
-        def texts() -> Iterator[str]:
-            for line, end in lines_of(file, path, ends[0]):
-                ends.append(end)
-                yield line.decode(errors="replace")
-
-        reader = csv.reader(texts(), delimiter=separator)
+        lines = lines_of(file, path, start)
+        placed = PlacedRecords(lines, start, separator, strict=False, replaces=True)
         try:
-            cells = [cell.strip() for cell in next(filter(None, reader), [])]
-            above = reader.line_num
-            rows = list(islice(filter(None, reader), _LOOKED_AT))
-        except csv.Error as error:
-            raise SourceError(f"{path}:{reader.line_num}: {error}") from None
+            cells = [cell.strip() for cell in next(filter(None, placed), [])]
+            above = placed.last
+            rows = list(islice(filter(None, placed), _LOOKED_AT))
+        except CsvError as error:
+            raise SourceError(f"{path}:{placed.lines_read}: {error}") from None
     if not cells:
         raise SourceError(f"{path}: is empty")
     advice = "; if they are the numbers of one vector, give an array instead (.npy, .npz)"
@@ -170,7 +165,7 @@ def _read_header(path: str, may_list: bool) -> _Header:
                 f"give their folder as SOURCE, with --labels {path}; --from csv packs the table "
                 "without them"
             )
-    return _Header(path, state, separator, tuple(names), ends[above], above + 1, is_told)
+    return _Header(path, state, separator, tuple(names), placed.ends[above], above + 1, is_told)
 
 
 def _are_numbered(cells: Sequence[str]) -> bool:
