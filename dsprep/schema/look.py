@@ -1,4 +1,4 @@
-"""A look at raw samples: which names they have, and of which types their values are."""
+"""A look at raw samples: their names, and the types of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look at some samples of a catalog: of which types their values are, and bare pixels among them.
+"""A look at some samples of a catalog: the types of their values, and bare pixels among them.
 
 The look is the same for any number of workers: the first 64 samples of the set, then the first and
 the second of every shard, in source order, within 64 MB. Workers call the functions at the end, so

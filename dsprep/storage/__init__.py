@@ -1,4 +1,4 @@
-"""Where files live: stores, of which a disk and S3 are two.
+"""Where files live: stores, such as a disk and S3.
 
 Entry: `store.store_of` returns the store of a path; the functions of `files` read a path, whatever
   store it is in; `local.publish` names a file on a disk.
