@@ -98,7 +98,7 @@ class OpenFiles:
 
 
 class Pieces:
-    """A file of which pieces are read in any order; where each takes a request, a copy of it.
+    """A file whose pieces are read in any order; where each takes a request, a copy of it.
 
     The copy is a temporary file of the blocks that one reading of all passes on.
     """

@@ -50,7 +50,7 @@ class Target(ABC):
 
     destination: Destination
     part: Part | None = None  # the part of a run that writes; None if the run has no parts
-    # not its process, the number of which another machine may have as well
+    # no number of a process, which another machine may have as well
     _run: str = field(default_factory=lambda: uuid4().hex)
     # whether files that have their names survive a power cut; if not, their checksum is compared
     durable: bool = True

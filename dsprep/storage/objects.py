@@ -254,7 +254,7 @@ class ObjectStore(Store):
         listing = pages()
         first = _once("level", url, lambda: next(listing))
         yield first
-        if not first.is_last:  # a listing that begins anew brings the known page again
+        if not first.is_last:  # a new listing begins with the page that is known
             yield from islice(listing, int(is_known), None)
 
     def read_range(self, key: str, start: int, size: int, etag: str) -> bytes:

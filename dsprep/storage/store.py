@@ -8,6 +8,7 @@ is.
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -48,31 +49,31 @@ class DirectoryEntry(Protocol):
 class OpenFile(io.RawIOBase):
     """A file that is open for reading at any offset."""
 
+    @abstractmethod
     def facts(self) -> Facts:
         """Return the size of the file, and when it was last changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pread(self, count: int, offset: int) -> bytes:
         """Read bytes at an offset; fewer come only at the end of the file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ahead(self, offset: int, count: int) -> None:
         """Begin to get bytes that will be read."""
-        raise NotImplementedError
 
 
-class StoredBytes:
+class StoredBytes(ABC):
     """The bytes of a file, or of a range of it, read from front to back."""
 
     stored: Stored  # the whole file
 
+    @abstractmethod
     def read(self, size: int = READ_AT_ONCE) -> bytes:
         """Return the next bytes; none at the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_into(self, buffer: memoryview) -> int:
         """Fill a buffer as far as bytes are left; return how many have come."""
-        raise NotImplementedError
 
     def read_all(self, limit: int | None = None) -> bytes:
         """Return all bytes that have not been read yet; refuse more than the limit."""
@@ -87,9 +88,9 @@ class StoredBytes:
                 )
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    @abstractmethod
     def close(self) -> None:
         """Release what reading takes, such as a connection."""
-        raise NotImplementedError
 
 
 class Store(Protocol):
