@@ -120,7 +120,7 @@ class Format(ABC):
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # the ends of names that other tools give
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
-    least: ClassVar[int] = 8  # bytes of a sample, at least: the frame of a record of RecordIO
+    least: ClassVar[int] = 1  # bytes of a sample, at least: more where each has a frame
     holds_pixels: ClassVar[bool] = False  # whether images may be bare pixels
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none

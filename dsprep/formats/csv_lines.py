@@ -70,7 +70,6 @@ class Csv(Format):
 
     name: ClassVar[str] = "csv"
     suffix: ClassVar[str] = ".csv"
-    least: ClassVar[int] = 1  # a line of one empty cell
     header: bool = False  # whether the first line of each shard has the names of the columns
     columns: str = ""  # names, types and widths of the columns, and what may be missing, as JSON
 

@@ -68,6 +68,7 @@ class RecordIOProtobuf(Format):
 
     name: ClassVar[str] = "recordio-protobuf"
     suffix: ClassVar[str] = ".pb"
+    least: ClassVar[int] = 8  # magic number and length
     meanings: ClassVar[Mapping[str, Meaning]] = {
         _IMAGE: Meaning("image", "image", IMAGE),
         _LABEL: Meaning("label", LABEL_FLOATS, LABEL),

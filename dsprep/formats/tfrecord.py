@@ -146,6 +146,7 @@ class TFRecord(Format):
 
     name: ClassVar[str] = "tfrecord"
     suffix: ClassVar[str] = ".tfrecord"
+    least: ClassVar[int] = 16  # a length and two checksums
     # older tutorials of TensorFlow; Kaggle; the Object Detection API
     other_suffixes: ClassVar[tuple[str, ...]] = (".tfrecords", ".tfrec", ".record")
     numbering: ClassVar[str] = "{:05d}-of-{:05d}"

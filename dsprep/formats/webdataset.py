@@ -86,6 +86,7 @@ class WebDataset(Format):
 
     name: ClassVar[str] = "webdataset"
     suffix: ClassVar[str] = ".tar"
+    least: ClassVar[int] = 512  # the header of one member
     other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
     numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
