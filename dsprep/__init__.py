@@ -6,79 +6,79 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dsprep.commands.augment import augment as augment
-    from dsprep.commands.bench import bench as bench
-    from dsprep.commands.bench_report import BenchReport as BenchReport
-    from dsprep.commands.cost import CostReport as CostReport
-    from dsprep.commands.cost import cost as cost
-    from dsprep.commands.dedup import DedupReport as DedupReport
-    from dsprep.commands.dedup import dedup as dedup
-    from dsprep.commands.edit_lists import append_to_list as append_to_list
-    from dsprep.commands.edit_lists import create_list as create_list
-    from dsprep.commands.edit_lists import edit_list as edit_list
-    from dsprep.commands.edit_lists import patch_list as patch_list
-    from dsprep.commands.edit_lists import relabel_lists as relabel_lists
-    from dsprep.commands.inspect import inspect as inspect
-    from dsprep.commands.inspect_lists import check_list as check_list
-    from dsprep.commands.inspect_lists import diff_lists as diff_lists
-    from dsprep.commands.inspect_lists import list_stats as list_stats
-    from dsprep.commands.inspect_lists import merge_lists as merge_lists
-    from dsprep.commands.inspect_lists import sample_list as sample_list
-    from dsprep.commands.inspect_report import InspectReport as InspectReport
-    from dsprep.commands.join import join as join
-    from dsprep.commands.sagemaker import SagemakerReport as SagemakerReport
-    from dsprep.commands.sagemaker import sagemaker as sagemaker
-    from dsprep.commands.serve import ServeReport as ServeReport
-    from dsprep.commands.serve import serve as serve
-    from dsprep.commands.split import SplitReport as SplitReport
-    from dsprep.commands.split import split as split
-    from dsprep.commands.status import StatusReport as StatusReport
-    from dsprep.commands.status import status as status
-    from dsprep.commands.stream import convert_stream as convert_stream
-    from dsprep.commands.write import append as append
-    from dsprep.commands.write import convert as convert
-    from dsprep.commands.write import pack as pack
-    from dsprep.commands.write import shard as shard
-    from dsprep.commands.write_report import WriteReport as WriteReport
+    from dsprep.benching.bench import bench as bench
+    from dsprep.benching.bench_report import BenchReport as BenchReport
+    from dsprep.editing.edit_lists import append_to_list as append_to_list
+    from dsprep.editing.edit_lists import create_list as create_list
+    from dsprep.editing.edit_lists import edit_list as edit_list
+    from dsprep.editing.edit_lists import patch_list as patch_list
+    from dsprep.editing.edit_lists import relabel_lists as relabel_lists
+    from dsprep.editing.inspect_lists import check_list as check_list
+    from dsprep.editing.inspect_lists import diff_lists as diff_lists
+    from dsprep.editing.inspect_lists import list_stats as list_stats
+    from dsprep.editing.inspect_lists import merge_lists as merge_lists
+    from dsprep.editing.inspect_lists import sample_list as sample_list
     from dsprep.errors import DestinationError as DestinationError
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.errors import OptionError as OptionError
     from dsprep.errors import SourceError as SourceError
     from dsprep.errors import StoreError as StoreError
     from dsprep.images.transform import Transform as Transform
+    from dsprep.inspecting.dedup import DedupReport as DedupReport
+    from dsprep.inspecting.dedup import dedup as dedup
+    from dsprep.inspecting.inspect import inspect as inspect
+    from dsprep.inspecting.inspect_report import InspectReport as InspectReport
     from dsprep.keywords import Rule as Rule
     from dsprep.progress import Progress as Progress
+    from dsprep.run.augment import augment as augment
+    from dsprep.run.join import join as join
+    from dsprep.run.stream import convert_stream as convert_stream
+    from dsprep.run.write import append as append
+    from dsprep.run.write import convert as convert
+    from dsprep.run.write import pack as pack
+    from dsprep.run.write import shard as shard
+    from dsprep.run.write_report import WriteReport as WriteReport
     from dsprep.sources.source import Source as Source
     from dsprep.sources.source import make_source as make_source
+    from dsprep.splitting.split import SplitReport as SplitReport
+    from dsprep.splitting.split import split as split
     from dsprep.storage.s3.config import S3Config as S3Config
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
+    from dsprep.training.cost import CostReport as CostReport
+    from dsprep.training.cost import cost as cost
+    from dsprep.training.sagemaker import SagemakerReport as SagemakerReport
+    from dsprep.training.sagemaker import sagemaker as sagemaker
+    from dsprep.training.serve import ServeReport as ServeReport
+    from dsprep.training.serve import serve as serve
     from dsprep.verifying.indexing import index as index
     from dsprep.verifying.report import IndexReport as IndexReport
     from dsprep.verifying.report import VerifyReport as VerifyReport
+    from dsprep.verifying.status import StatusReport as StatusReport
+    from dsprep.verifying.status import status as status
     from dsprep.verifying.verify import verify as verify
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "dsprep.commands.augment": "augment",
-    "dsprep.commands.bench": "bench",
-    "dsprep.commands.bench_report": "BenchReport",
-    "dsprep.commands.cost": "CostReport cost",
-    "dsprep.commands.dedup": "DedupReport dedup",
-    "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
-    "dsprep.commands.inspect": "inspect",
-    "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
-    "dsprep.commands.inspect_report": "InspectReport",
-    "dsprep.commands.join": "join",
-    "dsprep.commands.sagemaker": "SagemakerReport sagemaker",
-    "dsprep.commands.serve": "ServeReport serve",
-    "dsprep.commands.split": "SplitReport split",
-    "dsprep.commands.status": "StatusReport status",
-    "dsprep.commands.stream": "convert_stream",
-    "dsprep.commands.write": "append convert pack shard",
-    "dsprep.commands.write_report": "WriteReport",
+    "dsprep.run.augment": "augment",
+    "dsprep.benching.bench": "bench",
+    "dsprep.benching.bench_report": "BenchReport",
+    "dsprep.training.cost": "CostReport cost",
+    "dsprep.inspecting.dedup": "DedupReport dedup",
+    "dsprep.editing.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
+    "dsprep.inspecting.inspect": "inspect",
+    "dsprep.editing.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
+    "dsprep.inspecting.inspect_report": "InspectReport",
+    "dsprep.run.join": "join",
+    "dsprep.training.sagemaker": "SagemakerReport sagemaker",
+    "dsprep.training.serve": "ServeReport serve",
+    "dsprep.splitting.split": "SplitReport split",
+    "dsprep.verifying.status": "StatusReport status",
+    "dsprep.run.stream": "convert_stream",
+    "dsprep.run.write": "append convert pack shard",
+    "dsprep.run.write_report": "WriteReport",
     "dsprep.errors": "DestinationError DsprepError OptionError SourceError StoreError",
     "dsprep.images.transform": "Transform",
     "dsprep.keywords": "Rule",

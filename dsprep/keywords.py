@@ -763,7 +763,7 @@ class CostOptions(Options):
         "Sizes of shards to compare.  [default: 10MB,100MB,1GB]", default=(), metavar="SIZE[,SIZE]"
     )
     prices: AnyPath | None = _costs(
-        "Table of prices, instead of the built-in one, dsprep/commands/prices.toml.", metavar="FILE"
+        "Table of prices, instead of the built-in one, dsprep/training/prices.toml.", metavar="FILE"
     )
     gpu_hour: float | None = _machines("Price of an hour of all machines.")
     epoch_hours: float | None = _machines("Hours of an epoch that never waits for data.")

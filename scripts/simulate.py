@@ -66,11 +66,11 @@ def _one(count: int, given: list[str]) -> dict[str, float]:
 def _simulate(count: int, source: str, layout: str, in_order: bool) -> dict[str, float]:
     """Plan samples in this process."""
     from dsprep import keywords as of
-    from dsprep.commands.write import new_job
     from dsprep.plan import plan as planning
     from dsprep.plan.saved import save_plan
     from dsprep.progress import Progress
     from dsprep.run.state import identity_of
+    from dsprep.run.write import new_job
     from dsprep.workers.engine import open_executor
 
     options = of.PackOptions(sources="/data/train", dest="/data/shards", to=layout)

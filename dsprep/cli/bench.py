@@ -19,7 +19,7 @@ from dsprep.progress import progress_for
 from dsprep.units import format_duration
 
 if TYPE_CHECKING:
-    from dsprep.commands.bench_report import BenchReport
+    from dsprep.benching.bench_report import BenchReport
 
 _output = option_group("Output")
 
@@ -64,7 +64,7 @@ def bench(
 
 
 def _lines(report: BenchReport) -> Iterator[str]:
-    from dsprep.commands.bench_report import filled_columns
+    from dsprep.benching.bench_report import filled_columns
 
     yield f"{report.state}: {report.setting}"
     if report.state == "planned":
@@ -83,7 +83,7 @@ def _lines(report: BenchReport) -> Iterator[str]:
 
 
 def _write_csv(report: BenchReport) -> None:
-    from dsprep.commands.bench_report import HEAD, cells_of
+    from dsprep.benching.bench_report import HEAD, cells_of
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(HEAD)

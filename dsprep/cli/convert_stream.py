@@ -14,13 +14,13 @@ import click
 
 from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.streams import echo
-from dsprep.commands.stream import StreamOptions, convert_stream
 from dsprep.declared import options_in
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.options import require_effect
+from dsprep.run.stream import StreamOptions, convert_stream
 from dsprep.storage.files import is_dir, open_file, require_disk
 from dsprep.storage.local import destination_errors, is_pipe, open_pipe, publish
 

@@ -15,8 +15,8 @@ from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from dsprep.commands.cost import CostReport
     from dsprep.syncing.report import SyncReport
+    from dsprep.training.cost import CostReport
 
 
 @command("", click.Argument(["data"], metavar="DATA...", nargs=-1), CostOptions)
@@ -73,7 +73,7 @@ def _lines(report: CostReport) -> Iterator[str]:
 
 def sync_lines(report: SyncReport) -> Iterator[str]:
     """Yield what a planned sync would cost."""
-    from dsprep.commands.cost import price_of, read_prices
+    from dsprep.training.cost import price_of, read_prices
 
     prices = read_prices()
     requests = money(prices.requests(report.requests.writes, report.requests.reads))

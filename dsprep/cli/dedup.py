@@ -15,8 +15,8 @@ from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.dedup import DedupReport
-    from dsprep.commands.inspect_report import Alike
+    from dsprep.inspecting.dedup import DedupReport
+    from dsprep.inspecting.inspect_report import Alike
 
 _SHOWN = 5  # examples of a kind
 

@@ -20,8 +20,8 @@ from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.inspect_report import InspectReport
     from dsprep.inspecting.figures import SideFigures, Suspect
+    from dsprep.inspecting.inspect_report import InspectReport
 
 _SHOWN = 5  # examples of a kind
 _CLASSES = 10  # those with the most samples
@@ -119,7 +119,7 @@ def _classes(counts: Mapping[str, int]) -> str:
 
 
 def _found(report: InspectReport) -> Iterator[str]:
-    from dsprep.commands.inspect_report import count_copies  # loads polars
+    from dsprep.inspecting.inspect_report import count_copies  # loads polars
 
     yield ""
     yield from rows_of(

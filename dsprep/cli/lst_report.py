@@ -24,8 +24,8 @@ from dsprep.printable import visible
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.edit_lists import CreateReport, EditReport
-    from dsprep.commands.inspect_lists import DiffReport, ListCheckReport, SampleReport
+    from dsprep.editing.edit_lists import CreateReport, EditReport
+    from dsprep.editing.inspect_lists import DiffReport, ListCheckReport, SampleReport
     from dsprep.lists.diff import ClassChange, ClassMove
     from dsprep.lists.edit import Relabeled
     from dsprep.lists.merge import Merged

@@ -21,11 +21,11 @@ from dsprep.units import (
 
 if TYPE_CHECKING:
     from dsprep.annotations.objects import ObjectCounts
-    from dsprep.commands.inspect_report import Alike
-    from dsprep.commands.status import StatusReport
-    from dsprep.commands.write_report import WriteReport
     from dsprep.findings import Finding
+    from dsprep.inspecting.inspect_report import Alike
+    from dsprep.run.write_report import WriteReport
     from dsprep.verifying.report import IndexReport, Problem, VerifyReport
+    from dsprep.verifying.status import StatusReport
 
 _SHOWN = 5  # items of a long list that a summary names
 _PROBLEMS_SHOWN = 20

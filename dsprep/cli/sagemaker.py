@@ -20,7 +20,7 @@ from dsprep.options import require_effect
 from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from dsprep.commands.sagemaker import JobChannel
+    from dsprep.training.sagemaker import JobChannel
 
 
 class _JobCommand(ProgramCommand):
@@ -66,7 +66,7 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
 
 def _require_command(context: click.Context, words: Sequence[str]) -> None:
     """Refuse a command that the job could not run, as dsprep itself would in the container."""
-    from dsprep.commands.processing import COMMANDS  # the help does without
+    from dsprep.training.processing import COMMANDS  # the help does without
 
     root = context.find_root()
     if not words or words[0] not in COMMANDS:  # the public function says what it takes

@@ -18,7 +18,7 @@ from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:
-    from dsprep.commands.serve import ServeReport
+    from dsprep.training.serve import ServeReport
 
 _run = option_group("Run")
 

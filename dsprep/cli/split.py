@@ -16,7 +16,7 @@ from dsprep.progress import progress_for
 from dsprep.units import format_count, format_duration, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.split import SplitReport
+    from dsprep.splitting.split import SplitReport
 
 _FAR = 1.0  # counts that are less than this off are as near as whole numbers come
 

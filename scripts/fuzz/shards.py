@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from dsprep.commands.stream import convert_stream
 from dsprep.errors import BadSample, DamagedShard, DsprepError, OptionError
 from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.recordio import RecordIO
@@ -17,6 +16,7 @@ from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.stream import ShardStream, compression_of_shard
 from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.webdataset import WebDataset
+from dsprep.run.stream import convert_stream
 from dsprep.sample import Sample
 from dsprep.schema import Choice, Reading, observe, settle
 from dsprep.sources.shards.shards import read_shards

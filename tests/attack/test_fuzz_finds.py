@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from dsprep.catalog import Catalog
-from dsprep.commands.stream import convert_stream
 from dsprep.findings import Reject
 from dsprep.formats.base import Format
 from dsprep.formats.protobuf import decode_example, framed
@@ -19,6 +18,7 @@ from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
+from dsprep.run.stream import convert_stream
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.shards.shards import read_shards
 from dsprep.sources.shards.shardset import ShardSet

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 import dsprep
-import dsprep.commands.write
+import dsprep.run.write
 from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
 from dsprep.sources.reading import read_source
@@ -272,7 +272,7 @@ def test_shards_are_cut_and_streamed(
     ceph: Bucket, shards: Path, run_here: RunCli, tmp_path: Path
 ) -> None:
     places = {"local": shards, "remote": f"{ceph.url}/set"}
-    with Lasting(1) as pool, patch.object(dsprep.commands.write, "open_executor", lambda *_: pool):
+    with Lasting(1) as pool, patch.object(dsprep.run.write, "open_executor", lambda *_: pool):
         for name, place in places.items():
             dsprep.shard(str(place), str(tmp_path / f"{name}-2"), shards=2)
             dsprep.shard(str(place), str(tmp_path / f"{name}-mixed"), shuffle=True)

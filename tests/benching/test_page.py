@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dsprep.benching.bench_report import BenchReport, BenchRow, write_page
 from dsprep.benching.figures import Figures
-from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from tests.browser import Browser
 
 WAYS = ("boto3", "s3fs", "download", "cmd:aws s3 cp {url} - --no-progress", "fifo", "file", "FSx")

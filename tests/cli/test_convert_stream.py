@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.commands.stream import Converted
 from dsprep.errors import DsprepError
 from dsprep.formats import CONCATENATIVE, FORMATS
+from dsprep.run.stream import Converted
 from dsprep.sample import Floats, Sample
 from tests.conftest import Finished
 from tests.images import jpeg

@@ -12,9 +12,9 @@ import pytest
 
 import dsprep
 from dsprep.cli.cost import money, sync_lines
-from dsprep.commands.cost import LayoutCost
 from dsprep.errors import OptionError, SourceError
 from dsprep.syncing.report import Requests, SyncReport
+from dsprep.training.cost import LayoutCost
 from tests.conftest import Finished
 
 # Of the built-in table: $0.0004 a thousand reads, $0.005 a thousand writes, $0.005 a GB converted,
@@ -116,7 +116,7 @@ def test_machines() -> None:
 
 
 def test_a_table_of_your_own(tmp_path: Path) -> None:
-    own = Path(dsprep.__file__).parent / "commands/prices.toml"
+    own = Path(dsprep.__file__).parent / "training/prices.toml"
     text = own.read_text().replace("reads = 0.0004", "reads = 0.4").replace("us-east-1", "mine")
     (tmp_path / "own.toml").write_text(text)
     report = dsprep.cost(samples=1000, size="1GB", prices=tmp_path / "own.toml")

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import dsprep
-from dsprep.commands.facts import _shape
 from dsprep.errors import OptionError
+from dsprep.training.facts import _shape
 from tests.conftest import Finished
 from tests.here import Here
 from tests.images import jpeg
@@ -379,7 +379,7 @@ def test_a_processing_job_whose_instances_see_different_files(job: Job, no_listi
 @pytest.fixture
 def no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the data on S3 for empty."""
-    monkeypatch.setattr("dsprep.commands.processing.facts_of", lambda place: [])
+    monkeypatch.setattr("dsprep.training.processing.facts_of", lambda place: [])
 
 
 Files = dict[str, dict[str, str]]

@@ -15,10 +15,10 @@ import pytest
 import scipy.sparse as sp
 
 import dsprep
-from dsprep.commands.algorithms import ALGORITHMS, PROTOBUF
 from dsprep.declared import options_in
 from dsprep.errors import OptionError
 from dsprep.keywords import SagemakerOptions
+from dsprep.training.algorithms import ALGORITHMS, PROTOBUF
 from tests.jobs import PREFIX, Job, on_s3
 
 

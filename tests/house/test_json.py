@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.commands.status import StatusReport
 from dsprep.findings import Reject
 from dsprep.printable import json_value
 from dsprep.storage.stored import Facts
 from dsprep.verifying.report import Problem
+from dsprep.verifying.status import StatusReport
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"
-ROOMS = ("dataset", "run", "plan", "commands", "cli")
+ROOMS = ("dataset", "run", "plan", "verifying", "training", "cli")
 
 
 def test_attribute_names_are_not_written() -> None:

@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "dsprep"
 
 # `progress` has a stream of its own; `guard` runs alone, without dsprep.
-PRINT = {"cli/streams.py", "progress.py", "commands/guard.py"}
+PRINT = {"cli/streams.py", "progress.py", "training/guard.py"}
 
 CALLS = {"click.echo", "click.secho", "print", "sys.stderr.write", "sys.stdout.write", "tqdm.write"}
 

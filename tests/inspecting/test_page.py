@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 import dsprep
-from dsprep.commands import inspect_page
 from dsprep.errors import DestinationError, OptionError
+from dsprep.inspecting import inspect_page
 from dsprep.inspecting.pictures import Picture
 from tests.browser import Browser
 from tests.conftest import Finished

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsprep.commands.inspect_lists import ListCheckReport, check_list
+from dsprep.editing.inspect_lists import ListCheckReport, check_list
 from dsprep.errors import SourceError
 from dsprep.lists import files
 from dsprep.lists.check import READERS, check_rows, read_leniently

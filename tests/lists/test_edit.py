@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from dsprep.commands.edit_lists import edit_list
+from dsprep.editing.edit_lists import edit_list
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.edit import append_rows, class_number, cut_parts, selected
 from dsprep.lists.rows import format_rows, require_fitting, require_one_kind

@@ -16,7 +16,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import polars as pl
 import pytest
 
-from dsprep.commands.write import new_job
 from dsprep.errors import DestinationError, DsprepError
 from dsprep.keywords import PackOptions
 from dsprep.plan.job import Job
@@ -24,6 +23,7 @@ from dsprep.plan.plan import Plan, make_plan
 from dsprep.plan.saved import load_plan, plan_facts, require_source, save_plan
 from dsprep.plan.values import to_json
 from dsprep.progress import Progress
+from dsprep.run.write import new_job
 from dsprep.workers.engine import open_executor
 from tests.foreign.sets import DATA
 

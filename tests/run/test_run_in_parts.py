@@ -20,13 +20,13 @@ import pytest
 
 import dsprep
 import dsprep.run.part as part_module
-from dsprep.commands.write_report import WriteReport
 from dsprep.errors import OptionError, RunStopped
 from dsprep.images.probe import versions
 from dsprep.images.transform import Transform
 from dsprep.progress import Progress
 from dsprep.run.part import Part, parse_part
 from dsprep.run.run import Run
+from dsprep.run.write_report import WriteReport
 from dsprep.run.written import Written
 from dsprep.storage.lease import Lease
 from dsprep.storage.local import ScratchLock
@@ -143,8 +143,8 @@ class TestOneDataSet:
     def test_is_planned_once_and_each_receipt_read_once(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from dsprep.commands import write as writing
         from dsprep.run import notes
+        from dsprep.run import write as writing
 
         counts, make, read = Counter[str](), writing.make_plan, notes.read_bytes
 
@@ -514,7 +514,7 @@ class TestStatus:
             ("join.publish_manifest", joined, ("join", wds, joined, "--overwrite")),
         ):
             with monkeypatch.context() as patch:
-                patch.setattr(f"dsprep.commands.{last}", stopped)
+                patch.setattr(f"dsprep.run.{last}", stopped)
                 assert run_here(*begin).code == 6
             (line,) = json.loads(run_here("status", dest, "--json").out)["commands"]
             assert line.startswith(f"dsprep {begin[0]}"), line

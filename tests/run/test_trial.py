@@ -91,7 +91,7 @@ def test_the_time_of_starting_counts_once(
         monkeypatch.undo()
         return told[0]
 
-    monkeypatch.setattr("dsprep.commands.write.seconds_to_write", tell)
+    monkeypatch.setattr("dsprep.run.write.seconds_to_write", tell)
     dsprep.pack(tmp_path / "x.csv", tmp_path / "out", to="tfrecord", dry_run=True, workers=1)
     if stall:
         assert told[0] is None

@@ -120,7 +120,7 @@ def test_a_data_set_that_another_run_has_just_finished_stays(
     machine, command = on_ceph("machine"), ("pack", twelve, f"{ceph.url}/x.rec")
     machine(*command)
     there = ceph.contents()
-    monkeypatch.setattr("dsprep.commands.write.finished_manifest", lambda _: None)
+    monkeypatch.setattr("dsprep.run.write.finished_manifest", lambda _: None)
     refused = machine(*command, code=5)
     assert "another run has just finished a data set there" in refused.err
     assert (ceph.contents(), machine.left()) == (there, [])

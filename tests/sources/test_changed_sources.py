@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import dsprep
-from dsprep.commands import write
+from dsprep.run import write
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dsprep
-import dsprep.commands.write
+import dsprep.run.write
 from dsprep.errors import Interrupted, SourceError
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
@@ -33,7 +33,7 @@ def stopped(images: str, monkeypatch: pytest.MonkeyPatch) -> Kill:
 
     def run(dest: Path, **options: Any) -> None:
         with monkeypatch.context() as patch, pytest.raises(Interrupted):
-            patch.setattr(dsprep.commands.write, "commit", stop)
+            patch.setattr(dsprep.run.write, "commit", stop)
             dsprep.pack(images, str(dest), workers=1, **options)
 
     return run

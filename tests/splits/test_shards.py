@@ -122,7 +122,7 @@ def test_the_same_command_continues_and_another_is_refused(
 
     out = tmp_path / "stopped"
     with monkeypatch.context() as patch:
-        patch.setattr("dsprep.commands.write.commit", stop)
+        patch.setattr("dsprep.run.write.commit", stop)
         with pytest.raises(Interrupted, match="6 of 6 shards are written"):
             dsprep.split(photos, out, to="webdataset", shards=2)
     (out / "val-000001.tar").unlink()

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep import keywords as of
-from dsprep.commands.facts import TEXTS, facts_of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
 from dsprep.options import option_name, require_effect
 from dsprep.printable import json_values
 from dsprep.storage.transfer import DEFAULT_PART
 from dsprep.text import read_text
+from dsprep.training.facts import TEXTS, facts_of
 from dsprep.units import format_size, parse_size
 
 _GB = 10**9

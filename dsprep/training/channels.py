@@ -21,9 +21,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from dsprep.commands.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of, text_extension
-from dsprep.commands.jobs import needs_upload
-from dsprep.commands.stream import convert_stream
 from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import FORMATS
@@ -32,10 +29,13 @@ from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_who
 from dsprep.formats.stream import Readable, ShardStream
 from dsprep.keywords import CHANNEL
 from dsprep.run.part import Part
+from dsprep.run.stream import convert_stream
 from dsprep.schema import Schema
 from dsprep.sources.annotated.annotated import ImageFinder, plain_name
 from dsprep.storage.files import exists, is_dir, is_shared, open_file
 from dsprep.text import read_text
+from dsprep.training.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of, text_extension
+from dsprep.training.jobs import needs_upload
 from dsprep.units import format_count, format_some
 
 _SENT_WHOLE = (

@@ -13,8 +13,14 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dsprep import keywords as of
-from dsprep.commands.facts import facts_of
-from dsprep.commands.jobs import (
+from dsprep.declared import options_in
+from dsprep.errors import OptionError, SourceError
+from dsprep.formats import FORMATS
+from dsprep.options import option_name
+from dsprep.places.scan import scan_below
+from dsprep.storage.location import parse_url
+from dsprep.training.facts import facts_of
+from dsprep.training.jobs import (
     CPU,
     MISSING,
     STOPPING,
@@ -24,12 +30,6 @@ from dsprep.commands.jobs import (
     url_of,
     vpc_of,
 )
-from dsprep.declared import options_in
-from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS
-from dsprep.options import option_name
-from dsprep.places.scan import scan_below
-from dsprep.storage.location import parse_url
 
 COMMANDS = {
     "pack": of.PackOptions,

@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_report import Alike, notes_on, rejects_in, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.inspecting.copies import find_copies, order_to_keep
+from dsprep.inspecting.inspect_report import Alike, notes_on, rejects_in, sets_of
 from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
 from dsprep.inspecting.options import DedupOptions
 from dsprep.keywords import ClassOptions, SourceOptions

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.commands.write_report import WriteReport, objects_in
 from dsprep.dataset.find import (
     DataSet,
     Place,
@@ -45,6 +44,7 @@ from dsprep.run.state import (
     require_same,
 )
 from dsprep.run.target import target_of
+from dsprep.run.write_report import WriteReport, objects_in
 from dsprep.run.written import Written
 from dsprep.sources.shards.shardset import ShardSet
 from dsprep.storage.files import facts, is_dir, read_bytes, results

@@ -17,30 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from dsprep import keywords as of
-from dsprep.commands.algorithms import (
-    ABOUT,
-    ALGORITHMS,
-    MAP,
-    UNKNOWN,
-    content_type,
-    content_unseen,
-    hyperparameters,
-    require_channel,
-)
-from dsprep.commands.channels import WRAPPED, channel_name, require_stream
-from dsprep.commands.facts import DataFacts, facts_of, side_of
-from dsprep.commands.features import count_features, has_header
-from dsprep.commands.jobs import (
-    GPU,
-    MISSING,
-    STOPPING,
-    WILD,
-    needs_upload,
-    resources,
-    url_of,
-    vpc_of,
-)
-from dsprep.commands.processing import processing_job
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
@@ -50,6 +26,30 @@ from dsprep.printable import json_values
 from dsprep.storage.files import absolute, is_dir, require_disk
 from dsprep.storage.local import destination_errors, write_whole
 from dsprep.storage.location import parse_url
+from dsprep.training.algorithms import (
+    ABOUT,
+    ALGORITHMS,
+    MAP,
+    UNKNOWN,
+    content_type,
+    content_unseen,
+    hyperparameters,
+    require_channel,
+)
+from dsprep.training.channels import WRAPPED, channel_name, require_stream
+from dsprep.training.facts import DataFacts, facts_of, side_of
+from dsprep.training.features import count_features, has_header
+from dsprep.training.jobs import (
+    GPU,
+    MISSING,
+    STOPPING,
+    WILD,
+    needs_upload,
+    resources,
+    url_of,
+    vpc_of,
+)
+from dsprep.training.processing import processing_job
 from dsprep.units import format_count, quoted_names
 
 _LEAST_SIDE = 300  # of images in object detection

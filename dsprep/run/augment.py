@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dsprep import keywords as of
-from dsprep.commands.write import format_of_shards, new_job, source_with, write
-from dsprep.commands.write_report import WriteReport
 from dsprep.declared import called_with
 from dsprep.formats import format_of_file
 from dsprep.plan.job import augmented, images_of
+from dsprep.run.write import format_of_shards, new_job, source_with, write
+from dsprep.run.write_report import WriteReport
 
 
 @called_with(of.AugmentOptions)

@@ -14,8 +14,6 @@ import polars as pl
 
 from dsprep.arguments import AnyPath
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_page import write_page
-from dsprep.commands.inspect_report import InspectReport, notes_on, rejects_in, sets_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
 from dsprep.extras import pip_install
@@ -23,6 +21,8 @@ from dsprep.findings import SKIP_KINDS, Finding, lost, notes_of
 from dsprep.images.phash import can_hash
 from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.figures import SideFigures, edges_of, figures_of, suspects, with_ratios
+from dsprep.inspecting.inspect_page import write_page
+from dsprep.inspecting.inspect_report import InspectReport, notes_on, rejects_in, sets_of
 from dsprep.inspecting.measure import (
     Look,
     is_measured,

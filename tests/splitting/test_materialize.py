@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from dsprep.errors import SourceError
-from dsprep.splits.materialize import plan_tree
+from dsprep.splitting.materialize import plan_tree
 from tests.lists import rows, tables
 
 properties = settings(deadline=None)

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep import keywords as of
-from dsprep.commands.channels import Channel, Told, channels_of
-from dsprep.commands.guard import GuardedProgram
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
@@ -31,6 +29,8 @@ from dsprep.printable import json_values
 from dsprep.run.part import Part, parse_part
 from dsprep.storage.files import require_disk
 from dsprep.storage.local import Lock, destination_errors, write_whole
+from dsprep.training.channels import Channel, Told, channels_of
+from dsprep.training.guard import GuardedProgram
 from dsprep.units import format_count, format_duration, format_some, quoted_names
 
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run

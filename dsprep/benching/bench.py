@@ -13,6 +13,7 @@ from shlex import quote
 from statistics import median
 
 from dsprep.benching import cache
+from dsprep.benching.bench_report import BenchReport, BenchRow, write_page
 from dsprep.benching.cells import READERS, Cell, cells_of, parse_access, read_data, shard_notes
 from dsprep.benching.figures import (
     Figures,
@@ -37,7 +38,6 @@ from dsprep.benching.loops import (
     start_once,
 )
 from dsprep.benching.options import BenchOptions
-from dsprep.commands.bench_report import BenchReport, BenchRow, write_page
 from dsprep.declared import called_with
 from dsprep.errors import Interrupted, OptionError, SourceError
 from dsprep.progress import Progress

@@ -15,8 +15,6 @@ import polars as pl
 
 from dsprep import keywords as of
 from dsprep.catalog import Catalog
-from dsprep.commands.write import new_job, write
-from dsprep.commands.write_report import WriteReport
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
@@ -28,17 +26,11 @@ from dsprep.plan.destination import require_local
 from dsprep.plan.job import images_of
 from dsprep.printable import json_values
 from dsprep.progress import Progress
+from dsprep.run.write import new_job, write
+from dsprep.run.write_report import WriteReport
 from dsprep.sources.source import Source
 from dsprep.splits.hashes import require_numpy
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
-from dsprep.splits.materialize import (
-    materialize_tree,
-    only_writer,
-    plan_tree,
-    require_apart,
-    require_clean,
-    write_lists,
-)
 from dsprep.splits.ratios import Ratios
 from dsprep.splits.samples import (
     Samples,
@@ -50,6 +42,14 @@ from dsprep.splits.samples import (
     source_of_split,
 )
 from dsprep.splits.sides import Sides, choose_sides, given_sides, stratum_numbers
+from dsprep.splitting.materialize import (
+    materialize_tree,
+    only_writer,
+    plan_tree,
+    require_apart,
+    require_clean,
+    write_lists,
+)
 from dsprep.storage.files import system_path
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor

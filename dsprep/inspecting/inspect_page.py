@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_report import InspectReport, count_copies
 from dsprep.findings import count_skipped
 from dsprep.inspecting.figures import HEADS, MEASURES, SideFigures, format_measure, label_texts
+from dsprep.inspecting.inspect_report import InspectReport, count_copies
 from dsprep.inspecting.options import InspectOptions
 from dsprep.inspecting.pictures import Picture, draw_pictures
 from dsprep.lists.stats import hash_unit

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from dsprep.commands.channels import CONTENT_TYPES
-from dsprep.commands.facts import DataFacts
-from dsprep.commands.jobs import CPU, GPU
 from dsprep.errors import OptionError
+from dsprep.training.channels import CONTENT_TYPES
+from dsprep.training.facts import DataFacts
+from dsprep.training.jobs import CPU, GPU
 
 IMAGE = "application/x-image"
 RECORDIO = "application/x-recordio"

@@ -6,10 +6,10 @@ import math
 import os
 from collections.abc import Sequence
 
-from dsprep.commands.facts import DataFacts
 from dsprep.errors import source_errors
 from dsprep.formats import FORMATS
 from dsprep.formats.stream import ShardStream
+from dsprep.training.facts import DataFacts
 
 _LONGEST_LINE = 1 << 24  # bytes of a line of CSV, with some million columns
 _VALUES = "values"  # the feature of a record that algorithms read

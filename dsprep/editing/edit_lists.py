@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.commands.inspect_lists import look_up
 from dsprep.declared import called_with
+from dsprep.editing.inspect_lists import look_up
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists import diff as diffs

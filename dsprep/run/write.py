@@ -12,7 +12,6 @@ from platform import node
 from typing import TYPE_CHECKING, Any
 
 from dsprep import keywords as of
-from dsprep.commands.write_report import WriteReport, report_of
 from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
@@ -56,6 +55,7 @@ from dsprep.run.state import (
 )
 from dsprep.run.target import target_of
 from dsprep.run.trial import seconds_to_write
+from dsprep.run.write_report import WriteReport, report_of
 from dsprep.run.written import Written
 from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.shards.shardset import ShardSet, require_no_index

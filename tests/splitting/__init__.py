@@ -1,0 +1,1 @@
+"""How sides become lists, trees and shards."""
