@@ -21,7 +21,7 @@ from dsprep.findings import Finding
 from dsprep.formats import shard_stem
 from dsprep.rows import Reader, Rows
 from dsprep.sample import key_expr
-from dsprep.schema import Reading, Schema, Settled
+from dsprep.schema import Schema, Settled
 from dsprep.storage.files import short_names
 
 # The columns of every catalog, in their order.
@@ -157,12 +157,7 @@ class Catalog:
 
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
-        reader = self.reader
-        if reader.reads_samples:
-            fields = tuple(each for each in settled.schema.fields if each.places)
-            schema = replace(settled.schema, fields=fields)
-            reader = replace(reader, reading=Reading(schema, reader.table, settled.ignored))
-        return replace(self, settled=settled, reader=reader)
+        return replace(self, settled=settled, reader=self.reader.converting(settled))
 
     def rows(self) -> Rows:
         """Return the samples as the plain lists that workers take."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from dsprep.errors import BadSample
 from dsprep.sample import Sample, original_name
-from dsprep.schema import Reading, Table
+from dsprep.schema import Reading, Settled, Table
 
 
 @runtime_checkable
@@ -69,12 +69,33 @@ class Rows:
         return Rows(*(column and [column[position] for position in kept] for column in columns))
 
 
+class Input(NamedTuple):
+    """A file that samples are read from.
+
+    Attributes:
+        path: The path of the file.
+        size: Its bytes when it was listed; 0 if the file holds many samples.
+        mtime: When it was last changed, in ns since 1970; 0 if the file holds many samples.
+        is_sample: Whether it is the whole of a sample. If not, the size is that of all files of the
+            sample, and the time that of the newest.
+    """
+
+    path: str
+    size: int = 0
+    mtime: int = 0
+    is_sample: bool = False
+
+
 @dataclass(frozen=True)
 class Reader(ABC):
     """Reads samples of one source. Plain data: it is pickled for the workers."""
 
     # whether it reads whole samples, with keys and labels, instead of images alone
     reads_samples: ClassVar[bool] = False
+    # whether encoded samples can be copied, by `copy`
+    can_copy: ClassVar[bool] = False
+    # whether directories name the classes, unless a table has the labels
+    in_class_directories: ClassVar[bool] = False
     # whether its samples have images, so that those without one are an error
     has_images: ClassVar[bool] = True
     # converts whole samples to the schema; None leaves them raw
@@ -93,6 +114,38 @@ class Reader(ABC):
     def table(self) -> Table:
         """The meaning of raw names, for whole samples."""
         raise NotImplementedError
+
+    def reads_format(self, name: str) -> bool:
+        """Return whether its samples have the names and values that shards of a format have."""
+        return self.reads_samples and self.table.name == name
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether each sample is an image whose bytes and size are those of the source."""
+        return not (self.reads_samples or self.encodes)
+
+    @property
+    def keys_are_ids(self) -> bool:
+        """Whether samples have no names, so that numbers are their keys."""
+        return False
+
+    @property
+    def facts(self) -> Mapping[str, bool]:
+        """What options depend on, by the names in ``FACTS`` of `dsprep.options`."""
+        return {
+            "samples": self.reads_samples,
+            "image_files": not self.reads_samples,
+            "parquet": self.reads_format("parquet"),
+            "tfrecords": self.reads_format("tfrecord"),
+        }
+
+    def converting(self, settled: Settled) -> Self:
+        """Return the reader that converts whole samples to a schema."""
+        if not self.reads_samples:
+            return self
+        fields = tuple(each for each in settled.schema.fields if each.places)
+        schema = replace(settled.schema, fields=fields)
+        return replace(self, reading=Reading(schema, self.table, settled.ignored))
 
     def typed(self, sample: Sample | BadSample) -> Sample | BadSample:
         """Convert a whole sample to the schema, or return the reason to reject it."""
@@ -113,6 +166,15 @@ class Reader(ABC):
         """The files that rows count in their column ``file``; none if each sample is a file."""
         return ()
 
+    def inputs(self, samples: Iterable[tuple[str, int, int]]) -> Iterator[Input]:
+        """Yield the files that some samples are read from.
+
+        Args:
+            samples: The path, the size and the time of last change of each, as the catalog has
+                them.
+        """
+        yield from map(Input, self.sources())
+
     def largest_key(self) -> int | None:
         """Return the largest key of a sparse row, whose items `stored` counts; None for others."""
         return None
@@ -124,6 +186,10 @@ class Reader(ABC):
         Yields the bytes of an encoded image, if the row has all the rest; or a whole sample; or the
         reason to reject it. If the whole source is gone, SourceError is raised instead.
         """
+
+    def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
+        """Read encoded samples as they are, in blocks, each with the number of its samples."""
+        raise NotImplementedError
 
     def spools(self) -> Sequence[int]:
         """Return upper limits of the bytes of files to unpack before samples are read at random."""
@@ -147,6 +213,9 @@ class Wrapper(Reader):
     @property
     def encodes(self) -> bool:
         return self.inner.encodes
+
+    def inputs(self, samples: Iterable[tuple[str, int, int]]) -> Iterator[Input]:
+        return self.inner.inputs(samples)
 
     def images(self, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
         """Read what the other reader reads."""

@@ -111,7 +111,7 @@ def dedup(options: DedupOptions) -> DedupReport:
 
 def _compared(catalog: Catalog, near: bool) -> Catalog:
     """Return the samples that are read: files of equal bytes have equal sizes."""
-    if near or catalog.has_places or catalog.reader.reads_samples or catalog.reader.encodes:
+    if near or catalog.has_places or not catalog.reader.reads_files:
         return catalog
     return replace(catalog, table=catalog.table.filter(pl.col("size").is_duplicated()))
 

@@ -21,7 +21,7 @@ from dsprep.formats import tar
 from dsprep.formats.stream import ShardStream, is_bomb
 from dsprep.places.prefetch import OpenFiles, asked_ahead, read_at, temporary_errors, unpack
 from dsprep.places.zip import BESIDE, NOT_UTF8, find_end, list_members, overlapping, read_member
-from dsprep.rows import Reader, Rows
+from dsprep.rows import Input, Reader, Rows
 from dsprep.storage.files import OpenFile, exists, facts, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
@@ -88,6 +88,7 @@ class ArchiveReader(Reader):
     """Reads members of an archive that has them as they are, as a tar does."""
 
     beside: ClassVar[int] = 0  # bytes that are read besides a member's own
+    may_be_shard: ClassVar[bool] = True  # whether members of one stem may be a sample of WebDataset
 
     path: str
     size: int  # bytes of the archive when it was listed
@@ -96,6 +97,9 @@ class ArchiveReader(Reader):
     def opened(self) -> OpenFiles:
         """Open the archive, which must be as it was when it was listed."""
         return OpenFiles((self.path,), ((self.size, self.mtime),))
+
+    def inputs(self, samples: Iterable[tuple[str, int, int]]) -> Iterator[Input]:
+        yield Input(self.path)
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         return self.members(zip(rows.offsets, rows.stored, rows.sizes, strict=True))
@@ -188,6 +192,7 @@ class ZipReader(ArchiveReader):
     """Reads members of a zip; a row's offset is that of the member's local header."""
 
     beside: ClassVar[int] = BESIDE
+    may_be_shard: ClassVar[bool] = False
 
     def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
         return read_member(file, offset, stored, size)

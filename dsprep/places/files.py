@@ -16,7 +16,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
-from dsprep.places.archive import Archive, ZipReader, is_archive, open_archive
+from dsprep.places.archive import Archive, is_archive, open_archive
 from dsprep.places.names import in_order
 from dsprep.places.scan import LEFT_BEHIND, RunAll, Scanned, scan_below
 from dsprep.printable import utf8_text
@@ -194,7 +194,7 @@ def images_of(archive: Archive, suffixes: frozenset[str], root: str, *, are_mean
     files = files_of(archive, suffixes)
     if files.table.is_empty() and archive.damage:
         raise SourceError(f"{archive.path}: {archive.damage[0].detail}")
-    if are_meant or isinstance(archive.reader, ZipReader):
+    if are_meant or not archive.reader.may_be_shard:
         return files
     # Half of the images of a tar, or more, have labels or texts beside them.
     assert files.others is not None

@@ -20,7 +20,6 @@ from dsprep.plan.job import Base, Job
 from dsprep.progress import Progress
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Sample
-from dsprep.sources.shards.shards import ShardReader
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import Report, counted
@@ -66,9 +65,9 @@ def without_existing(
             f"--skip-existing: the keys in {job.destination} are numbers (--key index), which do "
             "not tell whether it has a sample; name the new samples only"
         )
-    if not catalog.keys_known or _are_ids(catalog):
+    if not catalog.keys_known or catalog.reader.keys_are_ids:
         raise _unnamed(job.source.root)
-    if there.keys_known and _are_ids(there):
+    if there.keys_known and there.reader.keys_are_ids:
         raise _unnamed(str(job.destination))
     own = catalog.keys()
     if there.keys_known:  # else only reading tells what is there
@@ -103,12 +102,6 @@ def without_existing(
     ids = job.first_id + pl.int_range(pl.len(), dtype=pl.Int64)
     catalog = replace(catalog, table=rows.with_columns(index=ids))
     return catalog, findings, Existing(same.height, sorted(rejects))
-
-
-def _are_ids(catalog: Catalog) -> bool:
-    """Return whether keys are the ids of records, as no list beside the shards names them."""
-    reader = catalog.reader
-    return isinstance(reader, ShardReader) and reader.layout.known_by == "id" and not reader.named
 
 
 def _unnamed(place: str) -> SourceError:

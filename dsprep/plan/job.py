@@ -15,8 +15,6 @@ from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import FORMATS
 from dsprep.formats.base import NUMBER_IN_NAME, Format
-from dsprep.formats.parquet import Parquet
-from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.augment import FILLS, Augment, parse_ops
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
@@ -38,7 +36,6 @@ from dsprep.plan.destination import Destination
 from dsprep.printable import without_secrets
 from dsprep.schema import Schema, Settled, idle_names
 from dsprep.sources.look import with_sizes
-from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import Source
 from dsprep.units import format_count, format_some
 
@@ -271,12 +268,9 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         boxes_alone=annotated is not None and annotated.boxes_alone,
         marked=job.layout.kept_parts() >= APART,
         copied=job.raw,
-        image_files=not reader.reads_samples or annotated is not None,
-        samples=reader.reads_samples,
         format=job.layout.name,
         images=reader.has_images or settled.schema.image is not None,
-        parquet=reader.reads_samples and reader.table.name == Parquet.name,
-        tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
+        **reader.facts,
     )
     limit = job.layout.limits.classes
     if limit is not None and catalog.label_column == "cls":
@@ -303,7 +297,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
             )
         return replace(job, copies=False, schema=layout.schema)
     # The files of a tree are laid out by the schema.
-    same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
+    same = reader.reads_format(layout.name) and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.cast or choice.label_type or choice.schema or in_json)
     pixels = reader.pixels is not None  # which are made images
@@ -312,7 +306,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     given = {"--features", "--metadata", "--order"}.intersection(job.given)
     changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
-    copies = job.copies and isinstance(reader, ShardReader) and not catalog.overridden
+    copies = job.copies and reader.can_copy and not catalog.overridden
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
     in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
     if same and not changed and (copies or not in_parts):

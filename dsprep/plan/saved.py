@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from io import BytesIO
-from os.path import join
 from typing import Any, NamedTuple
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
@@ -21,13 +20,11 @@ import polars as pl
 
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
-from dsprep.places.archive import ArchiveReader
 from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
+from dsprep.rows import Input
 from dsprep.sample import original_expr
-from dsprep.sources.annotated.annotated import AnnotatedReader
-from dsprep.sources.pictures.readers import ArchivedParts, FileReader, SampleReader
 from dsprep.storage.files import facts, is_shared
 from dsprep.storage.local import LARGEST_TABLE
 
@@ -194,7 +191,7 @@ def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
     destination = plan.job.destination
     if is_shared(plan.catalog.root):
         return
-    for path, size, mtime, is_whole in files_read(plan, shards):
+    for path, size, mtime, is_sample in inputs(plan, shards):
         try:
             found = facts(path)
         except OSError as error:
@@ -203,32 +200,24 @@ def require_source(plan: Plan, shards: Iterable[PlannedShard]) -> None:
                 f"({error.strerror}); let all machines see the source under one name or, if it has "
                 f"changed, remove {destination} and give all parts again"
             ) from None
-        # A sample of several files has their size, and the time of the newest.
-        if mtime and (found.mtime_ns > mtime or (is_whole and found != (size, mtime))):
+        if mtime and (found.mtime_ns > mtime or (is_sample and found != (size, mtime))):
             raise SourceError(
                 f"{path}: has changed since the plan was made; put it back as it was, or remove "
                 f"{destination} and give all parts again"
             )
 
 
-def files_read(plan: Plan, shards: Iterable[PlannedShard]) -> Iterator[tuple[str, int, int, bool]]:
-    """Return the files that shards are made from: path, size, time, and whether each is a sample.
+def inputs(plan: Plan, shards: Iterable[PlannedShard]) -> Iterator[Input]:
+    """Yield the files that shards are made from."""
 
-    The size and the time of files that hold many samples are 0.
-    """
-    reader = plan.catalog.reader
-    if isinstance(reader, AnnotatedReader | ArchivedParts):
-        reader = reader.inner
-    for path in [reader.path] if isinstance(reader, ArchiveReader) else reader.sources():
-        yield path, 0, 0, False
-    if isinstance(reader, FileReader | SampleReader):
+    def samples() -> Iterator[tuple[str, int, int]]:
         for shard in shards:
             rows = plan.catalog.table[shard.start : shard.stop]
             if "copy" in rows.columns:
                 rows = rows.with_columns(path=original_expr())
-            rows = rows.select("path", "size", "mtime").unique(maintain_order=True)
-            for path, size, mtime in rows.iter_rows():
-                yield join(reader.root, path), size, mtime, not reader.reads_samples
+            yield from rows.select("path", "size", "mtime").unique(maintain_order=True).iter_rows()
+
+    return plan.catalog.reader.inputs(samples())
 
 
 def probe_of(job: Job) -> tuple[str, str]:

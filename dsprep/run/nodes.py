@@ -32,7 +32,7 @@ class NodeTask(NamedTuple):
 
 def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
     """Let each node of a cluster be checked, also those that come later."""
-    from dsprep.plan.saved import files_read, probe_of, require_shared  # it loads polars
+    from dsprep.plan.saved import inputs, probe_of, require_shared  # it loads polars
 
     require_shared(plan)
     if plan.job.destination.remote is not None and plan.unpacked():
@@ -44,7 +44,7 @@ def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
         target.temporary.mkdir(exist_ok=True)  # what nodes must see; the run has not begun yet
     root = plan.catalog.root
     ends = plan.shards[:1] if is_shared(root) else [plan.shards[0], plan.shards[-1]]
-    files = list(dict.fromkeys(path for path, *_ in files_read(plan, ends)))
+    files = list(dict.fromkeys(each.path for each in inputs(plan, ends)))
     seen = files[:: math.ceil(len(files) / _LOOKS)]
     pool.prepare(check_node, NodeTask(target, seen, plan.job.images.probed, *probe_of(plan.job)))
 

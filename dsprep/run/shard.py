@@ -28,7 +28,6 @@ from dsprep.rows import Rows
 from dsprep.run.notes import Target
 from dsprep.run.written import Written, two_names
 from dsprep.sample import Sample
-from dsprep.sources.shards.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path
 from dsprep.workers.worker import Report
 
@@ -228,7 +227,6 @@ class _Facts:
 def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
     """Return samples, or blocks of encoded samples, each with the number of its rows."""
     if pipeline.copies:
-        assert isinstance(pipeline.reader, ShardReader)
         for block, count in pipeline.reader.copy(rows):
             yield count, block
         return

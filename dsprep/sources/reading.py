@@ -79,8 +79,7 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
         catalog = catalog.with_sides(*sides_of(paths, source.sides_from, source.root)[1:])
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
-        reader = catalog.reader
-        require_effect("", given, image_files=not (reader.reads_samples or reader.encodes))
+        require_effect("", given, image_files=catalog.reader.reads_files)
     return catalog if compact else _widened(catalog), findings
 
 

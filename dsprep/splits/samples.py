@@ -174,7 +174,7 @@ def _read(source: Source, options: SplitOptions, pool: Executor) -> Samples:
 def samples_of(catalog: Catalog, source: Source, pool: Executor) -> Samples:
     """Return the samples of the catalog of a source."""
     tags, classes, reader = None, catalog.classes, catalog.reader
-    in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
+    in_files = reader.reads_files and is_dir(source.root)
     official = None
     if catalog.sides:
         official = pl.Series(catalog.sides, dtype=pl.String).gather(catalog.table["side"])

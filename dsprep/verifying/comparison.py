@@ -113,7 +113,7 @@ def prepare(
     settled, reader = catalog.settled, catalog.reader
     require_effect("", {"--classes": against.classes}, classified=catalog.has_classes)
     base: Schema = understood.schema
-    if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
+    if not understood.enforced and reader.reads_format(layout.name):
         # Samples that were copied have the fields of the source, where all samples were looked at.
         names = {name: field.names for name, field in base.by_name.items()}
         fields = (

@@ -237,7 +237,7 @@ def understand(shards: Shards, choice: Choice, pool: Executor) -> Understood:
         except SourceError as error:
             why = str(error)
             continue
-        if catalog.reader.reads_samples and catalog.reader.table.name == layout.name:
+        if catalog.reader.reads_format(layout.name):
             settled, pixels = catalog.settled, catalog.reader.pixels
             notes = tuple(notes_of(findings))
             return Understood(settled.schema, settled.ignored, False, notes, pixels)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
 import subprocess
 import sys
@@ -18,11 +20,16 @@ from dsprep.sources.reading import claims, read_source
 from dsprep.sources.source import Source, make_source
 from tests.servers.bucket import Bucket
 
-# It reads rows in a process of its own, as a worker does.
+# It reads rows in a process of its own, as a worker does, and notes the files that it opens.
 _WORKER = """
-import pickle, sys
-reader, rows = pickle.load(sys.stdin.buffer)
-print(len(list(reader.read(rows))), "polars" in sys.modules)
+import json, os, pickle, sys
+reader, rows, root = pickle.load(sys.stdin.buffer)
+opened = set()
+sys.addaudithook(lambda event, args: event == "open" and opened.add(args[0]))
+count = len(list(reader.read(rows)))
+below = [os.fspath(each) for each in opened if not isinstance(each, int)]
+below = sorted(os.fsdecode(each) for each in below if os.fsdecode(each).startswith(root))
+print(json.dumps([count, "polars" in sys.modules, below]))
 """
 
 
@@ -90,16 +97,22 @@ class SourceTests:
         if self.in_archive:
             assert samples(made.source(str(tmp_path / "a.zip"))).equals(samples(made.source()))
 
-    def test_a_worker_loads_no_polars(self, tmp_path_factory: pytest.TempPathFactory) -> None:
-        catalog = read_source(all_made(tmp_path_factory)[type(self)].source())[0]
+    def test_a_worker_loads_no_polars_and_reads_the_inputs(
+        self, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        made = all_made(tmp_path_factory)[type(self)]
+        catalog = read_source(made.source())[0]
         rows = catalog.rows()
         done = subprocess.run(
             [sys.executable, "-c", _WORKER],
-            input=pickle.dumps((catalog.reader, rows)),
+            input=pickle.dumps((catalog.reader, rows, str(made.root))),
             capture_output=True,
             check=False,
         )
-        assert done.stdout.decode() == f"{len(rows.ids)} False\n", done.stderr.decode()
+        count, loads_polars, opened = json.loads(done.stdout or "[0, 0, []]")
+        assert (count, loads_polars) == (len(rows.ids), False), done.stderr.decode()
+        inputs = catalog.reader.inputs(catalog.table.select("path", "size", "mtime").iter_rows())
+        assert set(map(stem, opened)) <= {stem(each.path) for each in inputs}
 
 
 class Made:
@@ -122,6 +135,12 @@ def all_made(factory: pytest.TempPathFactory) -> dict[type[SourceTests], Made]:
         for each in sorted(SourceTests.__subclasses__(), key=lambda each: each.__name__):
             _MADE[each] = Made(each(), factory.mktemp(each.__name__))
     return _MADE
+
+
+def stem(path: str) -> str:
+    """Return what the files of one sample have in common."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, name.partition(".")[0])
 
 
 def samples(source: Source) -> pl.DataFrame:

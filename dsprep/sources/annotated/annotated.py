@@ -112,6 +112,10 @@ class AnnotatedReader(Wrapper):
     masks: Masks | TableMasks | None = None
     has_image_ids: bool = False
 
+    @property
+    def facts(self) -> Mapping[str, bool]:
+        return {**super().facts, "image_files": True}
+
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         samples = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
         annotations, places = self.annotations, [place for _, place in rows.annotations]

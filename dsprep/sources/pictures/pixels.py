@@ -467,7 +467,8 @@ def _catalog(
                 f"of the {len(known)} classes"
             )
     further, table = table.select(names).get_columns(), table.drop(names)
-    catalog = Catalog(table, root, checked.get("cls"), PixelReader(batches))
+    reader = PixelReader(batches)
+    catalog = Catalog(table, root, checked.get("cls"), reader)
     if own_names and classes is not None:
         if unknown := [name for name in own_names if name not in classes]:
             raise unknown_classes(str(batches[0].file), unknown, classes)
@@ -475,21 +476,22 @@ def _catalog(
     own = Field(label if label in (_FINE, _COARSE) else LABEL, "class", told=_TOLD)
     for numbers in further:
         field = Field(numbers.name, "class", False, named.get(numbers.name, ()), told=_TOLD)
-        catalog = _with_further(catalog, own, field, numbers)
+        catalog = _with_further(catalog, reader, own, field, numbers)
     return catalog
 
 
-def _with_further(catalog: Catalog, label: Field, field: Field, numbers: pl.Series) -> Catalog:
+def _with_further(
+    catalog: Catalog, images: PixelReader, label: Field, field: Field, numbers: pl.Series
+) -> Catalog:
     """Return the catalog of images that have a further label besides that of the rows."""
-    assert isinstance(catalog.reader, PixelReader)
-    of_batches = (catalog.table["file"] == at for at in range(len(catalog.reader.batches)))
+    of_batches = (catalog.table["file"] == at for at in range(len(images.batches)))
     labels = tuple(array("i", numbers.filter(own).to_list()) for own in of_batches)
     image = Field(IMAGE, "image", places=((IMAGE,),), told=_TOLD)
     field = replace(field, places=((field.name,),))
     told = json.dumps([field.to_json(), numbers.to_list()])
     return replace(
         catalog,
-        reader=LabeledPixelReader(catalog.reader, field.name, labels),
+        reader=LabeledPixelReader(images, field.name, labels),
         schema=Schema((image, label, field), IMAGE, label.name, "folder"),
         schema_known=True,
         described=hashlib.sha256(told.encode()).hexdigest(),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
+from os.path import join
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from dsprep.errors import BadSample, SourceError
@@ -15,7 +16,7 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
 from dsprep.places.archive import ArchiveReader
 from dsprep.places.prefetch import read_spans
-from dsprep.rows import Reader, Rows, Wrapper
+from dsprep.rows import Input, Reader, Rows, Wrapper
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.stored import Facts
@@ -30,6 +31,10 @@ class FileReader(Reader):
     """Reads images that are files of their own, or objects on S3."""
 
     root: str  # the directory that the rows' paths start from
+
+    def inputs(self, samples: Iterable[tuple[str, int, int]]) -> Iterator[Input]:
+        for path, size, mtime in samples:
+            yield Input(join(self.root, path), size, mtime, is_sample=True)
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         root = self.root.rstrip("/") + "/"
@@ -51,6 +56,11 @@ class SampleReader(Reader):
     def described_in(self) -> tuple[str, ...]:
         """Return the files with a line for each sample; none if names tell all."""
         return ()
+
+    def inputs(self, samples: Iterable[tuple[str, int, int]]) -> Iterator[Input]:
+        yield from map(Input, self.described_in())
+        for path, size, mtime in samples:
+            yield Input(join(self.root, path), size, mtime)
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         paths = self.described_in()
@@ -77,6 +87,7 @@ class PartReader(SampleReader):
     """Reads samples that are several files."""
 
     table: ClassVar = _PARTS
+    in_class_directories: ClassVar[bool] = True
     parts: tuple[PartFiles, ...]  # of several for one field, the first that exists is taken
     # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
     # None if they have some, and stems end at the first dot of the names

@@ -26,7 +26,7 @@ from dsprep.sources.labels.classes import (
 )
 from dsprep.sources.labels.match import choose
 from dsprep.sources.labels.table import read_table
-from dsprep.sources.pictures.readers import FileReader, PartReader
+from dsprep.sources.pictures.readers import FileReader
 from dsprep.sources.tables.cells import refuse_annotations
 from dsprep.text import decode_text
 from dsprep.units import extension_in, format_extensions, format_some
@@ -42,8 +42,8 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
     owner = None
     if classes is None and files is not None and files.samples is not None:
         # If a table has the labels, directories do not, as for a folder of images.
-        in_directories = source.labels is not None and isinstance(files.reader, PartReader)
-        classes = None if in_directories else files.samples.classes
+        replaces = source.labels is not None and files.samples.reader.in_class_directories
+        classes = None if replaces else files.samples.classes
         owner = source.root
     known = Known(classes, owner, source.class_order)
     archive = files.archive if files else None

@@ -44,6 +44,7 @@ class ShardReader(Reader):
     """Reads samples of shards."""
 
     reads_samples: ClassVar[bool] = True
+    can_copy: ClassVar[bool] = True
     files: tuple[str, ...]  # the shards
     layout: Format  # their format
     named: bool = False  # whether the rows' paths are names of images that the shards do not have
@@ -55,6 +56,10 @@ class ShardReader(Reader):
     @property
     def table(self) -> Format:
         return self.layout
+
+    @property
+    def keys_are_ids(self) -> bool:
+        return self.layout.known_by == "id" and not self.named  # by a list beside the shards
 
     def sources(self) -> Sequence[str]:
         return self.files
@@ -132,7 +137,6 @@ class ShardReader(Reader):
                     yield BadSample(f"at byte {offset}: the shard has changed")
 
     def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
-        """Read encoded samples as they are."""
         with OpenFiles(self.files, self.states) as files:
             for run in files.ahead(runs(rows)):
                 place = files.same(run.file), self.files[run.file]
